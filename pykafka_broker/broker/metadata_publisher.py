@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 class Directories(Protocol):
     """Who tells the metadata of the log directories of this node."""
 
+    def start(self) -> None:
+        """The logs are as the metadata wants them."""
+
     def follow(self, delta: MetadataDelta) -> None:
         """After every change, when the partitions have followed it."""
 

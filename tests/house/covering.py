@@ -34,6 +34,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         cluster/features
         """,
     ),
+    "broker/test_observing.py": (
+        "runs a whole broker under a controller of the test's",
+        """
+        broker/assigned_directories broker/membership broker/observed_metadata broker/strays
+        """,
+    ),
     "cluster/raft/test_observer.py": (
         "fetches the log of a quorum",
         """

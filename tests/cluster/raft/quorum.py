@@ -11,7 +11,7 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.raft.followed_log import FollowedLog
 from pykafka_broker.cluster.raft.observer import Leader, Observer
-from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
+from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError, encode_record
 from pykafka_broker.cluster.snapshot import ControlType, control_batch, encode_snapshot
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.roles import roles_of
@@ -73,12 +73,14 @@ class Voter:
 
     def append(self, *messages: Any) -> None:
         """One batch, committed at once."""
-        builder = BatchBuilder(base_offset=self.end, partition_leader_epoch=self.epoch)
-        from pykafka_broker.cluster.records import encode_record
+        self.append_versioned(*((message, 0) for message in messages))
 
-        for message in messages:
-            builder.append(None, encode_record(ApiMessageAndVersion(message, 0)), NOW)
-        self._put(builder.build(), len(messages))
+    def append_versioned(self, *records: tuple[Any, int]) -> None:
+        """The same, with the version of each."""
+        builder = BatchBuilder(base_offset=self.end, partition_leader_epoch=self.epoch)
+        for record in records:
+            builder.append(None, encode_record(ApiMessageAndVersion(*record)), NOW)
+        self._put(builder.build(), len(records))
         self.high_watermark = self.end
 
     def _put(self, batch: bytearray, count: int) -> None:

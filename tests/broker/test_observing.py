@@ -1,0 +1,195 @@
+"""A broker whose controller is another node: from its start to its end, and what it finds when it comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.log_directory import LogDirectoryError
+from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.runtime import Message
+from tests.broker.observed_cluster import NODE, ObservedCluster
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> ObservedCluster:
+    return ObservedCluster(tmp_path)
+
+
+def test_clients_are_let_in_and_then_told_of(cluster: ObservedCluster) -> None:
+    cluster.start()
+    assert cluster.events == ["serving", "unfenced"]
+    (registration,) = cluster.controller.registrations
+    assert [(each.name, each.port) for each in registration.listeners] == [("PLAINTEXT", 9092)]
+    assert (registration.previous_broker_epoch, len(registration.log_dirs)) == (-1, 1)
+    assert cluster.controller.heartbeats[0].want_fence
+
+
+def test_before_it_has_the_metadata_it_serves_nobody(cluster: ObservedCluster) -> None:
+    cluster.controller.high_watermark = 0
+    cluster.controller.create("t")
+    cluster.controller.high_watermark = 0
+    cluster.broker.start({})
+    for _ in range(30):
+        cluster.run(1)
+        cluster.controller.high_watermark = 0
+    assert cluster.events == []
+    cluster.controller.high_watermark = cluster.controller.end
+    cluster.run()
+    assert cluster.events == ["serving", "unfenced"]
+    assert cluster.broker.node.logs.exists("t", 0)
+
+
+def test_what_only_the_controller_decides_goes_there(cluster: ObservedCluster) -> None:
+    cluster.start()
+    answer = cluster.ask(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 1000), 7)
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [("t", 0)]
+    assert [type(request) for request in cluster.controller.forwarded] == [CreateTopicsRequest]
+    cluster.run()
+    metadata = cluster.ask(MetadataRequest([MetadataRequestTopic(name="t")]), 12)
+    assert [(p.leader_id, p.isr_nodes) for p in metadata.topics[0].partitions] == [(NODE, [NODE])]
+    assert cluster.broker.node.replicas.leader("t", 0).is_leader
+
+
+def test_without_a_controller_the_client_is_told_in_time(cluster: ObservedCluster) -> None:
+    cluster.start()
+    cluster.controller.alive = False
+    answer = cluster.ask(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 200), 7)
+    assert answer.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_what_a_broker_needs_itself_is_there_a_moment_later(cluster: ObservedCluster) -> None:
+    cluster.start()
+    cluster.broker.services.create_missing_topics(["__consumer_offsets"])
+    cluster.broker.services.create_missing_topics(["__consumer_offsets"])
+    assert "__consumer_offsets" not in cluster.broker.node.image.topics
+    cluster.run()
+    assert "__consumer_offsets" in cluster.broker.node.image.topics
+    assert next(cluster.controller.topics) == 2
+
+
+def test_producer_ids_come_in_blocks(cluster: ObservedCluster) -> None:
+    cluster.start()
+    assert cluster.ask(InitProducerIdRequest(None, 1000), 4).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    cluster.run()
+    assert [cluster.ask(InitProducerIdRequest(None, 1000), 4).producer_id for _ in range(3)] == [0, 1, 2]
+
+
+def test_a_clean_stop_is_remembered_with_its_epoch(cluster: ObservedCluster) -> None:
+    cluster.start()
+    epoch = cluster.controller.broker_epoch
+    cluster.stop()
+    assert cluster.controller.heartbeats[-1].want_shut_down
+    marker = (cluster.directories[0] / ".kafka_cleanshutdown").read_text()
+    assert marker == f'{{"version":0,"brokerEpoch":{epoch}}}'
+    cluster.new_broker()
+    cluster.start()
+    assert cluster.controller.registrations[-1].previous_broker_epoch == epoch
+    assert not (cluster.directories[0] / ".kafka_cleanshutdown").exists()
+
+
+def test_a_quick_return_is_tried_until_it_is_taken(cluster: ObservedCluster) -> None:
+    cluster.controller.registration_errors = [ErrorCode.DUPLICATE_BROKER_REGISTRATION] * 3
+    cluster.start(80)
+    assert len(cluster.controller.registrations) == 4
+    assert cluster.events == ["serving", "unfenced"]
+
+
+def test_a_foreign_broker_ends(cluster: ObservedCluster) -> None:
+    cluster.controller.registration_errors = [ErrorCode.INCONSISTENT_CLUSTER_ID]
+    cluster.start()
+    assert cluster.events == [
+        "the controller refuses this broker: its data is of another cluster (INCONSISTENT_CLUSTER_ID)"
+    ]
+
+
+def test_a_topic_deleted_meanwhile_is_put_aside(cluster: ObservedCluster) -> None:
+    cluster.start()
+    old = cluster.controller.create("t")
+    cluster.run()
+    cluster.broker.node.replicas.leader("t", 0)
+    cluster.stop()
+    cluster.controller.delete(old)
+    cluster.controller.create("t")
+    cluster.new_broker()
+    cluster.start()
+    names = [path.name for path in cluster.directories[0].iterdir() if path.name.startswith("t-0")]
+    assert sorted(name.rpartition("-")[2] for name in names) == ["0", "stray"]
+    assert cluster.broker.node.replicas.leader("t", 0).log.log_end_offset == 0
+
+
+def test_a_replica_given_to_another_node_meanwhile_is_put_aside(cluster: ObservedCluster) -> None:
+    cluster.start()
+    mine = cluster.controller.create("t")
+    cluster.run()
+    cluster.broker.node.replicas.leader("t", 0)
+    cluster.stop()
+    cluster.controller.append_versioned((_moved(mine), 2))
+    cluster.new_broker()
+    cluster.start()
+    assert not cluster.broker.node.logs.exists("t", 0)
+    with pytest.raises(ApiError):
+        cluster.broker.node.replicas.leader("t", 0)
+
+
+def _moved(topic_id: bytes) -> Message:
+    from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
+
+    return PartitionChangeRecord(0, topic_id, replicas=[9], isr=[9], leader=9, directories=[b"x" * 16])
+
+
+def test_one_directory_is_known_without_a_word(cluster: ObservedCluster) -> None:
+    cluster.start()
+    cluster.controller.create("t")
+    cluster.run()
+    assert cluster.controller.told == {}
+
+
+def test_of_several_the_controller_is_told_which(tmp_path: Path) -> None:
+    cluster = ObservedCluster(tmp_path, log_dirs=2)
+    cluster.start()
+    topics = [cluster.controller.create(name) for name in ("a", "b")]
+    cluster.run()
+    logs = cluster.broker.node.logs
+    places = [logs.directory_of((name, 0)) for name in ("a", "b")]
+    assert [cluster.controller.told[topic_id, 0] for topic_id in topics] == [place and place.id for place in places]
+    assert len(set(cluster.controller.told.values())) == 2
+
+
+def test_a_node_without_a_cluster_does_not_start(tmp_path: Path) -> None:
+    cluster = ObservedCluster(tmp_path)
+    cluster.broker.node.logs.cluster_id = ""
+    with pytest.raises(LogDirectoryError, match="is of no cluster yet: `pykafka-broker format"):
+        cluster.start()
+
+
+def test_a_metadata_log_that_was_lost_is_fetched_again(tmp_path: Path) -> None:
+    cluster = ObservedCluster(tmp_path)
+    cluster.start()
+    cluster.controller.create("t")
+    cluster.run()
+    cluster.broker.node.replicas.leader("t", 0)
+    cluster.stop()
+    folder = cluster.directories[0] / "__cluster_metadata-0"
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
+    cluster.new_broker()
+    cluster.start()
+    assert cluster.events[-2:] == ["serving", "unfenced"]
+    assert cluster.broker.node.replicas.leader("t", 0).is_leader
+
+
+def test_nobody_is_asked_after_the_end(cluster: ObservedCluster) -> None:
+    cluster.start()
+    cluster.stop()
+    heard: list[Message | LinkError] = []
+    cluster.broker.node.metadata.ask(CreateTopicsRequest(), heard.append, 100)
+    cluster.run()
+    assert heard == []
