@@ -31,8 +31,8 @@ from tests.broker.api.real_broker import RealBroker
             55_000,
             ErrorCode.UNKNOWN_SERVER_ERROR,
             (
-                "Unable to write share group state: The request included a message larger than the max message size the "
-                "server will accept."
+                "Unable to write share group state: The request included a message larger than the max message size "
+                "the server will accept."
             ),
         ),
     ],
