@@ -61,6 +61,47 @@ class Running:
         return None
 
 
+class ClusterTarget:
+    """Three brokers of ours. What is done to the broker of a test is done to all of them, one after the other."""
+
+    def __init__(self, config: Mapping[str, str] | None) -> None:
+        from pykafka_broker.testing import KafkaCluster
+
+        ranks = {"default.replication.factor": "3", **dict(config or {})}
+        self._cluster = KafkaCluster(3, config=ranks)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._cluster.bootstrap_servers
+
+    @property
+    def data_dir(self) -> Path:
+        pytest.skip("needs the files of one broker")
+
+    log_path = data_dir
+
+    def stop(self) -> None:
+        for broker in self._cluster.brokers:
+            broker.stop()
+
+    def kill(self) -> None:
+        for broker in self._cluster.brokers:
+            broker.kill()
+
+    def restart(self) -> None:
+        for broker in self._cluster.brokers:
+            broker.restart()
+
+    def __enter__(self) -> Self:
+        self._cluster.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cluster.__exit__(kind, error, trace)
+
+
 def start(name: str, config: Mapping[str, str] | None = None) -> Target:
     """A broker that is not yet started: use it as a context manager."""
     if name == "kafka":
@@ -69,6 +110,8 @@ def start(name: str, config: Mapping[str, str] | None = None) -> Target:
         from pykafka_broker.testing import KafkaBroker
 
         return KafkaBroker(config=dict(config or {}), port=free_port(), quick_groups=False)  # found free by a restart
+    if name == "cluster":
+        return ClusterTarget(config)
     if config:
         pytest.skip("needs a broker with settings of its own")
     return Running(name)
