@@ -13,6 +13,7 @@ import pytest
 
 from pykafka_broker.cluster.alter_partition import alter_partition
 from pykafka_broker.cluster.assign_directories import assign_replicas_to_dirs
+from pykafka_broker.cluster.balance import balancing
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.elect_leaders import elect_leaders
 from pykafka_broker.cluster.feature_updates import update_features
@@ -101,7 +102,7 @@ class Replayed:
 
     def __init__(self) -> None:
         self.image = MetadataImage()
-        self._static = BrokerConfig({"node.id": "100", "min.insync.replicas": "2"})
+        self._static = BrokerConfig({"node.id": "100"})
         self._replay = Replay(self.image, MetadataDelta())
 
     def apply(self, records: Iterable[ApiMessageAndVersion]) -> None:
@@ -195,6 +196,8 @@ def test_decided_as_by_kafka(section: str) -> None:
 
 def decided(replayed: Replayed, step: Step) -> tuple[Any, Any]:
     """What is decided here, and by Kafka, as far as it compares."""
+    if step.what == "wait":
+        return written(at_once(balancing(replayed.controller()))), written(step.records)
     if step.request is None:
         return written(replayed.fencings(step)), written(step.records if step.what.startswith("expire") else [])
     if isinstance(step.request, IncrementalAlterConfigsRequest):

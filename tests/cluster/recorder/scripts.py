@@ -347,6 +347,25 @@ def old_metadata(stage: Stage) -> None:
     stage.fence(1)
 
 
+def balance(stage: Stage) -> None:
+    for broker in (1, 2):
+        stage.join(broker)
+    stage.create("one", [1, 2])
+    stage.fence(1)
+    stage.unfence(1)
+    stage.create("nineteen", *[[1, 2]] * 19)
+    stage.alter("in sync again", "one", [2, 1])
+    stage.wait(2.5)
+    for name in ("two", "three"):
+        stage.create(name, [2, 1])
+    stage.fence(2)
+    stage.unfence(2)
+    stage.alter("two is in sync", "two", [1, 2])
+    stage.wait(2.5)
+    stage.alter("three is in sync", "three", [1, 2])
+    stage.wait(2.5)
+
+
 def minimum(stage: Stage) -> None:
     for broker in (1, 2, 3):
         stage.join(broker)
@@ -467,6 +486,10 @@ SECTIONS: dict[str, tuple[Callable[[Stage], None], dict[str, str]]] = {
         without_elr,
     )
 }
+SECTIONS["balance"] = (
+    balance,
+    {"min.insync.replicas": "1", "leader.imbalance.check.interval.seconds": "1"},
+)
 for release in ("3.5-IV2", "3.6-IV0", "3.7-IV2", "3.9-IV0"):
     settings = {"min.insync.replicas": "2", "release": release}
     SECTIONS[f"old_metadata_{release}"] = (old_metadata, settings)

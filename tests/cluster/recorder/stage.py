@@ -153,11 +153,19 @@ class Stage:
 
     def expire(self, broker_id: int) -> None:
         """No heartbeat comes from it until its session is over."""
-        end = time.monotonic() + SESSION_S * 1.5
-        while time.monotonic() < end:
-            self._keep_alive(but=broker_id)
-            time.sleep(SESSION_S / 10)
+        self._pass(SESSION_S * 1.5, but=broker_id)
         self._write(f"expire {broker_id}", None, 0, None)
+
+    def wait(self, seconds: float) -> None:
+        """Nobody asks for anything."""
+        self._pass(seconds)
+        self._write("wait", None, 0, None)
+
+    def _pass(self, seconds: float, but: int = -1) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self._keep_alive(but)
+            time.sleep(SESSION_S / 10)
 
     def join(self, broker_id: int, rack: str | None = None, directories: int = 1, previous: int = -1) -> None:
         self.register(broker_id, rack, directories, previous)
