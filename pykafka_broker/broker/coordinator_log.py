@@ -29,6 +29,16 @@ class SenselessRecord(Exception):
         super().__init__(f"the record at offset {offset} makes no sense: {type(error).__name__}: {error}")
 
 
+# A coordinator, or the way to it, that may be there in a moment.
+ANOTHER_TIME = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NETWORK_EXCEPTION,
+    }
+)
+
 # What the coordinator's own clients are told when its log refuses: to find the coordinator again, or that it is our
 # fault.
 _REFUSALS = {

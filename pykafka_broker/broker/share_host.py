@@ -8,36 +8,84 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.coordinator_log import read_batches, replay_batch
 from pykafka_broker.broker.node import Node
-from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.reply import After
 from pykafka_broker.broker.shards import CoordinatorShards
-from pykafka_broker.broker.share_partitions import SharePartitions
+from pykafka_broker.broker.share_partitions import NotYet, Refused, SharePartitions, Stored, Writing
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.topic_creation import create_missing_topics
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig
 from pykafka_broker.coordinators.effects import Effects, R
+from pykafka_broker.coordinators.share.delivery import StateRun
 from pykafka_broker.coordinators.share.sessions import Member, ShareSessions
 from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
+from pykafka_broker.coordinators.share.share_partition import Change
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordinator
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.record import Record
 
+if TYPE_CHECKING:
+    from pykafka_broker.broker.end_offset_requests import EndOffsetRequests
+    from pykafka_broker.broker.share_state_requests import Question, StateRequests
+
 log = logging.getLogger(__name__)
 
+_REFUSED_MS = 200
+_RUN = ("first_offset", "last_offset", "delivery_state", "delivery_count")
 SHARE_VERSION = "share.version"  # the feature
 
 
 def is_enabled(features: Mapping[str, int]) -> bool:
     """Whether this cluster offers share groups."""
     return features.get(SHARE_VERSION, 0) >= 1
+
+
+class Summary(NamedTuple):
+    """How far a group is in a partition."""
+
+    leader_epoch: int
+    start_offset: int
+    complete_count: int
+
+
+class _Told(NamedTuple):
+    """A state, as another node has told it."""
+
+    start_offset: int
+    runs: list[StateRun]
+    state_epoch: int
+
+
+class _Reading:
+    """A state that another node is asked for, for the leader of that epoch. A refusal holds for a while."""
+
+    __slots__ = ("epoch", "question", "refused_until")
+
+    def __init__(self, epoch: int, question: Question) -> None:
+        self.epoch = epoch
+        self.question = question
+        self.refused_until = 1 << 62
+
+
+def _answered(question: Question) -> Steps[Any]:
+    """Wait for the answer. Raises what the coordinator refuses with."""
+    if question.after:
+        yield question.after
+    return question.answer()
+
+
+def _frozen(topics: dict[bytes, tuple[str, set[int]]]) -> Topics:
+    return {topic_id: (name, frozenset(numbers)) for topic_id, (name, numbers) in topics.items()}
 
 
 class ShareHost:
@@ -52,6 +100,8 @@ class ShareHost:
         self.partitions = SharePartitions(node, self, settings)
         self.sessions = ShareSessions(config.group_share_max_share_sessions)
         self.shards = CoordinatorShards(node, SHARE_GROUP_STATE, self)
+        self._reading: dict[ShareKey, _Reading] = {}
+        self._beginning: set[ShareKey] = set()  # other nodes are asked to initialize these
         self._gone: list[int] = []  # connections that have closed
         self._tidy_at: int | None = None
         node.subscribe(self._on_metadata)
@@ -117,7 +167,103 @@ class ShareHost:
         self.shards.find(key.coordinator_key())
         return self.coordinator
 
-    # -- states
+    # -- states that another node may keep
+
+    @cached_property
+    def _requests(self) -> StateRequests:
+        from pykafka_broker.broker.share_state_requests import StateRequests  # few have coordinators at other nodes
+
+        return StateRequests(self._node, self.other_coordinator)
+
+    def other_coordinator(self, key: ShareKey) -> int | None:
+        """The other node that keeps this state; None if this one does, or nobody."""
+        if not self.shards.count:
+            return None
+        state = self._node.image.partition(SHARE_GROUP_STATE, self._number_of(key))
+        return None if state is None or state.leader in (self._node.id, -1) else state.leader
+
+    def _ask(self, kind: str, key: ShareKey, *fields: Any) -> Question:
+        from pykafka_broker.broker import share_state_requests
+
+        return self._requests.ask(getattr(share_state_requests, kind), key, *fields)
+
+    def read(self, key: ShareKey, leader_epoch: int) -> Stored:
+        """The state, for the leader of the partition. Raises `NotYet`."""
+        if self.other_coordinator(key) is None:
+            self._reading.pop(key, None)
+            return self.apply(self.known(key).read(key, leader_epoch))
+        now, reading = self._node.clock.now, self._reading.get(key)
+        if reading is None or reading.epoch != leader_epoch or reading.refused_until <= now:
+            reading = self._reading[key] = _Reading(leader_epoch, self._ask("READ", key, leader_epoch))
+            reading.question.when_committed(0, lambda _: self._node.purgatory.touch(key))
+        if reading.question.after:
+            raise NotYet
+        if reading.question.error is not None:
+            reading.refused_until = min(reading.refused_until, now + _REFUSED_MS)
+            raise reading.question.error
+        del self._reading[key]
+        answer = reading.question.answer()
+        runs = [StateRun(*(getattr(batch, field) for field in _RUN)) for batch in answer.state_batches]
+        return _Told(answer.start_offset, runs, answer.state_epoch)
+
+    def write(self, key: ShareKey, state_epoch: int, leader_epoch: int, change: Change, now: int) -> Writing | None:
+        """Keep a change, or have it kept. Raises `Refused`, and what `known` and `apply` raise."""
+        start, count, runs = change
+        if self.other_coordinator(key) is not None:
+            from pykafka_broker.broker.share_state_requests import StateBatch
+
+            return self._ask("WRITE", key, state_epoch, leader_epoch, start, count, [StateBatch(*run) for run in runs])
+        coordinator = self.known(key)
+        try:
+            effects = coordinator.write(key, state_epoch, leader_epoch, start, count, runs, now)
+        except ApiError as error:
+            raise Refused(error.code, error.message) from None
+        self.apply(effects)
+        return None
+
+    def begin(self, key: ShareKey, state_epoch: int, start_offset: int) -> Steps[None]:
+        """Let a group read a partition from here on, wherever its state is kept."""
+        if self.other_coordinator(key) is None:
+            self.initialize(key, state_epoch, start_offset)
+        else:
+            yield from _answered(self._ask("INITIALIZE", key, state_epoch, start_offset))
+            self.partitions.drop(key)
+
+    def forget(self, key: ShareKey) -> Steps[None]:
+        """Forget how far a group is, wherever its state is kept."""
+        if self.other_coordinator(key) is None:
+            self.delete(key)
+        else:
+            yield from _answered(self._ask("DELETE", key))
+            self.partitions.drop(key)
+
+    def summary(self, key: ShareKey) -> Steps[Summary | None]:
+        """How far a group is; None if it has no state there."""
+        if self.other_coordinator(key) is None:
+            state = self.known(key).summary(key)
+            return None if state is None else Summary(state.leader_epoch, state.start_offset, state.complete_count)
+        answer = yield from _answered(self._ask("SUMMARY", key, NO_EPOCH))
+        if answer.start_offset == UNINITIALIZED and not answer.state_epoch:
+            return None
+        return Summary(answer.leader_epoch, answer.start_offset, answer.delivery_complete_count)
+
+    @cached_property
+    def _end_offsets(self) -> EndOffsetRequests:
+        from pykafka_broker.broker.end_offset_requests import EndOffsetRequests
+
+        return EndOffsetRequests(self._node)
+
+    def end_offset(self, topic: str, number: int) -> Steps[int]:
+        """Up to where a partition is committed; -1 if its leader is another node and does not say."""
+        state = self._node.image.partition(topic, number)
+        if state is None or state.leader in (self._node.id, -1):
+            return self._node.replicas.leader(topic, number).high_watermark
+        question = self._end_offsets.ask(state.leader, topic, number)
+        if question.after:
+            yield question.after
+        return question.offset
+
+    # -- states that this node keeps
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> None:
         """Let a group read a partition from here on. Whoever reads it finds the new state."""
@@ -129,22 +275,47 @@ class ShareHost:
         self.apply(self.known(key).delete(key))
         self.partitions.drop(key)
 
-    def initialize_topics(self, group_id: str, state_epoch: int, topics: Topics) -> Topics:
-        """Initialize partitions that a group begins to read; returns those for which it worked."""
-        done: Topics = {}
+    def initialize_topics(
+        self, group_id: str, state_epoch: int, topics: Topics, later: Callable[[Topics], None]
+    ) -> Topics:
+        """Initialize partitions that a group begins to read; returns those for which it has worked, `later` hears of
+        those whose states other nodes keep.
+        """
+        done: dict[bytes, tuple[str, set[int]]] = {}
+        elsewhere: list[tuple[ShareKey, str]] = []
         for topic_id, (name, numbers) in topics.items():
-            worked = set()
             for number in sorted(numbers):
+                key = ShareKey(group_id, topic_id, number)
+                if self.other_coordinator(key) is not None:
+                    if key not in self._beginning:
+                        elsewhere.append((key, name))
+                    continue
                 try:
-                    self.initialize(ShareKey(group_id, topic_id, number), state_epoch, UNINITIALIZED)
-                    worked.add(number)
+                    self.initialize(key, state_epoch, UNINITIALIZED)
+                    done.setdefault(topic_id, (name, set()))[1].add(number)
                 except ApiError as error:
                     log.warning("share group %s can't begin with %s-%d: %s", group_id, name, number, error)
-            if worked:
-                done[topic_id] = (name, frozenset(worked))
-        return done
+        if elsewhere:
+            self._node.slices.begin(self._begin_elsewhere(elsewhere, state_epoch, later), outlives_client=True)
+        return _frozen(done)
 
-    def delete_topics(self, group: ShareGroup, topic_ids: Iterable[bytes]) -> list[ShareKey]:
+    def _begin_elsewhere(
+        self, keys: list[tuple[ShareKey, str]], state_epoch: int, later: Callable[[Topics], None]
+    ) -> Steps[None]:
+        asked = [(key, name, self._ask("INITIALIZE", key, state_epoch, UNINITIALIZED)) for key, name in keys]
+        self._beginning.update(key for key, _ in keys)
+        done: dict[bytes, tuple[str, set[int]]] = {}
+        for key, name, question in asked:
+            try:
+                yield from _answered(question)
+                done.setdefault(key.topic_id, (name, set()))[1].add(key.partition)
+            except ApiError as error:
+                log.warning("share group %s can't begin with %s-%d: %s", key.group_id, name, key.partition, error)
+            self._beginning.discard(key)
+        if done:
+            later(_frozen(done))
+
+    def forget_topics(self, group: ShareGroup, topic_ids: Iterable[bytes]) -> Steps[list[ShareKey]]:
         """Forget how far a group is with these topics; returns whose states went."""
         gone = [
             ShareKey(group.group_id, topic_id, number)
@@ -153,7 +324,7 @@ class ShareHost:
             if self._exists(topic_id, number)
         ]
         for key in gone:
-            self.delete(key)
+            yield from self.forget(key)
         return gone
 
     # -- sessions
@@ -172,6 +343,12 @@ class ShareHost:
 
     def _on_metadata(self, delta: MetadataDelta) -> None:
         self.shards.follow(delta)
+        if "_requests" in self.__dict__ and (delta.changed_partitions or delta.deleted):
+            self._requests.forget_moved()
+            self._reading = {key: reading for key, reading in self._reading.items() if reading.question.after}
+        lost = {(of.id, each.partition) for of, each in delta.changed_partitions if each.leader != self._node.id}
+        if lost:
+            self.partitions.drop_lost(lost)
         for topic in delta.deleted:
             self.partitions.drop_topic(topic.id)
             for effects in self.coordinator.forget_topic(topic.id):
@@ -186,7 +363,8 @@ class ShareHost:
         """At once while there is something to release."""
         if self._gone:
             return 0
-        dues = (self.shards.next_deadline(), self.partitions.next_deadline(), self._tidy_at)
+        again = self._requests.next_deadline() if "_requests" in self.__dict__ else None
+        dues = (self.shards.next_deadline(), self.partitions.next_deadline(), self._tidy_at, again)
         return min([due for due in dues if due is not None], default=None)
 
     def on_deadline(self, now: int) -> None:
@@ -195,6 +373,8 @@ class ShareHost:
             for member in self.sessions.of_connection(self._gone.pop()):
                 self.close_session(member, now)
         self.partitions.on_deadline(now)
+        if "_requests" in self.__dict__:
+            self._requests.on_deadline(now)
         if self._tidy_at is not None and self._tidy_at <= now and not self.shards.loading:
             self._tidy(now)
 

@@ -1,24 +1,27 @@
 """The share partitions of this node: brought up when somebody reads, fed from the partition's log.
 
 Rule: a share partition is made from what the share coordinator knows and writes its changes back there; one whose
-write is fenced is dropped and made anew at its next use.
+write is fenced is dropped and made anew at its next use. Where the coordinator is another node, whoever reads waits
+until it has answered, and one change of a share partition waits for the one before it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple, Protocol
 
+from pykafka_broker.broker.coordinator_log import ANOTHER_TIME
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.reply import NOTHING, After, Waiter
 from pykafka_broker.config.group import GroupConfig
-from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.share.acquisition import LogBatch
+from pykafka_broker.coordinators.share.delivery import StateRun
 from pykafka_broker.coordinators.share.offset_reset import reset_time
 from pykafka_broker.coordinators.share.sessions import ShareSession
 from pykafka_broker.coordinators.share.share_partition import AckBatch, Change, Limits, SharePartition
-from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordinator
+from pykafka_broker.coordinators.share.state import UNINITIALIZED
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
@@ -28,6 +31,7 @@ from pykafka_broker.steps import at_once
 
 log = logging.getLogger(__name__)
 
+_RETRY_MS = 1_000
 READ_COMMITTED = "read_committed"
 EARLIEST, LATEST = "earliest", "latest"
 
@@ -66,12 +70,67 @@ class ReadBatches:
         return self._data[start:end]
 
 
+class Refused(ApiError):
+    """The coordinator refuses a change: this node does not know the state that there is."""
+
+
+class NotYet(ApiError):
+    """Another node is being asked; whoever watches the share partition is told when it has answered."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+class Stored(Protocol):
+    """What the coordinator knows."""
+
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def runs(self) -> Sequence[StateRun]: ...
+
+    @property
+    def state_epoch(self) -> int: ...
+
+
+class Writing(Protocol):
+    """A change on its way to another node."""
+
+    @property
+    def error(self) -> ApiError | None:
+        """Why it is not kept, once `after` is committed."""
+
+    @property
+    def after(self) -> After: ...
+
+    def when_committed(self, offset: int, waiter: Waiter) -> None: ...
+
+
+class Taken(NamedTuple):
+    """Acknowledgements that were taken: `show` makes them visible, but of those that another node is told of, who show
+    when it has them.
+    """
+
+    show: Callable[[], None]
+    writing: Writing | None
+
+    def refusal(self) -> ApiError | None:
+        """Why they are not kept after all, once that is known."""
+        error = None if self.writing is None else self.writing.error
+        if error is None or error.code in ANOTHER_TIME:
+            return error
+        return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message)
+
+
 class StateKeeper(Protocol):
     """Whoever keeps the states of share partitions."""
 
-    def known(self, key: ShareKey) -> ShareCoordinator: ...
+    def read(self, key: ShareKey, leader_epoch: int) -> Stored:
+        """Its state; raises `NotYet` while another node is asked, and what is wrong with it."""
 
-    def apply(self, effects: Effects[R]) -> R: ...
+    def write(self, key: ShareKey, state_epoch: int, leader_epoch: int, change: Change, now: int) -> Writing | None:
+        """Keep a change; None if it is kept, else a place where another node is asked. Raises what is wrong with it."""
 
 
 class SharePartitions:
@@ -83,6 +142,7 @@ class SharePartitions:
         self.settings = settings
         self._partitions: dict[ShareKey, SharePartition] = {}
         self._made_in: dict[ShareKey, int] = {}  # the leader epoch of the partition that is read
+        self._writing: dict[ShareKey, Writing] = {}  # changes on their way to other nodes
         self._due: int | None = None  # no lock ends before
 
     # -- life
@@ -95,8 +155,7 @@ class SharePartitions:
         epoch = partition.leader_epoch
         found = self._partitions.get(key)
         if found is None or self._made_in[key] != epoch:
-            coordinator = self._host.known(key)
-            state = self._host.apply(coordinator.read(key, epoch))
+            state = self._host.read(key, epoch)
             start = state.start_offset
             if start == UNINITIALIZED:
                 start = self._first_offset(key.group_id, partition.log)
@@ -124,6 +183,11 @@ class SharePartitions:
 
     def drop_topic(self, topic_id: bytes) -> None:
         for key in [key for key in self._partitions if key.topic_id == topic_id]:
+            self.drop(key)
+
+    def drop_lost(self, lost: Collection[tuple[bytes, int]]) -> None:
+        """Others lead these partitions, by topic id and number."""
+        for key in [key for key in self._partitions if (key.topic_id, key.partition) in lost]:
             self.drop(key)
 
     def partition_of(self, key: ShareKey) -> Partition:
@@ -190,9 +254,13 @@ class SharePartitions:
 
     # -- acknowledging
 
-    def acknowledge(self, key: ShareKey, member_id: str, batches: Sequence[AckBatch], now: int) -> Callable[[], None]:
-        """Raises what is wrong; then nothing has changed. Nobody has records of a partition that nobody has read.
-        What this returns must be called, and makes it visible."""
+    def before(self, key: ShareKey) -> After:
+        """What has to be over before anything is acknowledged."""
+        writing = self._writing.get(key)
+        return NOTHING if writing is None else writing.after
+
+    def acknowledge(self, key: ShareKey, member_id: str, batches: Sequence[AckBatch], now: int) -> Taken:
+        """Raises what is wrong; then nothing has changed. Nobody has records of a partition that nobody has read."""
         epoch = self.partition_of(key).leader_epoch
         partition = self._partitions.get(key)
         if partition is None or self._made_in[key] != epoch:
@@ -200,12 +268,15 @@ class SharePartitions:
         settle = partition.acknowledge(
             member_id, batches, self.limits(key.group_id), now, self._store(key, partition, now)
         )
+        show = self._showing(key, settle)
+        self._await(partition.due)
+        return Taken(show, self._once_written(key, partition, show))
 
+    def _showing(self, key: ShareKey, settle: Callable[[], None]) -> Callable[[], None]:
         def show() -> None:
             settle()
             self._node.purgatory.touch(key)
 
-        self._await(partition.due)
         return show
 
     def release(self, session: ShareSession, now: int) -> None:
@@ -216,33 +287,63 @@ class SharePartitions:
                 release = partition.release
                 self._free(key, partition, lambda limits, store, to=release: to(member_id, limits, store), now)
 
-    def _free(self, key: ShareKey, partition: SharePartition, free: Callable[..., bool], now: int) -> None:
+    def _free(
+        self, key: ShareKey, partition: SharePartition, free: Callable[..., Callable[[], None] | None], now: int
+    ) -> None:
         """What nobody waits for an answer to: if it can't be stored the locks still end some time."""
+        writing = self._writing.get(key)
+        if writing is not None:
+            writing.when_committed(0, lambda _: self._free_later(key, partition, free))
+            return
         try:
-            if free(self.limits(key.group_id), self._store(key, partition, now)):
-                self._node.purgatory.touch(key)
+            settle = free(self.limits(key.group_id), self._store(key, partition, now))
         except ApiError as error:
             log.warning("share group %s: nothing is released: %s", key.group_id, error)
+            self._await(now + _RETRY_MS)
+            return
+        if settle is not None:
+            show = self._showing(key, settle)
+            if self._once_written(key, partition, show) is None:
+                show()
+
+    def _free_later(
+        self, key: ShareKey, partition: SharePartition, free: Callable[..., Callable[[], None] | None]
+    ) -> None:
+        if self._partitions.get(key) is partition:
+            self._free(key, partition, free, self._node.clock.now)
 
     def _store(self, key: ShareKey, partition: SharePartition, now: int) -> Callable[[Change], None]:
         def store(change: Change) -> None:
-            coordinator = self._host.known(key)
+            epoch = self.log_of(key).leader_epoch
             try:
-                effects = coordinator.write(
-                    key,
-                    partition.state_epoch,
-                    self.log_of(key).leader_epoch,
-                    change.start_offset,
-                    change.complete_count,
-                    change.runs,
-                    now,
-                )
-            except ApiError as error:
+                writing = self._host.write(key, partition.state_epoch, epoch, change, now)
+            except Refused as error:
                 self.drop(key)
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message) from None
-            self._host.apply(effects)
+            if writing is not None:
+                self._writing[key] = writing
 
         return store
+
+    def _once_written(self, key: ShareKey, partition: SharePartition, show: Callable[[], None]) -> Writing | None:
+        """Have it show when another node has the change; None if none is asked."""
+        writing = self._writing.get(key)
+        if writing is None:
+            return None
+
+        def written(_: ApiError | None) -> None:
+            if self._writing.get(key) is writing:
+                del self._writing[key]
+            if writing.error is None:
+                show()
+                self._await(partition.due)
+            elif writing.error.code in ANOTHER_TIME:
+                self._await(self._node.clock.now + _RETRY_MS)
+            elif self._partitions.get(key) is partition:
+                self.drop(key)
+
+        writing.when_committed(0, written)
+        return writing
 
     # -- time
 
@@ -259,7 +360,10 @@ class SharePartitions:
             return
         self._due = None
         for key, partition in list(self._partitions.items()):
+            if key in self._writing:
+                continue  # when that is over this is looked at again
             if partition.due is not None and partition.due <= now:
                 due = partition.on_deadline
                 self._free(key, partition, lambda limits, store, to=due: to(limits, now, store), now)
-            self._await(partition.due)
+            if partition.due is not None and partition.due > now:
+                self._await(partition.due)

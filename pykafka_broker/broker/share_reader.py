@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pykafka_broker.broker.share_partitions import SharePartitions
+from pykafka_broker.broker.share_partitions import NotYet, SharePartitions
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.coordinators.share.delivery import StateRun, joined
 from pykafka_broker.coordinators.share.sessions import Member, TopicPartition
@@ -94,6 +94,8 @@ class ShareReader:
                 failed = False
                 if partition.can_acquire(limits):
                     size += self._shares.size(key, partition, self._max_bytes)
+            except NotYet:
+                failed = False
             except ApiError:
                 continue
             if size >= max(1, min_bytes):
@@ -111,6 +113,8 @@ class ShareReader:
                 yield None
             try:
                 data = self._read(topic_partition, left_bytes, left_records, now)
+            except NotYet:
+                continue
             except ApiError as error:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if _is_uninitialized(error) else error.code
                 why = Refused(code, error.message)

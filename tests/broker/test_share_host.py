@@ -12,6 +12,7 @@ from pykafka_broker.broker.shards import CoordinatorShards
 from pykafka_broker.broker.share_host import ShareHost, is_enabled
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
+from pykafka_broker.coordinators.share.acquisition import LogBatch
 from pykafka_broker.coordinators.share.share_partition import SharePartition
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
@@ -179,3 +180,15 @@ def test_a_share_partition_is_made_anew_in_each_leader_epoch(
     with pytest.raises(ApiError) as caught:
         host.partitions.get(key)
     assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_partition_that_another_node_leads_has_no_locks_here(
+    broker: LightBroker, host: ShareHost, key: ShareKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = host.partitions.get(key)
+    made.acquire("m", [LogBatch(5, 6)], 10, 10, False, host.partitions.limits("g"), broker.now)
+    host.partitions.acquired(made)
+    broker.elect("t", ANOTHER_NODE)
+    host.on_deadline(broker.now + 3_600_000)
+    assert host.partitions._partitions == {}
+    assert "nothing is released" not in caplog.text

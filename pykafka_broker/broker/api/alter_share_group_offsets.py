@@ -81,7 +81,8 @@ def _alter(
     for one in wanted.partitions:
         result = AlterShareGroupOffsetsResponsePartition(one.partition_index)
         try:
-            services.shares.initialize(ShareKey(group_id, topic_id, one.partition_index), epoch, one.start_offset)
+            key = ShareKey(group_id, topic_id, one.partition_index)
+            yield from services.shares.begin(key, epoch, one.start_offset)
             altered.add(one.partition_index)
         except ApiError as error:
             result.error_code = error.code

@@ -11,6 +11,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.share.state_records import ShareKey
@@ -25,16 +26,24 @@ from pykafka_broker.protocol.messages.delete_groups_response import DeletableGro
 def delete_groups(
     services: Services, context: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse | Reply:
+    return services.slices.reply(_deleted(services, context, request), outlives_client=True)
+
+
+def _deleted(
+    services: Services, context: RequestContext, request: DeleteGroupsRequest
+) -> Steps[DeleteGroupsResponse | Reply]:
     group_ids = dict.fromkeys(request.groups_names)
     after: list[ShareKey] = []  # whose states went
-    results = [DeletableGroupResult(group_id, _delete(services, context, group_id, after)) for group_id in group_ids]
+    results = []
+    for group_id in group_ids:
+        results.append(DeletableGroupResult(group_id, (yield from _delete(services, context, group_id, after))))
     resting_on = services.groups.after(*group_ids)
     if after:
         resting_on += services.shares.after(after)
     return resting(DeleteGroupsResponse(results=results), resting_on)
 
 
-def _delete(services: Services, context: RequestContext, group_id: str, states: list[ShareKey]) -> ErrorCode:
+def _delete(services: Services, context: RequestContext, group_id: str, states: list[ShareKey]) -> Steps[ErrorCode]:
     host = services.groups
     try:
         services.authorise(context, Operation.DELETE, Resource.GROUP, group_id)
@@ -42,7 +51,8 @@ def _delete(services: Services, context: RequestContext, group_id: str, states: 
             host.require(group_id)
         group = host.coordinator.groups.get(group_id)
         if isinstance(group, ShareGroup) and group.is_empty:
-            states += services.shares.delete_topics(group, list(group.initialized))
+            states += yield from services.shares.forget_topics(group, list(group.initialized))
+            host.require(group_id)  # it may have another coordinator by now
         effects = host.coordinator.delete_group(group_id)
         host.apply(effects)
     except ApiError as refused:

@@ -10,6 +10,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.share.state_records import ShareKey
@@ -36,8 +37,16 @@ def delete_share_group_offsets(
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
     except ApiError as error:
         return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
+    return services.slices.reply(_deleted(services, context, request, group), outlives_client=True)
+
+
+def _deleted(
+    services: Services, context: RequestContext, request: DeleteShareGroupOffsetsRequest, group: ShareGroup
+) -> Steps[DeleteShareGroupOffsetsResponse | Reply]:
     states: list[ShareKey] = []
-    topics = [_delete(services, context, group, topic.topic_name, states) for topic in request.topics]
+    topics = []
+    for topic in request.topics:
+        topics.append((yield from _delete(services, context, group, topic.topic_name, states)))
     after = services.groups.after(request.group_id)
     if states:
         after += services.shares.after(states)
@@ -46,7 +55,7 @@ def delete_share_group_offsets(
 
 def _delete(
     services: Services, context: RequestContext, group: ShareGroup, name: str, states: list[ShareKey]
-) -> DeleteShareGroupOffsetsResponseTopic:
+) -> Steps[DeleteShareGroupOffsetsResponseTopic]:
     try:
         services.topic(context, Operation.READ, name)
     except ApiError as error:
@@ -59,7 +68,7 @@ def _delete(
             name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOTHING_TO_DELETE
         )
     try:
-        states += services.shares.delete_topics(group, [topic.id])
+        states += yield from services.shares.forget_topics(group, [topic.id])
         services.groups.apply(services.groups.coordinator.share.forget_topics(group.group_id, {topic.id}))
     except ApiError as error:
         return DeleteShareGroupOffsetsResponseTopic(name, topic.id, error.code, error.message)

@@ -12,6 +12,7 @@ from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource, denial
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, UNKNOWN_COUNT
@@ -38,6 +39,12 @@ NO_LAG = -1
 def describe_share_group_offsets(
     services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse | Reply:
+    return services.slices.reply(_described(services, context, request))
+
+
+def _described(
+    services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
+) -> Steps[DescribeShareGroupOffsetsResponse | Reply]:
     groups = []
     for wanted in request.groups:
         try:
@@ -46,7 +53,7 @@ def describe_share_group_offsets(
             services.authorise(context, Operation.DESCRIBE, Resource.GROUP, wanted.group_id)
             if wanted.group_id:
                 services.groups.require(wanted.group_id)
-            topics = _topics(services, context, wanted)
+            topics = yield from _topics(services, context, wanted)
             groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, topics))
         except ApiError as error:
             groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, [], error.code, error.message))
@@ -64,7 +71,7 @@ def describe_share_group_offsets(
 
 def _topics(
     services: Services, context: RequestContext, wanted: DescribeShareGroupOffsetsRequestGroup
-) -> list[DescribeShareGroupOffsetsResponseTopic]:
+) -> Steps[list[DescribeShareGroupOffsetsResponseTopic]]:
     if wanted.topics is not None:
         asked = [(topic.topic_name, list(topic.partitions)) for topic in wanted.topics]
     else:
@@ -79,7 +86,9 @@ def _topics(
             continue
         topic = services.image.topics.get(name)
         topic_id = ZERO_UUID if topic is None else topic.id
-        partitions = [_partition(services, ShareKey(wanted.group_id, topic_id, number), name) for number in numbers]
+        partitions = []
+        for number in numbers:
+            partitions.append((yield from _partition(services, ShareKey(wanted.group_id, topic_id, number), name)))
         topics.append(DescribeShareGroupOffsetsResponseTopic(name, topic_id, partitions))
     return topics
 
@@ -95,18 +104,18 @@ def _denied(name: str, numbers: list[int]) -> DescribeShareGroupOffsetsResponseT
     return DescribeShareGroupOffsetsResponseTopic(name, ZERO_UUID, partitions)
 
 
-def _partition(services: Services, key: ShareKey, topic: str) -> DescribeShareGroupOffsetsResponsePartition:
+def _partition(services: Services, key: ShareKey, topic: str) -> Steps[DescribeShareGroupOffsetsResponsePartition]:
     result = DescribeShareGroupOffsetsResponsePartition(key.partition, UNINITIALIZED)
     if services.image.partition(topic, key.partition) is None:
         return result
-    state = services.shares.known(key).summary(key)
+    state = yield from services.shares.summary(key)
     if state is None:
         return result
     result.leader_epoch = state.leader_epoch
     result.start_offset = state.start_offset
+    result.lag = NO_LAG
     if state.start_offset != UNINITIALIZED and state.complete_count != UNKNOWN_COUNT:
-        end = services.replicas.leader(topic, key.partition).high_watermark
-        result.lag = end - state.start_offset - state.complete_count  # below 0 where the start was set behind the end
-    else:
-        result.lag = NO_LAG
+        end = yield from services.shares.end_offset(topic, key.partition)
+        if end >= 0:
+            result.lag = end - state.start_offset - state.complete_count  # below 0 if the start was set behind the end
     return result

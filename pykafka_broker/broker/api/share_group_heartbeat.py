@@ -14,6 +14,7 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
 from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.coordinators.share.share_group import Topics
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -67,7 +68,14 @@ def _initialize(services: Services, group_id: str, states: list[ShareKey]) -> bo
     missing = host.coordinator.share.uninitialized(group_id)
     if not missing:
         return False
-    done = services.shares.initialize_topics(group_id, host.coordinator.share.group(group_id).epoch, missing)
+
+    def later(done: Topics) -> None:
+        """Other nodes have made states: the members hear of that with their next heartbeats."""
+        if host.refusal(group_id) is ErrorCode.NONE and group_id in host.coordinator.groups:
+            host.apply(host.coordinator.share.initialized(group_id, done))
+
+    epoch = host.coordinator.share.group(group_id).epoch
+    done = services.shares.initialize_topics(group_id, epoch, missing, later)
     states += [ShareKey(group_id, topic_id, number) for topic_id, (_, numbers) in done.items() for number in numbers]
     if done:
         host.apply(host.coordinator.share.initialized(group_id, done))

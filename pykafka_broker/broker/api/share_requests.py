@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
+from pykafka_broker.broker.share_partitions import Taken
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource, denial
 from pykafka_broker.coordinators.share.membership import MAX_MEMBER_ID
@@ -106,6 +107,7 @@ def acknowledge(
     if there is no such one, or where another one has some."""
     results: dict[TopicPartition, AckResult] = {}
     known: dict[AckResult, AckResult] = {}  # what became of many, once
+    elsewhere: dict[TopicPartition, Taken] = {}  # another node is told of them
     without: list[TopicPartition] = []
     has_some = False
     group_id, member_id = member
@@ -125,11 +127,24 @@ def acknowledge(
                 without.append(place)
                 continue
             has_some = True
-            taken.append(services.shares.partitions.acknowledge(key, member_id, batches, context.now))
+            while before := services.shares.partitions.before(key):
+                yield before
+            one = services.shares.partitions.acknowledge(key, member_id, batches, services.clock.now)
             results[place] = _WELL
+            if one.writing is None:
+                taken.append(one.show)
+            else:
+                elsewhere[place] = one
         except ApiError as error:
             result = AckResult(error.code, error.message)
             results[place] = known.setdefault(result, result)
+    for place, one in elsewhere.items():
+        assert one.writing is not None
+        if one.writing.after:
+            yield one.writing.after
+        refusal = one.refusal()
+        if refusal is not None:
+            results[place] = AckResult(refusal.code, refusal.message)
     results.update(dict.fromkeys(without if has_some else (), _WELL))
     return results
 

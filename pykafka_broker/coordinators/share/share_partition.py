@@ -199,24 +199,36 @@ class SharePartition:
         if run.member != member:
             raise ApiError(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of batch record")
 
-    def release(self, member: str, limits: Limits, store: Store) -> bool:
-        """The member's session has ended: what it has is free again. Returns whether it had anything."""
+    def release(self, member: str, limits: Limits, store: Store) -> Callable[[], None] | None:
+        """The member's session has ended: what it has is free again, once the result is called. None if it has
+        nothing.
+        """
         return self._free([run for run in self._acquired() if run.member == member], limits, store)
 
-    def on_deadline(self, limits: Limits, now: int, store: Store) -> bool:
-        """Free what has been locked for too long. Returns whether there was anything."""
+    def on_deadline(self, limits: Limits, now: int, store: Store) -> Callable[[], None] | None:
+        """Free what has been locked for too long, in the same way."""
         freed = self._free([run for run in self._acquired() if run.deadline <= now], limits, store)
-        self.due = min((run.deadline for run in self._acquired()), default=None)
+        if freed is None:
+            self._look_at_locks()
         return freed
+
+    def _look_at_locks(self) -> None:
+        self.due = min((run.deadline for run in self._acquired()), default=None)
 
     def _acquired(self) -> list[Run]:
         return [run for run in self.in_flight.runs() if run.state is RecordState.ACQUIRED]
 
-    def _free(self, runs: list[Run], limits: Limits, store: Store) -> bool:
+    def _free(self, runs: list[Run], limits: Limits, store: Store) -> Callable[[], None] | None:
+        if not runs:
+            return None
         decided = [_decision(run, RELEASE, limits) for run in runs]
         self._store(decided, store)
-        self._settle(decided)
-        return bool(runs)
+
+        def settle() -> None:
+            self._settle(decided)
+            self._look_at_locks()
+
+        return settle
 
     # One change
 

@@ -49,6 +49,13 @@ class Reader:
     def ack(self, first: int, last: int, *types: int, member: str = "one", limits: Limits = LIMITS) -> None:
         self.acked_at_last(first, last, *types, member=member, limits=limits)()
 
+    def time_is(self, now: int) -> bool:
+        """Whether any locks have ended by then."""
+        show = self.share.on_deadline(LIMITS, now, self.changes.append)
+        if show is not None:
+            show()
+        return show is not None
+
     def acked_at_last(
         self, first: int, last: int, *types: int, member: str = "one", limits: Limits = LIMITS
     ) -> Callable[[], None]:
@@ -90,7 +97,7 @@ def test_what_is_delivered_again_meanwhile_stays_with_its_reader() -> None:
     reader = Reader(LogBatch(0, 1))
     reader.fetch()
     released = reader.acked_at_last(0, 1, RELEASE)
-    reader.share.on_deadline(LIMITS, 30_000, reader.changes.append)
+    reader.time_is(30_000)
     assert reader.fetch("two") == [(0, 1, 2)]
     released()
     assert reader.fetch() == []
@@ -180,7 +187,7 @@ def test_locks_end_one_by_one() -> None:
     reader.now = 10_000
     reader.fetch("two")
     assert reader.share.due == 30_000
-    assert reader.share.on_deadline(LIMITS, 30_000, reader.changes.append)
+    assert reader.time_is(30_000)
     assert reader.share.due == 40_000
     assert reader.fetch("two") == [(0, 1, 2)]
 
@@ -191,7 +198,7 @@ def test_a_renewed_lock_lasts() -> None:
     reader.now = 20_000
     reader.ack(0, 0, RENEW)
     assert not reader.changes  # nothing to store
-    assert reader.share.on_deadline(LIMITS, 30_000, reader.changes.append)
+    assert reader.time_is(30_000)
     assert reader.changes[-1].runs == [StateRun(1, 1, RecordState.AVAILABLE, 1)]
     reader.ack(0, 0, ACCEPT)
 
@@ -273,7 +280,9 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(member=st.sampled_from(["one", "two"]))
     def leave(self, member: str) -> None:
-        self.reader.share.release(member, LIMITS._replace(deliveries=100), self.reader.changes.append)
+        show = self.reader.share.release(member, LIMITS._replace(deliveries=100), self.reader.changes.append)
+        if show is not None:
+            show()
         self.held = {offset: owner for offset, owner in self.held.items() if owner != member}
 
     @invariant()

@@ -1,0 +1,89 @@
+"""Where partitions end that other brokers lead (ListOffsets).
+
+Rule: a question is a place that an answer may rest on. What can't be heard has no offset, and nobody asks twice.
+"""
+
+from __future__ import annotations
+
+from pykafka_broker.broker.gathering import Gathering
+from pykafka_broker.broker.reply import NOTHING, After, Waiter
+from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsResponse
+from pykafka_broker.protocol.runtime import Message
+
+UNKNOWN = -1
+_CONSUMER = -1  # replica id
+_LATEST = -1  # timestamp
+
+
+class Question:
+    """Where one partition ends, for readers of all that is committed."""
+
+    __slots__ = ("_waiters", "is_answered", "offset", "partition")
+
+    def __init__(self, partition: tuple[str, int]) -> None:
+        self.partition = partition
+        self.offset = UNKNOWN
+        self.is_answered = False
+        self._waiters: list[Waiter] = []
+
+    @property
+    def after(self) -> After:
+        """Itself, until it is answered."""
+        return NOTHING if self.is_answered else ((self, 0),)
+
+    def is_committed(self, offset: int) -> bool:
+        return self.is_answered
+
+    def when_committed(self, offset: int, waiter: Waiter) -> None:
+        if self.is_answered:
+            waiter(None)
+        else:
+            self._waiters.append(waiter)
+
+    def end(self, offset: int) -> None:
+        self.offset, self.is_answered = offset, True
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter(None)
+
+
+class EndOffsetRequests(Gathering[Question]):
+    """All of one node."""
+
+    client_id = "end-offsets-%d"
+    versions = (1, 11)
+
+    def ask(self, leader: int, topic: str, number: int) -> Question:
+        question = Question((topic, number))
+        self.send(leader, question)
+        return question
+
+    def _choose(self, waiting: list[Question]) -> tuple[list[Question], list[Question]]:
+        return waiting, []
+
+    def _request(self, wanted: list[Question]) -> Message:
+        topics: dict[str, set[int]] = {}
+        for question in wanted:
+            topics.setdefault(question.partition[0], set()).add(question.partition[1])
+        return ListOffsetsRequest(
+            _CONSUMER,
+            topics=[
+                ListOffsetsTopic(name, [ListOffsetsPartition(number, timestamp=_LATEST) for number in sorted(numbers)])
+                for name, numbers in topics.items()
+            ],
+        )
+
+    def _tell(self, wanted: list[Question], answer: Message | LinkError) -> None:
+        found: dict[tuple[str, int], int] = {}
+        if isinstance(answer, ListOffsetsResponse):
+            for topic in answer.topics:
+                for one in topic.partitions:
+                    found[topic.name, one.partition_index] = UNKNOWN if one.error_code else one.offset
+        for question in wanted:
+            question.end(found.get(question.partition, UNKNOWN))
