@@ -1,0 +1,58 @@
+"""`pykafka-broker cluster`: it says where the nodes are, and ends them all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.cli.cluster import main
+
+COMMAND = [sys.executable, "-m", "pykafka_broker", "cluster", "--port", "0"]
+
+
+def is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_it_tells_the_nodes_and_ends_them_with_itself(tmp_path: Path) -> None:
+    command = [*COMMAND, "--brokers", "2", "--racks", "a,b", "--data-dir", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(4)]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    kinds = [line.split(" at ")[0] for line in lines[:3]]
+    assert kinds == ["broker 1", "broker 2", "controller 100"]
+    addresses = [line.split(" at ")[1].split(",")[0] for line in lines[:2]]
+    assert lines[3] == f"listening on {','.join(addresses)}\n"
+    assert not any(is_there(int(line.rsplit("pid ", 1)[1])) for line in lines[:3])
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["node-1", "node-100", "node-2"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--brokers", "0"], "at least one broker"),
+        (["--override", "retention"], "it must be KEY=VALUE"),
+        (["--brokers", "2", "--racks", "a"], "1 racks for 2 brokers"),
+    ],
+)
+def test_what_is_wrong_is_one_line(options: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["cluster", *options])
+    assert ended.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_broker_that_can_t_start_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster", "--brokers", "1", "--port", "0", "--override", "num.io.threads=none"]) == 1
+    assert "num.io.threads" in capsys.readouterr().err
