@@ -14,6 +14,7 @@ from tests.simulation.node import QUICK_DISK_MS, SimNode
 from tests.simulation.timeline import Timeline
 
 Fault = Callable[["Faults", SimNode], None]
+_LOOK_MS = 20
 MOST_MS = 4_000  # that a node is away
 
 
@@ -64,6 +65,13 @@ class Faults:
         """How long a node is away."""
         return self.random.randrange(10, MOST_MS)
 
+    def back_when_gone(self, node: SimNode) -> None:
+        """It is started again, some time after it has gone."""
+        if node.running and not self._ended:
+            self.timeline.after(_LOOK_MS, lambda: self.back_when_gone(node))
+        else:
+            self.back(node)
+
     def back(self, node: SimNode) -> None:
         """It is started again, later."""
 
@@ -80,8 +88,9 @@ def kill(faults: Faults, node: SimNode) -> None:
 
 
 def stop(faults: Faults, node: SimNode) -> None:
+    """It may take its time to go."""
     node.stop()
-    faults.back(node)
+    faults.back_when_gone(node)
 
 
 def cut_power(faults: Faults, node: SimNode) -> None:

@@ -17,6 +17,9 @@ from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.controller_router import ControllerRouter
 from pykafka_broker.broker.emulated_router import new_router
 from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.cluster.format_request import FormatRequest
+from pykafka_broker.cluster.formatting import Formatter
+from pykafka_broker.cluster.formatting import Node as FormatNode
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.jobs import Job
@@ -42,6 +45,7 @@ class SimNode(Host):
         self.network = network
         self.random = random
         self.settings = {"node.id": str(id), "log.dirs": DATA, **settings}
+        self.is_broker = "broker" in self.settings.get("process.roles", "broker")
         self.disk = CrashFileSystem()
         self.disk_ms = QUICK_DISK_MS  # the longest that a job waits, and takes
         self.running = False
@@ -66,7 +70,7 @@ class SimNode(Host):
         self.broker = Broker(
             config,
             self.clock,
-            new_uuid=lambda: bytes([self.random.randrange(128)]) + self.random.randbytes(15),
+            new_uuid=self._new_uuid,
             new_session_id=lambda: self.random.randrange(1, 1 << 31),
             submit=self._submit,
             fs=self.disk,
@@ -75,19 +79,65 @@ class SimNode(Host):
         )
         self.broker.on_useless = lambda: self.soon(self.kill)
         self.on_made(self)
-        listeners = listeners_of(config)
+        self.turn(self._begin)
 
-        def begin() -> None:
-            start_broker(self.broker, listeners)
-            for listener in listeners:
-                services = self.broker.services
-                router = ControllerRouter(services) if listener.for_controllers else new_router(services)
-                self.network.doors[listener.host, listener.port] = _Doors(self, listener, router)
+    def _begin(self) -> None:
+        listeners = listeners_of(self.broker.config)
+        observing = self.broker.observing
+        if observing is not None:
+            observing.on_serving = lambda: self._open(listeners)
+            observing.on_refused = self._refused
+        start_broker(self.broker, listeners)
+        if observing is None:
+            self._open(listeners)
 
-        self.turn(begin)
+    def _open(self, listeners: list[Listener]) -> None:
+        """Let others in."""
+        for listener in listeners:
+            services = self.broker.services
+            router = ControllerRouter(services) if listener.for_controllers else new_router(services)
+            self.network.doors[listener.host, listener.port] = _Doors(self, listener, router)
+
+    def _refused(self, why: str) -> None:
+        self.violations.append(f"{self.name} is refused: {why}")
+
+    def format(self, cluster_id: str) -> None:
+        """As `pykafka-broker format` does it, for a node of a cluster."""
+        config = BrokerConfig(self.settings)
+        is_controller = "controller" in (config.process_roles or ())
+        node = FormatNode(self.id, [DATA], DATA, is_controller, bool(config["controller.quorum.voters"]), None)
+        formatter = Formatter(
+            self.disk,
+            node,
+            FormatRequest(cluster_id),
+            now=self.timeline.now,
+            new_uuid=self._new_uuid,
+            new_salt=lambda: b"salt",
+        )
+        for _ in formatter.run():
+            pass
+        self.disk.sync_all("/data")
+
+    def _new_uuid(self) -> bytes:
+        return bytes([self.random.randrange(128)]) + self.random.randbytes(15)
 
     def stop(self) -> None:
-        """In order, to the marker of a clean shutdown."""
+        """In order: others lead before it goes, if its controller can be asked."""
+        observing = self.broker.observing
+        if observing is None:
+            self._end()
+        else:
+            self.turn(lambda: observing.leave(lambda: self._end_soon(self.life)))
+
+    def _end_soon(self, life: int) -> None:
+        def end() -> None:
+            if self.life == life and self.running:
+                self._end()
+
+        self.timeline.after(0, end)
+
+    def _end(self) -> None:
+        """To the marker of a clean shutdown."""
         self.network.process_ended(self)
         self.broker.stop_jobs()
         while self._unfinished:
@@ -146,9 +196,9 @@ class SimNode(Host):
 
     # -- connections
 
-    def next_connection(self, listener: Listener, far: Host) -> ConnectionContext:
+    def next_connection(self, listener: Listener) -> ConnectionContext:
         self._connections += 1
-        return ConnectionContext(self._connections, listener.name, (self.name, listener.port), (far.name, 50000))
+        return ConnectionContext(self._connections, listener.name, (self.name, listener.port), ("10.0.0.1", 50000))
 
 
 class _Doors:
@@ -161,7 +211,7 @@ class _Doors:
         self._router = router
 
     def accept(self, end: End) -> None:
-        context = self._node.next_connection(self._listener, end.far.host)
+        context = self._node.next_connection(self._listener)
         end.ear = Served(self._node, end, context, self._router)
 
 

@@ -18,6 +18,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from tests.simulation.checks import Found, check_history
 from tests.simulation.client import Ask, Script, SimClient, Wait
+from tests.simulation.equality import differences, unsettled
 from tests.simulation.history import History, TopicPartition
 from tests.simulation.network import Network
 from tests.simulation.node import QUICK_DISK_MS, SimNode
@@ -27,6 +28,7 @@ from tests.simulation.timeline import Timeline
 
 TOPIC = "t"
 _LOGGER = logging.getLogger("pykafka_broker")
+LOOK_MS = 50
 REST_MS = 3_000
 SETTLE_MS = 120_000  # whatever has a time-out, has had it
 
@@ -57,7 +59,7 @@ class Simulation:
 
     def client(self, name: str) -> SimClient:
         """A machine of its own."""
-        bootstrap = [(node.name, 9092) for node in self.nodes.values()]
+        bootstrap = [(node.name, 9092) for node in self.nodes.values() if node.is_broker]
         return SimClient(self.network, name, bootstrap, self.history)
 
     def do(self, name: str, script: Callable[[SimClient], Script]) -> SimClient:
@@ -99,22 +101,33 @@ class Simulation:
 
     def finish(self, clients: list[SimClient]) -> None:
         """Until these are done."""
-        limit = self.timeline.now + SETTLE_MS
-        if not all(client.done for client in clients) and not self.timeline.run(
-            limit, lambda: all(client.done for client in clients)
-        ):
+        if not self._until(lambda: all(client.done for client in clients)):
             stuck = [client.name for client in clients if not client.done]
             self.history.violation(f"after two minutes in peace these clients still wait: {stuck}")
+
+    def _until(self, enough: Callable[[], bool]) -> bool:
+        """Let things happen until it is so; False if that takes too long."""
+        limit = self.timeline.now + SETTLE_MS
+        while not enough():
+            if self.timeline.now >= limit:
+                return False
+            self.run(LOOK_MS)
+            self._start_all()  # some may only have been about to end
+        return True
+
+    def _start_all(self) -> None:
+        for node in self.nodes.values():
+            if not node.running:
+                node.start()
 
     def make_whole(self) -> None:
         """The end of all trouble."""
         self.network.heal()
         for node in self.nodes.values():
             node.disk_ms = QUICK_DISK_MS
-            if not node.running:
-                node.start()
-            elif node.paused:
+            if node.paused:
                 node.go_on()
+        self._start_all()
 
     def conclude(self) -> list[str]:
         """Let the clients end, look at everything, and say what is wrong."""
@@ -123,6 +136,11 @@ class Simulation:
             client.stopping = True
         self.finish(self.clients)
         found, committed = self._read_all()
+        brokers = [node for node in self.nodes.values() if node.is_broker]
+        if not self._until(lambda: not unsettled(brokers)):
+            self.history.violations += unsettled(brokers)
+        self.run(REST_MS)  # the others hear of it too
+        self.history.violations += differences(brokers)
         for node in self.nodes.values():
             self.history.violations += node.violations
         return check_history(self.history, found, committed)

@@ -12,7 +12,8 @@ from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_state import ProducerState
 from tests.log.crash.simulator import SimHandle
 from tests.simulation.faults import Fault, break_connections, cut_power, kill
-from tests.simulation.test_one_node import ALWAYS, SETTINGS, SYNCED, run
+from tests.simulation.layouts import ALONE
+from tests.simulation.test_one_node import ALWAYS, SYNCED, run
 
 MOST_SEEDS = 25
 Defect = Callable[[pytest.MonkeyPatch], None]
@@ -39,9 +40,9 @@ def shows_open_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     ("defect", "settings", "faults"),
     [
         (acknowledges_before_it_is_on_disk, SYNCED, (cut_power,)),
-        (takes_what_comes_twice, SETTINGS, (break_connections, kill)),
-        (hides_no_aborted_transaction, SETTINGS, ()),
-        (shows_open_transactions, SETTINGS, ()),
+        (takes_what_comes_twice, ALONE, (break_connections, kill)),
+        (hides_no_aborted_transaction, ALONE, ()),
+        (shows_open_transactions, ALONE, ()),
     ],
 )
 def test_a_defect_is_caught(

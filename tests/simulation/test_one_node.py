@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from tests.simulation.faults import Fault, Faults, break_connections, cut_power, kill, partition, pause, slow_disk, stop
+from tests.simulation.layouts import ALONE
 from tests.simulation.simulation import Simulation
 
 SEEDS = 60
 TROUBLE_MS = 4_000
-SETTINGS = {
-    "listeners": "PLAINTEXT://n1:9092",
-    "offsets.topic.num.partitions": "2",
-    "transaction.state.log.num.partitions": "2",
-}
-SYNCED = {**SETTINGS, "log.flush.interval.messages": "1"}
+SYNCED = {**ALONE, "log.flush.interval.messages": "1"}
 ALWAYS: tuple[Fault, ...] = (stop, pause, partition, break_connections, slow_disk)
 
 
@@ -34,7 +30,7 @@ def run(seed: int, settings: dict[str, str], *faults: Fault) -> Simulation:
 
 
 def test_what_was_acknowledged_outlives_a_killed_process(seed: int) -> None:
-    run(seed, SETTINGS, kill, *ALWAYS)
+    run(seed, ALONE, kill, *ALWAYS)
 
 
 def test_what_was_acknowledged_outlives_a_power_cut(seed: int) -> None:
@@ -49,7 +45,7 @@ def test_a_seed_decides_everything() -> None:
 
 
 def test_a_run_does_much_of_everything() -> None:
-    did = run(3, SETTINGS).history.did
+    did = run(3, ALONE).history.did
     assert did["batch"] > 50
     assert did["transaction"] > 10
     assert did["commit"] > 20

@@ -44,21 +44,17 @@ class Timeline:
         heapq.heappush(self._events, (event.at, self._number, event))
         return event
 
-    def run(self, until: int, enough: Callable[[], bool] | None = None) -> bool:
-        """Let things happen up to a time, or until it is `enough`; whether it was."""
+    def run(self, until: int) -> None:
+        """Let things happen up to a time."""
         events = self._events
         while events and events[0][0] <= until:
             at, _, event = heapq.heappop(events)
             step, event.step = event.step, None
-            if step is None:
-                continue
-            self.now = at
-            self.happened += 1
-            step()
-            if enough is not None and enough():
-                return True
+            if step is not None:
+                self.now = at
+                self.happened += 1
+                step()
         self.now = until
-        return False
 
 
 class Host:

@@ -1,0 +1,61 @@
+"""Settings of the nodes of a cluster, as their server.properties would have them.
+
+Rule: times are as short as they can be, so that much happens in little time: a session of two seconds, a lag of one.
+"""
+
+from __future__ import annotations
+
+CLUSTER_ID = "IN1VHh2cTpqjEHPzO3tzSQ"
+CLIENTS, CONTROLLERS = 9092, 9093
+_FEW_PARTITIONS = {
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "log.cleaner.enable": "false",  # replicas are compacted each in its own time
+}
+ALONE = {"listeners": f"PLAINTEXT://n1:{CLIENTS}", **_FEW_PARTITIONS}
+Settings = dict[str, str]
+
+
+def _of_all(controllers: list[int]) -> Settings:
+    return {
+        **_FEW_PARTITIONS,
+        "controller.quorum.voters": ",".join(f"{id}@n{id}:{CONTROLLERS}" for id in controllers),
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "broker.session.timeout.ms": "2000",
+        "broker.heartbeat.interval.ms": "300",
+        "controller.quorum.fetch.timeout.ms": "800",
+        "replica.lag.time.max.ms": "1000",
+        "replica.fetch.wait.max.ms": "200",
+        "replica.fetch.backoff.ms": "100",
+        "replica.socket.timeout.ms": "2000",
+        "min.insync.replicas": "2",
+        "default.replication.factor": "3",
+        "offsets.topic.replication.factor": "3",
+        "transaction.state.log.replication.factor": "3",
+        "transaction.state.log.min.isr": "2",
+        "unclean.leader.election.enable": "false",
+        "group.initial.rebalance.delay.ms": "0",
+        "initial.broker.registration.timeout.ms": "600000",
+    }
+
+
+def cluster(brokers: int, *, combined: bool = False) -> dict[int, Settings]:
+    """A controller of its own and so many brokers; or `combined`, one of which is the controller too."""
+    ids = list(range(1, brokers + 1))
+    controller = 1 if combined else 101
+    layout = {
+        id: {
+            **_of_all([controller]),
+            "process.roles": "broker",
+            "listeners": f"PLAINTEXT://n{id}:{CLIENTS}",
+        }
+        for id in ids
+    }
+    roles = "broker,controller" if combined else "controller"
+    listeners = f"CONTROLLER://n{controller}:{CONTROLLERS}"
+    if combined:
+        listeners = f"PLAINTEXT://n{controller}:{CLIENTS},{listeners}"
+    layout[controller] = {**_of_all([controller]), "process.roles": roles, "listeners": listeners}
+    return layout
