@@ -8,10 +8,13 @@ closes, then epochs count up and wrap from 2^31-1 to 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.replication.replica_news import ReplicaNews
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -71,7 +74,7 @@ class FetchedPartition:
 class FetchSession:
     """The partitions of one client's incremental fetches, in the order in which they are read."""
 
-    __slots__ = ("created", "epoch", "id", "last_used", "partitions", "privileged", "uses_topic_ids")
+    __slots__ = ("created", "epoch", "id", "last_used", "news", "partitions", "privileged", "uses_topic_ids")
 
     def __init__(
         self, id: int, now: int, partitions: dict[Key, FetchedPartition], uses_topic_ids: bool, privileged: bool
@@ -82,6 +85,7 @@ class FetchSession:
         self.partitions = partitions
         self.uses_topic_ids = uses_topic_ids
         self.privileged = privileged
+        self.news: ReplicaNews | None = None  # of a follower's
 
     def update(self, wanted: Iterable[FetchedPartition], forgotten: Iterable[Key]) -> None:
         """Forgotten is what is named in both."""

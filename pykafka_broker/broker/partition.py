@@ -11,7 +11,7 @@ sync, it has it after that (`PartitionLog.durable_end`). Of the others `replicat
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pykafka_broker.broker.reply import Waiter
@@ -22,7 +22,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import BatchHeader
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.replication.followers import Followers
+    from pykafka_broker.broker.replication.followers import Followers, Watch
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +133,8 @@ class Partition:
         begins = leads and not (self.is_leader and state.leader_epoch == self.leader_epoch)
         self.state = state
         self.is_leader = leads
-        if not leads or begins:
+        if self.followers is not None and (not leads or begins):
+            self.followers.tell()
             self.followers = None
         if not leads:
             self.log.sole_replica = False
@@ -147,7 +148,8 @@ class Partition:
 
     def _follow_replicas(self, now: int) -> None:
         if self.followers is not None:
-            self.followers.follow(self.state, now)
+            self.followers.follow(self.state, self.log.log_end_offset, now)
+            self._wish(self.followers.any_newcomer(self.log.high_watermark, now))
             return
         from pykafka_broker.broker.replication.followers import Followers  # no node that is alone needs it
 
@@ -159,9 +161,15 @@ class Partition:
     def close(self, error: ApiError) -> None:
         """It is not served here any more: whoever waits for it is told why."""
         self.is_leader = False
-        self.followers = None
         self._fail(error)
+        self.moved()
+        self.followers = None
+
+    def moved(self) -> None:
+        """There is something new for those who watch it."""
         self._touch(self)
+        if self.followers is not None:
+            self.followers.tell()
 
     def check_epoch(self, epoch: int) -> None:
         """KIP-320. Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH if a client's idea of the leader is older or
@@ -203,6 +211,8 @@ class Partition:
             self._touch(self)
         elif not log.sole_replica:
             self.advance()
+        if self.followers is not None:
+            self.followers.tell()
         return appended
 
     # -- what is committed
@@ -250,6 +260,8 @@ class Partition:
             reached = log.durable_end if followers is None else followers.reached(log.durable_end)
             if enough and reached > log.high_watermark:
                 log.advance_high_watermark(reached)
+                if followers is not None:
+                    followers.tell()
         if self._waiting:
             ready = [one for one in self._waiting if self._is_there(one)]
             self._waiting = [one for one in self._waiting if not self._is_there(one)]
@@ -278,26 +290,36 @@ class Partition:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def fetched_by(
-        self, node_id: int, offset: int, now: int, *, broker_epoch: int = NO_EPOCH, log_start_offset: int = -1
+        self,
+        node_id: int,
+        offset: int,
+        now: int,
+        *,
+        broker_epoch: int = NO_EPOCH,
+        log_start_offset: int = -1,
+        watch: tuple[Watch, Hashable] | None = None,
     ) -> None:
-        """A follower asks for what lies from `offset` on. Raises as `check_follower`."""
+        """A follower asks for what lies from `offset` on, and is to hear of what comes by `watch`. Raises as
+        `check_follower`.
+        """
         self.check_follower(node_id, broker_epoch)
         followers = self.followers
         follower = None if followers is None else followers.get(node_id)
         assert followers is not None
         assert follower is not None
         follower.broker_epoch = max(broker_epoch, follower.broker_epoch)
-        follower.log_start_offset = log_start_offset
+        follower.log_start_offset, follower.watch = log_start_offset, watch
         follower.fetched(offset, self.log.log_end_offset, now)
         if node_id not in self.isr:
-            followers.review(now)
+            followers.review(self.log.log_end_offset, now)
             self._wish(followers.with_newcomer(node_id, self.log.high_watermark))
         self.advance()
 
     def review_followers(self, now: int) -> None:
         """What is known of other brokers has changed, or what is committed depends on something else."""
         if self.followers is not None:
-            self.followers.review(now)
+            self.followers.review(self.log.log_end_offset, now)
+            self._wish(self.followers.any_newcomer(self.log.high_watermark, now))
             self.advance()
 
     def review_isr(self, now: int) -> None:
@@ -305,6 +327,13 @@ class Partition:
         if self.followers is not None:
             self._wish(self.followers.without_laggards(now, self.log.log_end_offset))
             self.review_followers(now)
+
+    def isr_refused(self, now: int) -> None:
+        """The wish is given up, until something has changed."""
+        if self.followers is not None:
+            self.followers.wished = None
+            self.followers.review(self.log.log_end_offset, now)
+            self.advance()
 
     def _wish(self, isr: tuple[int, ...] | None) -> None:
         if isr is not None and self._replication is not None and self.followers is not None:

@@ -19,7 +19,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "whole brokers replicate",
         """
         broker/replication/fetcher broker/replication/fetchers broker/replication/followed
-        broker/replication/isr_changes
+        broker/replication/isr_changes broker/replication/replica_news
         """,
     ),
     "broker/test_metering.py": (

@@ -479,3 +479,17 @@ def test_a_directory_has_to_be_of_the_cluster_that_is_wanted(tmp_path: Path) -> 
     other.cluster_id = "yours"
     with pytest.raises(LogDirectoryError, match="is of cluster mine, not of yours"):
         other.start(NOW)
+
+
+def test_a_log_that_others_have_too_begins_with_what_was_known_to_be_committed(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    for number in (0, 1):
+        log = logs.create("t", number, TOPIC_ID, NOW)
+        log.sole_replica = False
+        log.append(batch(3), NOW)
+        log.advance_high_watermark(2)
+    logs.shutdown(NOW)
+    logs = manager(tmp_path)
+    logs.is_replicated = lambda partition: partition == ("t", 0)
+    logs.start(NOW)
+    assert [logs.get("t", number).high_watermark for number in (0, 1)] == [2, 3]

@@ -71,7 +71,7 @@ def _delete(
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         log.delete_records_before(target)
         result.low_watermark = log.log_start_offset
-        services.purgatory.touch(found)
+        found.moved()
     except ApiError as error:
         result.error_code = error.code
     except OSError:

@@ -11,7 +11,7 @@ start offset, 7 sessions, 9 leader epochs (KIP-320), 12 flexible and diverging e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from typing import TypeVar
 
 from pykafka_broker.broker.context import RequestContext
@@ -122,11 +122,11 @@ class FetchAttempt:
                 for partition in topic.partitions
             ]
             self._session.update(wanted, forgotten)
-            left = list(self._session.partitions.values())
-            if not left:
+            if not self._session.partitions:
                 sessions.close(request.session_id)
                 self._session = None
-            return left
+                return []
+            return self._to_read(self._session, wanted)
         if request.session_id:
             sessions.close(request.session_id)
         if request.session_epoch == INITIAL_EPOCH:
@@ -134,12 +134,16 @@ class FetchAttempt:
             self._session = sessions.open(partitions, self._uses_ids, now, privileged=self.PRIVILEGED)
         return wanted
 
+    def _to_read(self, session: FetchSession, named: list[FetchedPartition]) -> list[FetchedPartition]:
+        """What of a session is looked at for a request that names some of it."""
+        return list(session.partitions.values())
+
     @property
     def takes_long(self) -> bool:
         return len(self._partitions) > _READ_AT_ONCE or self._reader.converts
 
-    def watched(self) -> list[Partition]:
-        """The partitions whose growth is waited for."""
+    def watched(self) -> Sequence[Hashable]:
+        """What is waited for: the growth of the partitions."""
         return self._reader.watched(self._partitions)
 
     def poll(self, now: int) -> FetchResponse | None:
@@ -156,7 +160,7 @@ class FetchAttempt:
         while True:
             found: list[Found] = []
             size, failed = 0, False
-            for some in _slices_of(self._partitions):
+            for some in slices_of(self._partitions):
                 before = size
                 more, size, one_failed = self._read(some, before)
                 if self._reader.converts:
@@ -166,12 +170,12 @@ class FetchAttempt:
                 yield None
             if not (self._waits(size, failed) and may_wait()):
                 break
-            watched = self.watched()
+            watched = self._reader.watched(self._partitions)
             if _nothing_new(found, watched):
                 return watched
             yield None
         told: list[Found] = []
-        for part in _slices_of(found):
+        for part in slices_of(found):
             told += self._told(part)
             yield None
         return self._respond(told)
@@ -240,7 +244,7 @@ class FetchAttempt:
         return changed or not self._incremental or size > 0
 
 
-def _slices_of(items: list[T]) -> Iterator[list[T]]:
+def slices_of(items: list[T]) -> Iterator[list[T]]:
     return (items[start : start + _READ_A_SLICE] for start in range(0, len(items), _READ_A_SLICE))
 
 

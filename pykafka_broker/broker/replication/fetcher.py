@@ -69,8 +69,9 @@ class Fetcher:
         self._follower = follower
         self._peer = peer
         self._followed: dict[Key, FollowedPartition] = {}
-        self._changed: set[Key] = set()  # what of them the session may not know yet
-        self._paused: set[Key] = set()
+        # Both are in their order, for a run to be like another one.
+        self._changed: dict[Key, None] = {}  # what of them the session may not know yet
+        self._paused: dict[Key, None] = {}
         self._session_id, self._session_epoch = _NO_SESSION, _NEW_SESSION
         self._told: dict[Key, Wanted] = {}  # what the session knows
         self._asking = False
@@ -85,15 +86,15 @@ class Fetcher:
     def add(self, followed: FollowedPartition) -> None:
         """From now on, or in another epoch of the leader."""
         self._followed[followed.key] = followed
-        self._changed.add(followed.key)
-        self._paused.discard(followed.key)
+        self._changed[followed.key] = None
+        self._paused.pop(followed.key, None)
         self.wake()
 
     def remove(self, key: Key) -> None:
         """It has another leader, or is gone."""
         if self._followed.pop(key, None) is not None:
-            self._changed.add(key)
-            self._paused.discard(key)
+            self._changed[key] = None
+            self._paused.pop(key, None)
 
     def wake(self) -> None:
         """Go on as soon as this turn is over."""
@@ -133,8 +134,8 @@ class Fetcher:
         for key in list(self._paused):
             followed = self._followed[key]
             if followed.resumes_ms <= now and not followed.log.overdue:
-                self._paused.discard(key)
-                self._changed.add(key)
+                self._paused.pop(key, None)
+                self._changed[key] = None
 
     def _next_resume(self, now: int) -> int | None:
         """When the next one is to be taken up again; those that wait for a sync are waited for in another way."""
@@ -147,7 +148,7 @@ class Fetcher:
         config, follower = self._follower.config, self._follower
         if self._session_epoch == _NEW_SESSION:
             self._told = {}
-            self._changed = set(self._followed) - self._paused
+            self._changed = {key: None for key in self._followed if key not in self._paused}
         news, forgotten = self._news(config.replica_fetch_max_bytes)
         if not self._told:
             self._session_epoch = _NEW_SESSION
@@ -180,7 +181,7 @@ class Fetcher:
             if told.get(key) != wanted:
                 told[key] = wanted
                 news.setdefault(key[0], []).append((key[1], wanted))
-        self._changed = set()
+        self._changed = {}
         return news, forgotten
 
     def _send(self, request: FetchRequest, now: int) -> None:
@@ -231,8 +232,8 @@ class Fetcher:
         if taken is Taken.LOST:
             self._ask_for_ends(followed)
         if taken is not Taken.DONE or followed.log.overdue:
-            self._paused.add(key)
-        self._changed.add(key)
+            self._paused[key] = None
+        self._changed[key] = None
 
     def _advance_session(self, session_id: int) -> None:
         """What the leader made of it. Where it keeps none, every request names all."""

@@ -7,14 +7,30 @@ it has answered, whoever is in its ISR or in the one that is wished counts as re
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from pykafka_broker.cluster.image import PartitionImage
 
 UNKNOWN_OFFSET = -1
 NO_BROKER_EPOCH = -1
+_STILL_ASKING_MS = 2_000  # a follower asks at least every `replica.fetch.wait.max.ms`, half a second
+
+
+class Watch(Protocol):
+    """Who is to hear that there may be something new for a follower."""
+
+    @property
+    def asked_ms(self) -> int:
+        """When the follower asked last, be it about other partitions."""
+
+    def asks(self, key: Hashable) -> bool:
+        """Whether it still asks about the partition that it calls `key`."""
+
+    def note(self, key: Hashable) -> None:
+        """There may be something new in that one."""
+
 
 # Whether a broker may be in sync: it is registered with that epoch, not fenced, and not about to leave.
 MayJoin = Callable[[int, int], bool]
@@ -31,10 +47,12 @@ class FollowerProgress:
         "leader_end_at_fetch",
         "log_end_offset",
         "log_start_offset",
+        "watch",
     )
 
     def __init__(self, caught_up_ms: int = 0) -> None:
         """One that is in sync when the leader begins counts as caught up then."""
+        self.watch: tuple[Watch, Hashable] | None = None
         self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET  # before its first fetch
         self.broker_epoch = NO_BROKER_EPOCH
         self.caught_up_ms = caught_up_ms
@@ -53,6 +71,20 @@ class FollowerProgress:
         self.leader_end_at_fetch = leader_end
         self.fetched_ms = now
 
+    def asked_since(self, since: int) -> bool:
+        """Whether it has asked for this partition since then, or for others that it asks for together with it."""
+        if self.fetched_ms >= since:
+            return True
+        return self.watch is not None and self.watch[0].asked_ms >= since and self.watch[0].asks(self.watch[1])
+
+    def tell(self) -> None:
+        """There may be something new for it. One that had all has had it for as long as it kept asking."""
+        if self.watch is not None:
+            watch, key = self.watch
+            if self.log_end_offset >= self.leader_end_at_fetch:
+                self.caught_up_ms = max(self.caught_up_ms, watch.asked_ms)
+            watch.note(key)
+
 
 class Followers:
     """The other replicas of a partition, in one epoch of its leader."""
@@ -70,9 +102,9 @@ class Followers:
         self._by_id: dict[int, FollowerProgress] = {}
         self._catching_up: frozenset[int] = frozenset()  # not in sync, but as fast
         self._state = state
-        self.follow(state, now)
+        self.follow(state, log_end_offset, now)
 
-    def follow(self, state: PartitionImage, now: int) -> None:
+    def follow(self, state: PartitionImage, log_end_offset: int, now: int) -> None:
         """What the metadata says now."""
         if state.partition_epoch > self._state.partition_epoch:
             self.wished = None
@@ -83,11 +115,16 @@ class Followers:
             for node_id in state.replicas
             if node_id != self._node_id
         }
-        self.review(now)
+        self.review(log_end_offset, now)
 
     def get(self, node_id: int) -> FollowerProgress | None:
         """What is known of one; None if it is no replica."""
         return self._by_id.get(node_id)
+
+    def tell(self) -> None:
+        """There is something new: records, or more of them are committed."""
+        for each in self._by_id.values():
+            each.tell()
 
     # -- who counts
 
@@ -97,7 +134,7 @@ class Followers:
         isr, wished = self._state.isr, self.wished
         return isr if wished is None else tuple(dict.fromkeys((*isr, *wished)))
 
-    def review(self, now: int) -> None:
+    def review(self, log_end_offset: int, now: int) -> None:
         """Look who keeps up without being in sync."""
         since, isr = now - self.max_lag_ms, self._state.isr
         self._catching_up = frozenset(
@@ -105,7 +142,7 @@ class Followers:
             for node_id, each in self._by_id.items()
             if node_id not in isr
             and each.log_end_offset >= 0
-            and each.caught_up_ms >= since
+            and (each.log_end_offset == log_end_offset or each.caught_up_ms >= since)
             and self._may_join(node_id, each.broker_epoch)
         )
 
@@ -129,7 +166,7 @@ class Followers:
     # -- who should be in sync
 
     def with_newcomer(self, node_id: int, high_watermark: int) -> Isr | None:
-        """The ISR with a follower that has just fetched, if it may join: it has what is committed and all that was
+        """The ISR with a follower that fetches, if it may join: it has what is committed and all that was
         there when this leader began, and its broker is as the metadata knows it.
         """
         follower = self._by_id[node_id]
@@ -140,6 +177,15 @@ class Followers:
             and self._may_join(node_id, follower.broker_epoch)
         ):
             return (*self._state.isr, node_id)
+        return None
+
+    def any_newcomer(self, high_watermark: int, now: int) -> Isr | None:
+        """The ISR with one that may join, though it could not when it fetched."""
+        for node_id, follower in self._by_id.items():
+            if follower.log_end_offset >= 0 and follower.asked_since(now - _STILL_ASKING_MS):
+                isr = self.with_newcomer(node_id, high_watermark)
+                if isr is not None:
+                    return isr
         return None
 
     def without_laggards(self, now: int, log_end_offset: int) -> Isr | None:

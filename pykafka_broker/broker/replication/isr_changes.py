@@ -146,9 +146,8 @@ class IsrChanges:
 
     @staticmethod
     def _give_up(partition: Partition, epoch: int, now: int) -> None:
-        if partition.followers is not None and partition.state.partition_epoch == epoch:
-            partition.followers.wished = None
-            partition.review_followers(now)
+        if partition.state.partition_epoch == epoch:
+            partition.isr_refused(now)
 
 
 def _wish(partition: Partition) -> tuple[int, ...] | None:

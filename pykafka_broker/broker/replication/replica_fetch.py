@@ -8,31 +8,37 @@ follower was told.
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.fetch import FetchAttempt
+from collections.abc import Callable, Hashable, Sequence
+
+from pykafka_broker.broker.api.fetch import FetchAttempt, Found, slices_of
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.fetch_session import FetchedPartition
+from pykafka_broker.broker.fetch_session import FetchedPartition, FetchSession, Key
 from pykafka_broker.broker.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.partition_reader import PartitionReader
+from pykafka_broker.broker.replication.replica_news import ReplicaNews
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
-from pykafka_broker.protocol.messages.fetch_response import PartitionData
+from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData
 
 
 class ReplicaReader(PartitionReader):
     """Reads partitions for one follower."""
 
-    __slots__ = ("_broker_epoch", "_heard", "_is_follower", "_replica_id", "has_news")
+    __slots__ = ("_broker_epoch", "_is_follower", "_replica_id", "has_news", "named", "news", "no_room")
 
     def __init__(self, services: Services, context: RequestContext, replica_id: int, broker_epoch: int) -> None:
         super().__init__(services, context, committed=False)
         self._replica_id = replica_id
         self._broker_epoch = broker_epoch
         self._is_follower = services.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
-        self._heard: set[int] = set()  # of which partitions it was noted how far the follower is
+        self.named: set[Key] = set()  # about which the request says something that is not noted yet
+        self.news: ReplicaNews | None = None
         self.has_news = False  # the high watermark of one of them is beyond what the follower was told
+        self.no_room: list[Key] = []  # there is more to read of these
 
     def _authorise(self, topic: str) -> None:
         if not self._is_follower:
@@ -41,6 +47,7 @@ class ReplicaReader(PartitionReader):
     def _read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
         partition = self._find(wanted)
         log = partition.log
+        partition.check_follower(self._replica_id, self._broker_epoch)
         data = PartitionData(
             wanted.partition,
             high_watermark=log.high_watermark,
@@ -49,28 +56,31 @@ class ReplicaReader(PartitionReader):
             aborted_transactions=None,
             records=b"",
         )
-        partition.check_follower(self._replica_id, self._broker_epoch)
         if wanted.last_fetched_epoch >= 0 and self._diverges(log, wanted, data):
             return data
         read = log.read(wanted.fetch_offset, max_bytes, log.log_end_offset, min_one=at_least_one)
         if read is not None:
             data.records = read.records
-        self._hear(partition, wanted)
-        data.high_watermark, data.last_stable_offset = log.high_watermark, log.last_stable_offset
+        elif wanted.fetch_offset < log.log_end_offset:
+            self.no_room.append((wanted.topic, wanted.partition))
+        if (wanted.topic, wanted.partition) in self.named:
+            self._hear(partition, wanted)
+            data.high_watermark, data.last_stable_offset = log.high_watermark, log.last_stable_offset
         self.has_news = self.has_news or max(wanted.high_watermark, 0) < log.high_watermark
         return data
 
     def _hear(self, partition: Partition, wanted: FetchedPartition) -> None:
         """Once for each request: tried again, it says nothing more."""
-        if id(wanted) not in self._heard:
-            self._heard.add(id(wanted))
-            partition.fetched_by(
-                self._replica_id,
-                wanted.fetch_offset,
-                self._services.clock.now,
-                broker_epoch=self._broker_epoch,
-                log_start_offset=wanted.log_start_of_replica,
-            )
+        key = wanted.topic, wanted.partition
+        self.named.remove(key)
+        partition.fetched_by(
+            self._replica_id,
+            wanted.fetch_offset,
+            self._services.clock.now,
+            broker_epoch=self._broker_epoch,
+            log_start_offset=wanted.log_start_of_replica,
+            watch=None if self.news is None else (self.news, key),
+        )
 
 
 class ReplicaFetchAttempt(FetchAttempt):
@@ -79,14 +89,84 @@ class ReplicaFetchAttempt(FetchAttempt):
     __slots__ = ("_replica_reader",)
     PRIVILEGED = True
 
+    def __init__(self, services: Services, context: RequestContext, request: FetchRequest) -> None:
+        super().__init__(services, context, request)
+        session, reader = self._session, self._replica_reader
+        if session is not None and session.news is None:
+            session.news = ReplicaNews(session, services.purgatory.touch)
+        reader.news = None if session is None else session.news
+        if not self._incremental:
+            reader.named = {(one.topic, one.partition) for one in self._partitions}
+
     def _reader_for(self, services: Services, context: RequestContext, request: FetchRequest) -> PartitionReader:
         state = request.replica_state
         epoch = state.replica_epoch if state.replica_id >= 0 else NO_EPOCH
         self._replica_reader = ReplicaReader(services, context, max(state.replica_id, request.replica_id), epoch)
         return self._replica_reader
 
+    def _to_read(self, session: FetchSession, named: list[FetchedPartition]) -> list[FetchedPartition]:
+        """What is new, and what the request names."""
+        reader = self._replica_reader
+        reader.named = {(one.topic, one.partition) for one in named}
+        news = [] if session.news is None else session.news.take()
+        return _those_of(session, [*news, *((one.topic, one.partition) for one in named)])
+
+    def watched(self) -> Sequence[Hashable]:
+        news = self._replica_reader.news
+        return super().watched() if news is None else (news,)
+
+    def poll(self, now: int) -> FetchResponse | None:
+        news = self._replica_reader.news
+        while True:
+            self._take_news()
+            found, size, failed = self._look()
+            if not self._waits(size, failed):
+                return self._finish(found)
+            if news is None:
+                return None
+            # The others come back when there is something new in them.
+            self._partitions = [wanted for wanted, _, got in found if got]
+            if not news:
+                return None
+
+    def answer(self, now: int) -> FetchResponse:
+        self._take_news()
+        return self._finish(self._look()[0])
+
+    def poll_in_slices(self, may_wait: Callable[[], bool]) -> Steps[FetchResponse | list[Partition]]:
+        """So many are named only where a session begins: that answer is not waited with."""
+        if self._session is None:
+            return (yield from super().poll_in_slices(may_wait))
+        found: list[Found] = []
+        size = 0
+        for some in slices_of(self._partitions):
+            more, size, _ = self._read(some, size)
+            found += more
+            yield None
+        return self._finish(found)
+
+    def _take_news(self) -> None:
+        news, session = self._replica_reader.news, self._session
+        if news and session is not None:
+            known = {(one.topic, one.partition) for one in self._partitions}
+            self._partitions += _those_of(session, [key for key in news.take() if key not in known])
+
+    def _look(self) -> tuple[list[Found], int, bool]:
+        self._replica_reader.no_room = []
+        return self._read(self._partitions, 0)
+
+    def _finish(self, found: list[Found]) -> FetchResponse:
+        reader = self._replica_reader
+        if reader.news is not None and reader.no_room:
+            reader.news.put_back(reader.no_room)
+        return self._respond(self._told(found))
+
     def _waits(self, size: int, failed: bool) -> bool:
-        has_news = (
-            self._session is not None and self._replica_reader.has_news
-        )  # without one, nobody knows what was told
-        return super()._waits(size, failed) and not has_news
+        if self._session is None:  # nobody knows what was told
+            return super()._waits(size, failed)
+        return size < self._min_bytes and self._patient and not failed and not self._replica_reader.has_news
+
+
+def _those_of(session: FetchSession, keys: list[Key]) -> list[FetchedPartition]:
+    partitions = session.partitions
+    return [partitions[key] for key in dict.fromkeys(keys) if key in partitions]

@@ -24,7 +24,7 @@ def fetched(group: Followers, node_id: int, offset: int, end: int, now: int = NO
     follower = group.get(node_id)
     assert follower is not None
     follower.fetched(offset, end, now)
-    group.review(now)
+    group.review(end, now)
 
 
 def test_the_slowest_in_sync_says_what_is_reached() -> None:
@@ -41,7 +41,7 @@ def test_whoever_is_wished_for_counts_before_the_controller_agrees() -> None:
     assert group.reached(10) == 10
     group.wished = (1, 2)
     assert (group.reached(10), group.maximal_isr) == (5, (1, 2))
-    group.follow(state(1, epoch=1), NOW)
+    group.follow(state(1, epoch=1), 10, NOW)
     assert (group.reached(10), group.wished) == (10, None), "it was refused"
 
 
@@ -50,14 +50,14 @@ def test_whoever_is_to_leave_counts_until_the_controller_agrees() -> None:
     fetched(group, 2, 5, 10)
     group.wished = (1,)
     assert group.reached(10) == 5
-    group.follow(state(1, epoch=1), NOW + LAG_MS + 1)
+    group.follow(state(1, epoch=1), 10, NOW + LAG_MS + 1)
     assert group.reached(10) == 10
 
 
 def test_what_is_told_again_takes_no_wish_back() -> None:
     group = followers(1, 2)
     group.wished = (1,)
-    group.follow(state(1, 2), NOW)
+    group.follow(state(1, 2), 10, NOW)
     assert group.wished == (1,)
 
 

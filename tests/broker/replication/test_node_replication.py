@@ -117,9 +117,21 @@ def test_a_broker_that_may_not_join_is_not_wished_for(cluster: Cluster) -> None:
     cluster.produce()
     cluster.settle()
     assert cluster.asked_isrs == []
-    broker.fenced = False
+    cluster._introduce(2)
     cluster.wait(WAIT_MS)
     assert cluster.replica(1).isr == (1, 2)
+
+
+def test_a_partition_that_rests_leaves_no_follower_behind(cluster: Cluster) -> None:
+    cluster.topic(1, 2)
+    cluster.settle()
+    for _ in range(200):
+        cluster.wait(WAIT_MS)
+    cluster.produce()
+    cluster.replica(1).review_isr(cluster.now)
+    assert cluster.asked_isrs == [], "it has had all there was until just now"
+    cluster.settle()
+    assert cluster.ends(1, 2) == [(1, 1)] * 2
 
 
 def test_another_leader_is_followed_from_then_on(cluster: Cluster) -> None:

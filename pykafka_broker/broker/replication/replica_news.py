@@ -1,0 +1,50 @@
+"""What the session of a follower has not been told yet.
+
+Rule: whoever follows a thousand partitions is not asked about each of them with every fetch. Of a partition in the
+session the leader says when there may be something new (`Partition.moved`); a fetch looks at those, and at what it
+names itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import cast
+
+from pykafka_broker.broker.fetch_session import FetchSession, Key
+
+
+class ReplicaNews:
+    """Of one session. `touch` wakes the fetch that waits for it."""
+
+    __slots__ = ("_keys", "_session", "_touch")
+
+    def __init__(self, session: FetchSession, touch: Callable[[Hashable], None]) -> None:
+        self._session = session
+        self._touch = touch
+        self._keys: dict[Key, None] = {}  # in their order
+
+    def __bool__(self) -> bool:
+        return bool(self._keys)
+
+    @property
+    def asked_ms(self) -> int:
+        """When the follower asked last, be it about other partitions."""
+        return self._session.last_used
+
+    def asks(self, key: Hashable) -> bool:
+        """Whether it still asks about that partition."""
+        return key in self._session.partitions
+
+    def note(self, key: Hashable) -> None:
+        """There may be something new in that partition."""
+        self._keys[cast(Key, key)] = None
+        self._touch(self)
+
+    def put_back(self, keys: list[Key]) -> None:
+        """There was no room for what is new in these: they come first the next time."""
+        self._keys = dict.fromkeys(keys) | self._keys
+
+    def take(self) -> list[Key]:
+        """All there is."""
+        keys, self._keys = self._keys, {}
+        return list(keys)
