@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import acls as rights
+from bench import cluster as brokers
 from bench import creation, groups, log, requests
 from bench.fairness import beside_giants
 from bench.many_partitions import many_partitions as forty_thousand
@@ -52,6 +53,8 @@ class Sizes:
     hostile_percent: int = 100
     kept_mb: int = 1000
     handshake_seconds: int = 6
+    replicated_mb: int = 1000
+    replicated_partitions: int = 5000
 
     def quick(self) -> "Sizes":
         return Sizes(*(max(1, getattr(self, name) // 10) for name in self.__dataclass_fields__))
@@ -257,6 +260,27 @@ def acls(run: Running, sizes: Sizes) -> Figures:
         return rights.compared(run, without, sizes.records_1k // 2, load)
 
 
+def cluster(run: Running, sizes: Sizes) -> Figures:
+    """Three brokers in the place of the one that was started."""
+    name = run.name
+    run.stop()
+    return brokers.replicated(name, sizes.records_1k, sizes.round_trips)
+
+
+def failover(run: Running, sizes: Sizes) -> Figures:
+    """A dead leader, and a follower that was away."""
+    name = run.name
+    run.stop()
+    return brokers.failover(name, sizes.replicated_mb)
+
+
+def cluster_partitions(run: Running, sizes: Sizes) -> Figures:
+    """Five thousand partitions of three replicas."""
+    name = run.name
+    run.stop()
+    return brokers.many_partitions(name, sizes.replicated_partitions)
+
+
 WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
     function.__name__: function
     for function in (
@@ -282,6 +306,9 @@ WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
         spark,
         spark_pipeline,
         acls,
+        cluster,
+        failover,
+        cluster_partitions,
     )
 }
 # Of the peers; the others keep what they have with the defaults.
@@ -291,6 +318,9 @@ SETTINGS: dict[str, dict[str, str]] = {"compaction": log.COMPACTION_SETTINGS, "a
 NOT_FOR: dict[str, set[str]] = {
     "kafka": {"state", "many_partitions"},
     "kfake": {
+        "cluster",
+        "failover",
+        "cluster_partitions",
         "recovery",
         "position",
         "compaction",

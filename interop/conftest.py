@@ -20,7 +20,9 @@ NUMBER = count()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--target", default="pykafka", help="pykafka (default), cluster (three of ours), kafka, or HOST:PORT")
+    parser.addoption(
+        "--target", default="pykafka", help="pykafka (default), cluster (three of ours), kafka, or HOST:PORT"
+    )
     parser.addoption("--soak-minutes", default=60.0, type=float, help="how long the soak takes that --slow runs (60)")
 
 

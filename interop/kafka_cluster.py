@@ -65,6 +65,10 @@ _START_SECONDS = 60.0
 class Node:
     """One process. `port` is that of its clients, or of its peers for a controller."""
 
+    # Of a node of Kafka's: what a test wants is a quick start in little memory, and no speed.
+    jvm: Sequence[str] = _JVM
+    heaps: Mapping[str, str] = _HEAPS
+
     def __init__(self, kind: Kind, role: str, node_id: int, port: int, directory: Path, config: Mapping[str, str]):
         self.kind = kind
         self.id = node_id
@@ -74,7 +78,7 @@ class Node:
         self.log_path = directory / "node.log"
         self.properties = directory / "server.properties"
         self.process: subprocess.Popen[bytes] | None = None
-        self._heap = _HEAPS[role]
+        self._role = role
         self._guard: Guard | None = None
         directory.mkdir(parents=True)
         self.properties.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
@@ -92,7 +96,8 @@ class Node:
     def command(self) -> list[str]:
         if self.kind is OURS:
             return [sys.executable, "-P", "-m", "pykafka_broker", "--log-level", "info", str(self.properties)]
-        memory = [f"-Xmx{self._heap}", f"-Xms{self._heap}", *_JVM]
+        heap = self.heaps[self._role]
+        memory = [f"-Xmx{heap}", f"-Xms{heap}", *self.jvm]
         return java_command(*memory, "-cp", kafka_classpath(), "kafka.Kafka", str(self.properties))
 
     def launch(self) -> None:
