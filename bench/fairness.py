@@ -9,6 +9,7 @@ import contextlib
 import gzip
 import socket
 import struct
+import sys
 import threading
 import time
 import zlib
@@ -17,12 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import crc32c
+import psutil
 import zstandard
 
 from bench.running import Running
 from interop.answers.requests import create, new_topic
 from interop.batches import CODECS, Rec, batch, patched
-from interop.raw import RawClient, framed, request_bytes
+from interop.raw import Closed, RawClient, framed, request_bytes
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
@@ -232,17 +234,26 @@ def _gzip_bomb(size: int) -> bytes:
 
 
 def beside_giants(run: Running, size: float) -> dict[str, float]:
+    """A peer that does not answer in time, hangs up on everybody or dies of one giant has no figures of that one; what
+    it did is told, and the next one is sent once it answers again.
+    """
     with RawClient(run.bootstrap, timeout_s=WITHIN_S) as client:
         for name in _NAMES:
             answer = client.call(create(new_topic(name, PARTITIONS_EACH)), 5)
             assert not answer.topics[0].error_code, answer
         with contextlib.suppress(Exception):
             client.call(FindCoordinatorRequest("g"), 2)
-        _make_segments(client, int(_SEGMENTS * size))
-    time.sleep(2)
+    _wait_until_led(run, _NAMES[-1], PARTITIONS_EACH - 1)
     figures: dict[str, float] = {}
     for name, made in giants(size).items():
-        felt = beside(run, made())
+        try:
+            if name == "time_lookup":
+                _make_segments(run, int(_SEGMENTS * size))
+            felt = beside(run, made())
+        except (OSError, Closed, psutil.Error) as error:
+            print(f"{run.name} {name}: no figures: {error!r}", file=sys.stderr, flush=True)
+            _revive(run)
+            continue
         figures |= {
             f"fair_{name}_p99_ms": felt.p99_ms,
             f"fair_{name}_worst_ms": felt.worst_ms,
@@ -251,16 +262,37 @@ def beside_giants(run: Running, size: float) -> dict[str, float]:
     return figures
 
 
-def _make_segments(client: RawClient, count: int) -> None:
-    """A log in which each record has a segment of its own, a millisecond after the one before."""
-    answer = client.call(create(new_topic(_SEGMENTED, 1, configs={"segment.ms": "1", "retention.ms": "-1"})), 5)
-    assert not answer.topics[0].error_code, answer
+def _revive(run: Running) -> None:
+    """Go on with a peer that may have died, or that may work still at what nobody waits for any more."""
     deadline = time.perf_counter() + WITHIN_S
-    while _write_segment(client, 0) and time.perf_counter() < deadline:
-        time.sleep(0.1)  # a real Kafka's broker comes to lead it only some time after the answer
-    for number in range(1, count):
-        code = _write_segment(client, number)
-        assert not code, code
+    while time.perf_counter() < deadline:
+        if not run.is_alive():
+            run.restart()
+        with contextlib.suppress(OSError, Closed), RawClient(run.bootstrap, timeout_s=WITHIN_S) as client:
+            client.call(ApiVersionsRequest("bench", "1"), 3)
+            return
+        time.sleep(1)
+
+
+def _wait_until_led(run: Running, topic: str, partition: int) -> None:
+    """A real Kafka's broker comes to lead a partition only some time after the answer that it has been made."""
+    asked = ListOffsetsRequest(-1, topics=[ListOffsetsTopic(topic, [ListOffsetsPartition(partition, timestamp=-1)])])
+    deadline = time.perf_counter() + WITHIN_S
+    with RawClient(run.bootstrap, timeout_s=WITHIN_S) as client:
+        while client.call(asked, 5).topics[0].partitions[0].error_code and time.perf_counter() < deadline:
+            time.sleep(0.2)
+    time.sleep(2)
+
+
+def _make_segments(run: Running, count: int) -> None:
+    """A log in which each record has a segment of its own, a millisecond after the one before."""
+    with RawClient(run.bootstrap, timeout_s=WITHIN_S) as client:
+        answer = client.call(create(new_topic(_SEGMENTED, 1, configs={"segment.ms": "1", "retention.ms": "-1"})), 5)
+        assert not answer.topics[0].error_code, answer
+        _wait_until_led(run, _SEGMENTED, 0)
+        for number in range(count):
+            code = _write_segment(client, number)
+            assert not code, code
 
 
 def _write_segment(client: RawClient, number: int) -> int:
@@ -272,21 +304,44 @@ def _write_segment(client: RawClient, number: int) -> int:
 
 def beside(run: Running, frame: bytes) -> Felt:
     """What another client feels beside this."""
+    other = _Other(run.bootstrap)
+    for _ in range(50):
+        other.asked()
     before = run.memory_mb()
     _reset_peak(run.pid)
     took: list[float] = []
-    with RawClient(run.bootstrap, timeout_s=WITHIN_S) as client:
-        for _ in range(50):
-            client.call(ApiVersionsRequest("bench", "1"), 3)
-        hostile = threading.Thread(target=_ask, args=(run.port, frame), daemon=True)
-        hostile.start()
-        for begun in _times(hostile):
-            with contextlib.suppress(TimeoutError):  # then it waited that long, and the frame has run out of time, too
-                client.call(ApiVersionsRequest("bench", "1"), 3)
-            took.append((time.perf_counter() - begun) * 1000)
+    hostile = threading.Thread(target=_ask, args=(run.port, frame), daemon=True)
+    hostile.start()
+    for begun in _times(hostile):
+        with contextlib.suppress(TimeoutError):  # then it waited that long, and the frame has run out of time, too
+            other.asked()
+        took.append((time.perf_counter() - begun) * 1000)
+    other.close()
     time.sleep(_SETTLED_S)
     took.sort()
     return Felt(took[int(len(took) * 0.99)], took[-1], max(0.0, _peak_mb(run.pid) - before))
+
+
+class _Other:
+    """The client that is measured. One that had no answer in time asks on a new connection."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._client: RawClient | None = None
+
+    def asked(self) -> None:
+        if self._client is None:
+            self._client = RawClient(self._bootstrap, timeout_s=WITHIN_S)
+        try:
+            self._client.call(ApiVersionsRequest("bench", "1"), 3)
+        except TimeoutError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.socket.close()
+            self._client = None
 
 
 def _times(hostile: threading.Thread) -> Iterator[float]:

@@ -46,6 +46,9 @@ class Running:
         assert self._process is not None
         return self._process.pid
 
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         begun = time.perf_counter()
         with self._log.open("ab") as log:
