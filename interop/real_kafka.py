@@ -66,7 +66,7 @@ def answers_api_versions(port: int, timeout_s: float = 1.0) -> bool:
 
 class RealKafka:
     """One node of Apache Kafka, broker and controller in one process; `data_dir` is its log directory. `standalone`:
-    its quorum is a dynamic one, with kraft.version 1 (KIP-853). `formatting`: options of `kafka-storage format`."""
+    its quorum is a dynamic one, with kraft.version 1 (KIP-853)."""
 
     def __init__(
         self,
@@ -77,7 +77,6 @@ class RealKafka:
         heap: str = "512m",
         standalone: bool = False,
         jvm: Sequence[str] = (),
-        formatting: Sequence[str] = (),
     ) -> None:
         self._owns_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="real-kafka-"))
@@ -90,7 +89,6 @@ class RealKafka:
         self._jvm = [f"-Xmx{heap}", f"-Xms{heap}", "-server", "-XX:+UseG1GC", *jvm]
         self._classpath = kafka_classpath()
         self._standalone = standalone
-        self._formatting = formatting
         self._properties = self.directory / "server.properties"
         self._write_properties(config or {})
 
@@ -116,7 +114,6 @@ class RealKafka:
         if (self.data_dir / "meta.properties").exists():
             return
         arguments = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties)]
-        arguments += self._formatting
         if self._standalone:
             arguments.append("--standalone")
         subprocess.run(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pykafka_broker.cluster.controller import Controller
-from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS, ELR_VERSION, SUPPORTED
+from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS, ELR_VERSION, METADATA_VERSION, SUPPORTED
 from pykafka_broker.cluster.records import ApiMessageAndVersion, RecordType, ResourceType
 from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, snapshot_records, write_snapshot
 from pykafka_broker.log.filesystem import FileSystem
@@ -19,6 +19,8 @@ from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelReco
 from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 
 Records = list[ApiMessageAndVersion]
+
+_TRANSACTIONS_FROM = 13  # the first metadata.version with them (KIP-868)
 
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
@@ -41,18 +43,20 @@ def bootstrap_records(fs: FileSystem, directory: str, now: int) -> Records:
 
 def first_records(controller: Controller, bootstrap: Records) -> Records:
     """The first batch of a new log."""
-    records = [ApiMessageAndVersion(BeginTransactionRecord("Bootstrap records"), 0), *bootstrap]
-    elr = [
-        record.message.feature_level
+    levels = {
+        record.message.name: record.message.feature_level
         for record in bootstrap
-        if record.message.API_KEY == RecordType.FEATURE_LEVEL and record.message.name == ELR_VERSION
-    ]
-    if any(elr):
+        if record.message.API_KEY == RecordType.FEATURE_LEVEL
+    }
+    records = list(bootstrap)
+    if levels.get(ELR_VERSION):
         # Then the cluster has its own min.insync.replicas, which can't be taken away (KIP-966).
         insync = str(controller.config.min_insync_replicas)
         records.append(ApiMessageAndVersion(ConfigRecord(ResourceType.BROKER, "", "min.insync.replicas", insync), 0))
-    records.append(ApiMessageAndVersion(EndTransactionRecord(), 0))
-    return records
+    if levels.get(METADATA_VERSION, 0) < _TRANSACTIONS_FROM:
+        return records  # nodes of those releases don't know what Begin and End are
+    begin, end = BeginTransactionRecord("Bootstrap records"), EndTransactionRecord()
+    return [ApiMessageAndVersion(begin, 0), *records, ApiMessageAndVersion(end, 0)]
 
 
 def registration(

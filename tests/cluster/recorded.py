@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +24,8 @@ class Step(NamedTuple):
     records: list[ApiMessageAndVersion]
 
 
-def steps() -> Iterator[Step]:
-    for line in _LINES.read_text().splitlines():
+def steps(lines: Iterable[str] | None = None) -> Iterator[Step]:
+    for line in _LINES.read_text().splitlines() if lines is None else lines:
         said = json.loads(line)
         request = answer = None
         if "api" in said:

@@ -109,6 +109,8 @@ def test_what_format_left_is_honoured(node: Node) -> None:
     # Without eligible leader replicas there is no min.insync.replicas of the cluster's own.
     kinds = [type(record.message).__name__ for record in first_records(node.controller, left)]
     assert kinds == ["BeginTransactionRecord", "FeatureLevelRecord", "EndTransactionRecord"]
+    old = [ApiMessageAndVersion(FeatureLevelRecord("metadata.version", 12), 0)]
+    assert first_records(node.controller, old) == old, "which knows no transactions"
 
 
 def test_every_start_leads_a_new_epoch(node: Node) -> None:

@@ -490,6 +490,6 @@ SECTIONS["balance"] = (
     balance,
     {"min.insync.replicas": "1", "leader.imbalance.check.interval.seconds": "1"},
 )
-for release in ("3.5-IV2", "3.6-IV0", "3.7-IV2", "3.9-IV0"):
+for release in ("3.5-IV2", "3.6-IV0", "3.6-IV1", "3.7-IV2", "3.9-IV0"):
     settings = {"min.insync.replicas": "2", "release": release}
     SECTIONS[f"old_metadata_{release}"] = (old_metadata, settings)

@@ -1,4 +1,4 @@
-"""A real controller among brokers that are played: what it answers, and what it writes into the metadata log.
+"""A controller's process among brokers that are played: what it answers, and what it writes into the metadata log.
 
 Rule: nothing here knows what should come out; each request becomes a line with the answer and the new records.
 """
@@ -6,13 +6,17 @@ Rule: nothing here knows what should come out; each request becomes a line with 
 from __future__ import annotations
 
 import json
+import shutil
 import struct
+import tempfile
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from interop.kafka_cluster import THEIRS, Kind, Node
 from interop.raw import RawClient
-from interop.real_kafka import CLUSTER_ID, RealKafka, free_port
+from interop.real_kafka import CLUSTER_ID, free_port
 from pykafka_broker.cluster.features import SUPPORTED
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage, PartitionImage
 from pykafka_broker.cluster.records import RecordType, decode_record
@@ -52,6 +56,7 @@ from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
 
 MARKERS = (RecordType.BEGIN_TRANSACTION, RecordType.END_TRANSACTION)
+RELEASE = "release"  # among the settings: whose level of metadata.version
 SESSION_S = 2.0
 SETTLED_S = 0.05  # what follows from a request without being its answer is written by then
 
@@ -63,26 +68,23 @@ def directory(broker_id: int, number: int = 0) -> bytes:
 class Stage:
     """`lines` is what was seen. Brokers that are not fenced send heartbeats between the requests."""
 
-    def __init__(self, section: str, settings: dict[str, str], lines: list[str]) -> None:
+    def __init__(self, section: str, settings: Mapping[str, str], lines: list[str], kind: Kind = THEIRS) -> None:
         port = free_port()
-        release = settings.pop("release", None)
-        self.kafka = RealKafka(
-            {
-                "process.roles": "controller",
-                "node.id": "100",
-                "controller.quorum.voters": f"100@127.0.0.1:{port}",
-                "listeners": f"CONTROLLER://127.0.0.1:{port}",
-                "advertised.listeners": f"CONTROLLER://127.0.0.1:{port}",
-                "metadata.max.idle.interval.ms": "0",
-                "broker.session.timeout.ms": str(int(SESSION_S * 1000)),
-                "leader.imbalance.check.interval.seconds": "3600",
-                **settings,
-            },
-            port=port,
-            heap="256m",
-            jvm=["-XX:TieredStopAtLevel=1"],
-            formatting=["--release-version", release] if release else [],
-        )
+        self._directory = Path(tempfile.mkdtemp(prefix="played-brokers-"))
+        config = {
+            "process.roles": "controller",
+            "node.id": "100",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"100@127.0.0.1:{port}",
+            "listeners": f"CONTROLLER://127.0.0.1:{port}",
+            "log.dirs": str(self._directory / "node" / "data"),
+            "metadata.max.idle.interval.ms": "0",
+            "broker.session.timeout.ms": str(int(SESSION_S * 1000)),
+            "leader.imbalance.check.interval.seconds": "3600",
+            **{key: value for key, value in settings.items() if key != RELEASE},
+        }
+        self.node = Node(kind, "controller", 100, port, self._directory / "node", config)
+        self.node.format(*(["--release-version", settings[RELEASE]] if RELEASE in settings else []))
         self.section = section
         self.lines = lines
         self.epochs: dict[int, int] = {}
@@ -92,15 +94,16 @@ class Stage:
         self._beaten = 0.0
 
     def __enter__(self) -> Stage:
-        self.kafka.__enter__()
-        self.client = RawClient(self.kafka.bootstrap_servers)
+        self.node.start()
+        self.client = RawClient(self.node.address)
         time.sleep(0.5)
         self._write("begin", None, 0, None)
         return self
 
     def __exit__(self, *_: Any) -> None:
         self.client.close()
-        self.kafka.__exit__(None, None, None)
+        self.node.stop()
+        shutil.rmtree(self._directory, ignore_errors=True)
 
     def ask(self, what: str, request: Message, version: int | None = None) -> Any:
         """One request, its answer, and the records that came with it, as a line named `what`."""
@@ -127,7 +130,7 @@ class Stage:
         """The records that the log has got since the last look."""
         found: list[bytes] = []
         end = self._seen
-        for path in sorted((self.kafka.data_dir / "__cluster_metadata-0").glob("*.log")):
+        for path in sorted((self.node.directory / "data" / "__cluster_metadata-0").glob("*.log")):
             for header, batch in iter_batches(path.read_bytes()):
                 if header.base_offset >= self._seen and not header.is_control:
                     found += [bytes(record.value or b"") for record in iter_records(batch, header)]
@@ -184,7 +187,7 @@ class Stage:
             f"register {broker_id}",
             BrokerRegistrationRequest(
                 broker_id,
-                self.kafka_cluster_id,
+                CLUSTER_ID,
                 struct.pack(">qq", broker_id, self._incarnation),
                 [Listener("PLAINTEXT", "127.0.0.1", 9000 + broker_id, 0)],
                 [Feature(name, lowest, highest) for name, (lowest, highest) in features.items()],
@@ -195,8 +198,6 @@ class Stage:
             ),
         )
         self.epochs[broker_id] = answer.broker_epoch
-
-    kafka_cluster_id = CLUSTER_ID
 
     def beat(self, what: str, broker_id: int, **fields: Any) -> Any:
         request = BrokerHeartbeatRequest(broker_id, self.epochs[broker_id], self._seen - 1, **fields)
