@@ -24,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from interop import ROOT
 from interop.guard import Guard
 from interop.java import java_command, kafka_classpath
 from interop.real_kafka import CLUSTER_ID, answers_api_versions, free_port
@@ -86,10 +87,10 @@ class Node:
     def __repr__(self) -> str:
         return f"node {self.id} ({self.kind.value})"
 
-    def format(self, *options: str) -> None:
+    def format(self, *options: str, cluster_id: str = CLUSTER_ID) -> None:
         """Our command for both: what it leaves is what kafka-storage leaves (test_format.py)."""
         with redirect_stdout(StringIO()):
-            code = format_storage(["format", "-c", str(self.properties), "-t", CLUSTER_ID, *options])
+            code = format_storage(["format", "-c", str(self.properties), "-t", cluster_id, *options])
         assert code == 0, f"{self} can't be formatted"
 
     @property
@@ -169,8 +170,11 @@ class Node:
 
 
 def _environment() -> dict[str, str]:
-    """Without what would be read as settings of a broker: the tests' own names begin in the same way."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
+    """Without what would be read as settings of a broker: the tests' own names begin in the same way. Our nodes run what
+    is tested here, wherever else the package is installed.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
+    return {**kept, "PYTHONPATH": str(ROOT)}
 
 
 class KafkaCluster:
@@ -247,6 +251,13 @@ class KafkaCluster:
             node.format()
 
     # -- nodes
+
+    def add_broker(self, kind: Kind, node_id: int, rack: str | None = None, cluster_id: str = CLUSTER_ID) -> Node:
+        """One more, which is formatted and not started."""
+        node = self._broker(kind, node_id, rack)
+        node.format(cluster_id=cluster_id)
+        self.brokers.append(node)
+        return node
 
     def broker(self, node_id: int) -> Node:
         return next(node for node in self.brokers if node.id == node_id)

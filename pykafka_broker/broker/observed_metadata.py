@@ -174,14 +174,19 @@ class ObservedMetadata:
 
     def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> R | Reply:
         assert isinstance(request, Message)
+        return self.relay(context, request)
+
+    def relay(self, context: RequestContext, request: Message) -> Reply:
+        """To the active controller, and its answer back."""
         return forward(self.ask, context, request)
 
     def ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
         self._controller.ask(request, on_reply, timeout_ms)
 
-    def served_by_controller(self, api_key: int) -> tuple[int, int] | None:
-        """The versions of an API that the active controller serves, as far as that is known."""
-        return self._controller.served(api_key)
+    def narrowed(self, api_key: int, lowest: int, highest: int) -> tuple[int, int]:
+        """Those of these versions that the active controller serves as well, as far as that is known."""
+        served = self._controller.served(api_key)
+        return (lowest, highest) if served is None else (max(lowest, served[0]), min(highest, served[1]))
 
     def create_topics(self, topics: list[CreatableTopic], spend: Spend = unlimited) -> list[CreatableTopicResult]:
         """They are there when the log says so: until then a coordinator is not available, and a topic is unknown."""

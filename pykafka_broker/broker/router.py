@@ -109,7 +109,7 @@ class Endpoint:
         if route is not None:
             importlib.import_module(f"pykafka_broker.broker.api.{route.module}")
             handler = table.handlers[api_key]
-            self.handler = _submitting(handler) if route.forwarded else handler
+            self.handler = _placed(handler, route)
             self.min_version, self.max_version = served_versions(api_key, table.routes)
         else:
             self.handler = _refuse
@@ -194,6 +194,25 @@ def _out_of_turn(endpoint: Endpoint, context: RequestContext, frame: memoryview 
         return whole_request_failure(endpoint.response_type, ErrorCode.ILLEGAL_SASL_STATE, None, request, version)
     except FrameError:
         return endpoint.response_type()
+
+
+def _placed(handler: Handler, route: Route) -> Handler:
+    """Where it is served."""
+    if route.relayed:
+        return _relaying(handler)
+    return _submitting(handler) if route.forwarded else handler
+
+
+def _relaying(handler: Handler) -> Handler:
+    """What a controller knows best is answered here where this node is one."""
+
+    @wraps(handler)
+    def relay(services: Services, context: RequestContext, request: Any) -> Any:
+        if services.node.observed is not None:
+            return services.node.observed.relay(context, request)
+        return handler(services, context, request)
+
+    return relay
 
 
 def _submitting(decide: Handler) -> Handler:

@@ -17,6 +17,7 @@ class Route(NamedTuple):
     """One API.
 
     module: below `pykafka_broker.broker.api`; declares the handler with `@handles`.
+    relayed: a controller answers it, from what it knows: asked of another broker it goes there too.
     forwarded: only a controller decides it. The handler is the decision, `(controller, context, request) -> Decision`,
         and is carried out where the controller is (`MetadataSource.submit`).
     when_lost: what is answered where the records that the answer rests on will not be committed.
@@ -30,6 +31,7 @@ class Route(NamedTuple):
     min_version: int | None = None
     max_version: int | None = None
     forwarded: bool = False
+    relayed: bool = False
     when_lost: ErrorCode = ErrorCode.NOT_COORDINATOR
     remembered: bool = False
     repeated: bool = False
@@ -56,17 +58,17 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.CREATE_PARTITIONS: Route("create_partitions", when_lost=_STORAGE, forwarded=True),
     ApiKey.ELECT_LEADERS: Route("elect_leaders", when_lost=_STORAGE, forwarded=True),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Route("partition_reassignments", when_lost=_STORAGE, forwarded=True),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: Route("partition_reassignments"),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Route("partition_reassignments", relayed=True),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: Route("client_quotas"),
     ApiKey.ALTER_CLIENT_QUOTAS: Route("client_quotas", when_lost=_STORAGE, forwarded=True),
-    ApiKey.DESCRIBE_QUORUM: Route("describe_quorum"),
+    ApiKey.DESCRIBE_QUORUM: Route("describe_quorum", relayed=True),
     ApiKey.UPDATE_FEATURES: Route("update_features", when_lost=_STORAGE, forwarded=True),
     ApiKey.DESCRIBE_CLUSTER: Route("describe_cluster"),
     ApiKey.UNREGISTER_BROKER: Route("quorum_members", when_lost=_STORAGE, forwarded=True),
     ApiKey.LIST_CONFIG_RESOURCES: Route("list_config_resources"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Route("describe_topic_partitions"),
-    ApiKey.ADD_RAFT_VOTER: Route("quorum_members"),
-    ApiKey.REMOVE_RAFT_VOTER: Route("quorum_members"),
+    ApiKey.ADD_RAFT_VOTER: Route("quorum_members", relayed=True),
+    ApiKey.REMOVE_RAFT_VOTER: Route("quorum_members", relayed=True),
     ApiKey.INIT_PRODUCER_ID: Route("init_producer_id"),
     ApiKey.ADD_PARTITIONS_TO_TXN: Route("add_partitions_to_txn"),
     ApiKey.ADD_OFFSETS_TO_TXN: Route("add_offsets_to_txn"),

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.encoded_reply import EncodedReply
@@ -29,6 +30,9 @@ from pykafka_broker.protocol.messages.api_versions_response import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.observed_metadata import ObservedMetadata
 
 _SOFTWARE_FROM = 3
 _LEVEL_ZERO_FROM = 4
@@ -96,4 +100,20 @@ def _answer(services: Services, version: int, ranges: list[ApiVersion]) -> ApiVe
 def _ranges(services: Services) -> list[ApiVersion]:
     if services.emulation is not None:
         return [ApiVersion(key, *versions) for key, versions in services.emulation.versions.items()]
+    if services.node.observed is not None:
+        return _ranges_of_both(services.node.observed)
     return [ApiVersion(api_key, *served_versions(api_key)) for api_key in sorted(ROUTES)]
+
+
+def _ranges_of_both(metadata: ObservedMetadata) -> list[ApiVersion]:
+    """What goes on to a controller is told in the versions that this one serves as well."""
+    from pykafka_broker.broker.controller_routes import FORWARDED  # few brokers have a controller elsewhere
+
+    ranges = []
+    for api_key in sorted(ROUTES):
+        lowest, highest = served_versions(api_key)
+        if api_key in FORWARDED:
+            lowest, highest = metadata.narrowed(api_key, lowest, highest)
+        if lowest <= highest:
+            ranges.append(ApiVersion(api_key, lowest, highest))
+    return ranges

@@ -38,6 +38,7 @@ class FollowedLog(MetadataLog):
         self.leader_id = NO_LEADER
         self.high_watermark = UNKNOWN
         self._voter_ids = voters  # of kraft.version 0
+        self._kept = (UNKNOWN, NO_LEADER, 0)  # what quorum-state says of the epoch, its leader and kraft.version
         self._applied_end = self._applied_epoch = 0
         self._read_end = 0  # what lies between is of a transaction that has not ended
         self._replay: Replay
@@ -77,10 +78,11 @@ class FollowedLog(MetadataLog):
 
     def enter(self, epoch: int, leader_id: int) -> None:
         """Someone has told of this epoch; on disk before anybody is told that it is known. Raises OSError."""
-        if (epoch, leader_id) == (self.epoch, self.leader_id):
-            return
         version = self.voters.kraft_version
+        if (epoch, leader_id, version) == self._kept:
+            return
         quorum_state.write_leader(self._fs, self._quorum_state, leader_id, epoch, version, self._voter_ids)
+        self._kept = epoch, leader_id, version
         self.epoch, self.leader_id = epoch, leader_id
 
     # -- what the leader has sent

@@ -1,0 +1,75 @@
+"""What clients do to a cluster and see of it, through the brokers at an address. Rule: what is not acknowledged is an
+error, and what is read is told in order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from interop.raw import RawClient
+from pykafka_broker.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
+
+TIMEOUT_S = 20
+
+
+def admin_at(address: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": address})
+
+
+def create(address: str, topic: str, partitions: int, replicas: int, **config: str) -> None:
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    admin = admin_at(address)  # it lives as long as the answer is waited for
+    admin.create_topics([NewTopic(topic, partitions, replicas, config=settings)])[topic].result(TIMEOUT_S)
+
+
+def partitions_of(address: str, topic: str) -> dict[int, Any]:
+    return dict(admin_at(address).list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions)
+
+
+def leaders(address: str, topic: str) -> list[int]:
+    return [each.leader for _, each in sorted(partitions_of(address, topic).items())]
+
+
+def in_sync(address: str, topic: str) -> dict[int, list[int]]:
+    """The ISR of each partition."""
+    return {number: sorted(each.isrs) for number, each in partitions_of(address, topic).items()}
+
+
+def brokers_told_by(address: str) -> set[int]:
+    return set(admin_at(address).list_topics(timeout=TIMEOUT_S).brokers)
+
+
+def quorum_told_by(address: str) -> Any:
+    """The answer of one broker about the metadata log."""
+    with RawClient(address) as client:
+        answer = client.call(DescribeQuorumRequest([TopicData("__cluster_metadata", [PartitionData(0)])]))
+    return answer.topics[0].partitions[0]
+
+
+def produce(address: str, topic: str, values: Iterable[int], *, idempotent: bool = True) -> None:
+    """With acks=all; every one is acknowledged."""
+    errors: list[Any] = []
+    producer = Producer({"bootstrap.servers": address, "enable.idempotence": idempotent, "acks": "all", "linger.ms": 5})
+    for value in values:
+        producer.produce(topic, str(value), on_delivery=lambda error, _: errors.append(error) if error else None)
+    assert producer.flush(60) == 0
+    assert errors == []
+
+
+def consumed(address: str, topic: str, partitions: int, count: int) -> list[int]:
+    """What there is in these partitions, sorted; `count` are waited for."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "none", "auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+    found: list[int] = []
+    deadline = time.monotonic() + 30
+    while len(found) < count and time.monotonic() < deadline:
+        message = consumer.poll(0.5)
+        if message is not None and not message.error():
+            found.append(int(message.value() or b""))
+    consumer.close()
+    return sorted(found)
