@@ -170,8 +170,8 @@ class Node:
 
 
 def _environment() -> dict[str, str]:
-    """Without what would be read as settings of a broker: the tests' own names begin in the same way. Our nodes run what
-    is tested here, wherever else the package is installed.
+    """Without what would be read as settings of a broker: the tests' own names begin in the same way. Our nodes run
+    what is tested here, wherever else the package is installed.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
     return {**kept, "PYTHONPATH": str(ROOT)}

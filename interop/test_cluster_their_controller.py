@@ -47,10 +47,15 @@ def test_they_are_registered_and_unfenced(cluster: KafkaCluster) -> None:
 def test_a_topic_of_three_replicas_is_told_by_all(cluster: KafkaCluster) -> None:
     create(cluster.bootstrap_servers, "three", 3, 3)
     for broker in cluster.brokers:
-        eventually(lambda at=broker.address: "three" in admin_at(at).list_topics(timeout=TIMEOUT_S).topics, True, 20)  # type: ignore[misc]
+        _wait_for_topic(broker.address, "three")
         assert len(set(leaders(broker.address, "three"))) > 1
         found = partitions_of(broker.address, "three")
         assert {number: sorted(each.replicas) for number, each in found.items()} == dict.fromkeys(range(3), ALL)
+
+
+def _wait_for_topic(address: str, topic: str) -> None:
+    """Until that broker has heard of it."""
+    eventually(lambda: topic in admin_at(address).list_topics(timeout=TIMEOUT_S).topics, True, 20)
 
 
 def test_records_are_acknowledged_by_all_and_read_once(cluster: KafkaCluster) -> None:
@@ -135,6 +140,8 @@ def test_a_killed_broker_is_replaced_and_comes_back(cluster: KafkaCluster) -> No
 def test_a_controller_that_is_away_is_found_again(cluster: KafkaCluster) -> None:
     at = cluster.bootstrap_servers
     create(at, "meanwhile", 3, 3)
+    for broker in cluster.brokers:
+        _wait_for_topic(broker.address, "meanwhile")
     cluster.controller(101).kill()
     produce(at, "meanwhile", range(100), idempotent=False)  # a producer id may have to be asked for
     cluster.controller(101).start()

@@ -43,7 +43,8 @@ class MetadataPublisher:
 
     def follow(self, delta: MetadataDelta) -> None:
         """Act on what has changed. Never raises."""
-        _tell(delta)
+        if self.follows_partitions:
+            _tell(delta)
         if delta.configs:
             self._step(partial(self._follow_configs, delta.configs))
         if self.follows_partitions:
