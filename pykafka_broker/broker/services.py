@@ -104,7 +104,6 @@ class Services:
         self.nanoseconds: Callable[[], int] = _no_time_passes
         self.controller_role: ControllerRole | None = None  # where this node is a controller for others
         self._on_made = on_made
-        node.subscribe(self._follow)
 
     @property
     def controlling(self) -> ControllerRole:
@@ -155,7 +154,10 @@ class Services:
                 getattr(self, host).shards.drop_all()
 
     def start_coordinators(self) -> None:
-        """Begin to read what their logs hold; those without a topic wait for their first use."""
+        """Begin to read what their logs hold, now that this node serves; those without a topic wait for their first
+        use. What is led by it in the metadata of before may be led elsewhere meanwhile: nobody looks at that.
+        """
+        self.node.subscribe(self._follow)
         for topic in _HOSTS:
             if topic in self.image.topics:
                 self._start_coordinator(topic)

@@ -15,6 +15,7 @@ from typing import Protocol
 from tests.simulation.timeline import Host, Step, Timeline
 
 Place = tuple[str, int]  # host and port
+_KNOCK_MS = 1_000  # as TCP does it at first
 _LONG_DELAY = 0.02  # of all frames
 
 
@@ -135,13 +136,18 @@ class Network:
     def dial(
         self, host: Host, place: Place, connected: Callable[[End], None], failed: Callable[[str], None]
     ) -> Dialling:
-        """Nobody answers where the way is cut: whoever dials has a time-out for that."""
-        dialling, life = Dialling(), host.life
+        """Nobody answers where the way is cut: the system knocks again for a while, and whoever dials has a time-out."""
+        dialling, life, pause_ms = Dialling(), host.life, _KNOCK_MS
 
         def knock() -> None:
+            nonlocal pause_ms
             door = self.doors.get(place)
             target = self.hosts.get(place[0])
+            if host.life != life or not dialling.wanted:
+                return
             if target is None or self._is_mute(host, target):
+                self.timeline.after(pause_ms, knock)
+                pause_ms *= 2
                 return
             if door is None:
                 host.later(self.delay(), lambda: failed("refused") if dialling.wanted else None)

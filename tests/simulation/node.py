@@ -48,7 +48,7 @@ class SimNode(Host):
         self.is_broker = "broker" in self.settings.get("process.roles", "broker")
         self.disk = CrashFileSystem()
         self.disk_ms = QUICK_DISK_MS  # the longest that a job waits, and takes
-        self.running = False
+        self.running = self._serves = False
         self.on_made: OnBroker = _nothing
         self.violations: list[str] = []
         self._timer: Event | None = None
@@ -62,7 +62,7 @@ class SimNode(Host):
         """A new process."""
         self.network.dark.discard(self.name)
         self.life += 1
-        self.running = True
+        self.running, self._serves = True, False
         self._timer = None
         self._unfinished.clear()
         self.clock.set(self.timeline.now)
@@ -93,6 +93,7 @@ class SimNode(Host):
 
     def _open(self, listeners: list[Listener]) -> None:
         """Let others in."""
+        self._serves = True
         for listener in listeners:
             services = self.broker.services
             router = ControllerRouter(services) if listener.for_controllers else new_router(services)
@@ -169,6 +170,8 @@ class SimNode(Host):
         if self.running:
             self.broker.settle()
             self._arm()
+            if not self._serves and self.broker.node.replicas.hosted():
+                self.violations.append(f"{self.name} has opened partitions before it serves")
 
     def _arm(self) -> None:
         due = self.broker.next_deadline()

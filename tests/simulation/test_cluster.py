@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.simulation.faults import Fault, Faults, break_connections, kill, partition, pause, slow_disk, stop
 from tests.simulation.layouts import CLUSTER_ID, cluster
 from tests.simulation.simulation import Simulation
@@ -33,3 +35,15 @@ def run(seed: int, *faults: Fault, combined: bool = False) -> Simulation:
 def test_in_peace() -> None:
     did = run(0).history.did
     assert did["batch"] > 50
+    assert did["transaction"] > 5
+    assert did["commit"] > 20
+
+
+def test_nothing_that_was_promised_is_lost_in_trouble(seed: int) -> None:
+    run(seed, *FAULTS)
+
+
+@pytest.mark.parametrize("failed", [30, 33])
+def test_what_has_failed_once(failed: int) -> None:
+    """30, 33: a broker that came back led what it had led, by metadata of before, until it was restarted."""
+    run(failed, *FAULTS)
