@@ -28,6 +28,7 @@ LONG = (
     "another Spark session",
     "a Spark session",
     "spark/tests/test_crash.py",
+    "interop/test_cluster_our_controller.py",
     "interop/test_log_exchange.py",
     "interop/test_log_kill.py",
     "interop/test_groups_churn.py",
