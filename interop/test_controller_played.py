@@ -18,7 +18,7 @@ from tests.cluster.recorded import Step, steps
 from tests.cluster.recorder.scripts import SECTIONS
 from tests.cluster.recorder.stage import Stage
 
-OF_EACH = ("incarnation_id", "broker_epoch", "configs")
+OF_EACH = ("incarnation_id", "broker_epoch", "configs", "features", "end_points")
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,7 @@ def seen(of_section: list[Step]) -> list[Any]:
             if record.message.API_KEY == RecordType.TOPIC:
                 names[record.message.topic_id] = record.message.name
         records = [
-            [type(record.message).__name__, record.version, plain(record.message, names)]
-            for record in step.records
-            if record.message.API_KEY != RecordType.REGISTER_CONTROLLER  # it has other ports
+            [type(record.message).__name__, record.version, plain(record.message, names)] for record in step.records
         ]
         found.append((step.what, plain(step.answer, names), sorted(records, key=json.dumps)))
     return found

@@ -13,9 +13,10 @@ from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.controller_duties import ControllerDuties
 from pykafka_broker.broker.metadata_source import LocalMetadata
 from pykafka_broker.broker.node import Node
+from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.raft.leader import RaftLeader
-from pykafka_broker.cluster.registration import controller_registration
+from pykafka_broker.cluster.registration import CONTROLLERS_FROM, controller_registration
 from pykafka_broker.cluster.sessions import Sessions
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.peers import Address, OnReply
@@ -66,7 +67,8 @@ class ControllerRole:
         metadata.on_synced = self._synced
         metadata.controller.alone = False
         metadata.ask_controller = self._ask
-        metadata.commit([controller_registration(node.id, node.new_uuid(), self._listeners)])
+        if node.image.features.get(METADATA_VERSION, 0) >= CONTROLLERS_FROM:
+            metadata.commit([controller_registration(node.id, node.new_uuid(), self._listeners)])
 
     def _ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
         self._answer(request, lambda reply: self._metadata.later(partial(on_reply, reply)))

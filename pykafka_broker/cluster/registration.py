@@ -33,6 +33,8 @@ from pykafka_broker.protocol.stored.register_controller_record import (
 )
 from pykafka_broker.protocol.stored.unregister_broker_record import UnregisterBrokerRecord
 
+CONTROLLERS_FROM = 15  # the first metadata.version that knows of controllers (KIP-919)
+
 
 def register_broker(
     controller: Controller,
