@@ -11,6 +11,8 @@ from pykafka_broker.config.broker import ALL_DIRS, BrokerConfig
 from pykafka_broker.config.group import limits_of
 from pykafka_broker.config.registry import group_keys
 
+_ALL_INTERFACES = ("", "0.0.0.0", "::")
+
 
 def problems(config: BrokerConfig) -> Iterator[str]:
     """One sentence for each contradiction among the broker's values."""
@@ -28,6 +30,8 @@ def problems(config: BrokerConfig) -> Iterator[str]:
     yield from _login_problems(config)
     yield from cordon_problems(config)
     yield from _connection_problems(config)
+    if config.process_roles == ["broker"]:
+        yield from _membership_problems(config)
     for group_key in group_keys():
         yield from _outside_limits(config, f"group.{group_key}")
 
@@ -45,6 +49,44 @@ def cordon_problems(config: BrokerConfig) -> Iterator[str]:
             "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
             f"Missing entries : {', '.join(missing)}"
         )
+
+
+def _membership_problems(config: BrokerConfig) -> Iterator[str]:
+    """Of a broker whose controllers are other nodes: it has to find them, and they and other brokers it."""
+    voters = sorted(int(text.strip().partition("@")[0]) for text in config.controller_quorum_voters)
+    if not voters and not config.controller_quorum_bootstrap_servers:
+        yield (
+            "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap "
+            "controllers or controller.quorum.voters must contain a parseable set of controllers."
+        )
+    if config.node in voters:
+        yield (
+            f"If process.roles contains just the 'broker' role, the node id {config.node} must not be included in the "
+            f"set of voters controller.quorum.voters=Set({', '.join(map(str, voters))})"
+        )
+    listeners = [_listener(text) for text in config.listeners]
+    names = [name for name, _ in listeners]
+    if not set(names).isdisjoint(name.upper() for name in config.controller_listener_names or ()):
+        yield (
+            "controller.listener.names must not contain a value appearing in the 'listeners' configuration when "
+            "running KRaft with just the broker role"
+        )
+        return
+    told = [_listener(text) for text in config.advertised_listeners or ()] or listeners
+    if any(host in _ALL_INTERFACES for _, host in told):
+        yield "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."
+    known = [name for name, _ in told]
+    if config.inter_broker_listener_name and config.inter_broker_listener_name.upper() not in known:
+        yield (
+            "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options "
+            f"based on currently configured listeners are {','.join(known)}"
+        )
+
+
+def _listener(text: str) -> tuple[str, str]:
+    """Its name and its host."""
+    name, _, address = text.strip().partition("://")
+    return name.upper(), address.rpartition(":")[0].strip("[]")
 
 
 def _login_problems(config: BrokerConfig) -> Iterator[str]:

@@ -55,3 +55,57 @@ def test_values_that_contradict_each_other(settings: dict[str, str], sentence: s
 def test_connection_overrides_name_host_and_count() -> None:
     (problem,) = problems(BrokerConfig({"max.connections.per.ip.overrides": "127.0.0.1:5, host"}))
     assert "host is not host:count" in problem
+
+
+MEMBER = {
+    "process.roles": "broker",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "101@127.0.0.1:9093",
+    "listeners": "PLAINTEXT://127.0.0.1:9092",
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentences"),
+    [
+        ({}, []),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092", "advertised.listeners": "PLAINTEXT://example.com:9092"}, []),
+        ({"controller.quorum.voters": "", "controller.quorum.bootstrap.servers": "127.0.0.1:9093"}, []),
+        (
+            {"controller.quorum.voters": ""},
+            [
+                "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap "
+                "controllers or controller.quorum.voters must contain a parseable set of controllers."
+            ],
+        ),
+        (
+            {"controller.quorum.voters": "2@h:1,1@h:2"},
+            [
+                "If process.roles contains just the 'broker' role, the node id 1 must not be included in the set of "
+                "voters controller.quorum.voters=Set(1, 2)"
+            ],
+        ),
+        (
+            {"listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"},
+            [
+                "controller.listener.names must not contain a value appearing in the 'listeners' configuration when "
+                "running KRaft with just the broker role"
+            ],
+        ),
+        (
+            {"listeners": "PLAINTEXT://0.0.0.0:9092"},
+            ["advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."],
+        ),
+        (
+            {"inter.broker.listener.name": "OTHER"},
+            [
+                "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options "
+                "based on currently configured listeners are PLAINTEXT"
+            ],
+        ),
+    ],
+)
+def test_a_broker_finds_its_controllers_and_is_found(settings: dict[str, str], sentences: list[str]) -> None:
+    """The sentences are those of a 4.3.1 that was started with these files."""
+    assert list(problems(BrokerConfig(MEMBER | settings))) == sentences
