@@ -1,0 +1,58 @@
+"""The metadata of a cluster of Kafka's on nodes of ours: snapshots of the leader's and their own; nodes of both kinds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interop.cluster_clients import brokers_told_by, consumed, create, in_sync, leaders, partitions_of, produce
+from interop.kafka_cluster import OURS, THEIRS, KafkaCluster
+from interop.waiting import eventually
+
+pytestmark = [pytest.mark.ours_only, pytest.mark.java]
+OFTEN = {"metadata.log.max.record.bytes.between.snapshots": "4000"}
+
+
+def snapshots(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "__cluster_metadata-0").glob("*.checkpoint"))
+
+
+def everywhere(partitions: int, replicas: list[int]) -> dict[int, list[int]]:
+    return {number: list(replicas) for number in range(partitions)}
+
+
+def test_a_new_broker_begins_with_the_leaders_snapshot_and_keeps_its_own(tmp_path: Path) -> None:
+    with KafkaCluster(tmp_path, brokers=[OURS], config=OFTEN) as cluster:
+        at = cluster.broker(1).address
+        for number in range(10):
+            create(at, f"t{number}", 10, 1)
+        eventually(lambda: len(snapshots(tmp_path / "controller-101" / "data")) > 0, True, 20)
+        second = cluster.add_broker(OURS, 2)
+        second.start()
+        assert "The metadata begins with the leader's snapshot up to" in second.log
+        eventually(lambda: brokers_told_by(second.address), {1, 2}, 20)
+        assert len(partitions_of(second.address, "t7")) == 10
+        own = cluster.broker(1).directory / "data-0"
+        eventually(lambda: len(snapshots(own)) > 0, True, 20)
+        cluster.broker(1).restart()
+        eventually(lambda: brokers_told_by(at), {1, 2}, 20)
+        produce(at, "t3", range(20))
+        assert consumed(at, "t3", 10, 20) == list(range(20))
+
+
+def test_brokers_of_both_kinds_serve_one_topic(tmp_path: Path) -> None:
+    with KafkaCluster(tmp_path, brokers=[OURS, THEIRS, OURS], log_dirs=2) as cluster:
+        at = cluster.bootstrap_servers
+        create(at, "mixed", 6, 3, min_insync_replicas="2")
+        produce(at, "mixed", range(600))
+        eventually(lambda: in_sync(at, "mixed"), everywhere(6, [1, 2, 3]), 30)
+        for node_id in (2, 1):
+            cluster.broker(node_id).kill()
+            rest = ",".join(cluster.broker(other).address for other in (1, 2, 3) if other != node_id)
+            eventually(lambda rest=rest, node_id=node_id: node_id in leaders(rest, "mixed"), False, 20)  # type: ignore[misc]
+            produce(rest, "mixed", range(node_id * 1000, node_id * 1000 + 300))
+            cluster.broker(node_id).start()
+            eventually(lambda: in_sync(at, "mixed"), everywhere(6, [1, 2, 3]), 60)
+        acknowledged = [*range(600), *range(1000, 1300), *range(2000, 2300)]
+        assert consumed(at, "mixed", 6, len(acknowledged)) == acknowledged
