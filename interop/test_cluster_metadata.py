@@ -1,7 +1,8 @@
-"""The metadata of a cluster of Kafka's on nodes of ours: snapshots of the leader's and their own; nodes of both kinds."""
+"""The metadata of a cluster of Kafka's on nodes of ours: snapshots, nodes of both kinds, disks that come and go."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,17 @@ def test_brokers_of_both_kinds_serve_one_topic(tmp_path: Path) -> None:
             eventually(lambda: in_sync(at, "mixed"), everywhere(6, [1, 2, 3]), 60)
         acknowledged = [*range(600), *range(1000, 1300), *range(2000, 2300)]
         assert consumed(at, "mixed", 6, len(acknowledged)) == acknowledged
+
+
+def test_a_disk_that_was_wiped_is_filled_again(tmp_path: Path) -> None:
+    with KafkaCluster(tmp_path, brokers=[OURS, OURS], log_dirs=2) as cluster:
+        at = cluster.bootstrap_servers
+        create(at, "wiped", 8, 2)
+        produce(at, "wiped", range(400))
+        eventually(lambda: in_sync(at, "wiped"), everywhere(8, [1, 2]), 30)
+        broker = cluster.broker(2)
+        broker.kill()
+        shutil.rmtree(broker.directory / "data-1")
+        broker.start()
+        eventually(lambda: in_sync(at, "wiped"), everywhere(8, [1, 2]), 40)
+        assert consumed(at, "wiped", 8, 400) == list(range(400))

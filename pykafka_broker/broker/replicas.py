@@ -14,9 +14,10 @@ from typing import Protocol
 
 from pykafka_broker.broker.partition import NO_EPOCH, NotLeader, Partition, Replication
 from pykafka_broker.clock import Clock
-from pykafka_broker.cluster.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
+from pykafka_broker.cluster.image import NO_LEADER, MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.directory_ids import UNASSIGNED
 from pykafka_broker.log.loading import ZERO_ID
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
@@ -135,11 +136,19 @@ class Replicas:
             log = logs.get(topic.name, number)
             if log.topic_id == topic.id:
                 return log
-        assigned = state.directory_of(self._node_id)
+        assigned = self._place_for(state)
         log = logs.create(topic.name, number, topic.id, self._clock.now, directory_id=assigned, new=False)
         if self.on_made is not None:
             self.on_made((topic.name, number))
         return log
+
+    def _place_for(self, state: PartitionImage) -> bytes:
+        """The directory that the metadata names. If this node has none of that id any more (another disk stands in its
+        place), and another replica leads and has the records, any one will do.
+        """
+        assigned = state.directory_of(self._node_id)
+        others = state.leader not in (self._node_id, NO_LEADER)
+        return UNASSIGNED if others and self._logs.directory_map.is_gone(assigned) else assigned
 
     # -- start
 
@@ -176,7 +185,7 @@ class Replicas:
 
     def _make_again(self, topic: TopicImage, state: PartitionImage, *, had_another: bool) -> bool:
         """Whether there is a log now. `had_another`: there was an earlier topic of that name."""
-        assigned, number = state.directory_of(self._node_id), state.partition
+        assigned, number = self._place_for(state), state.partition
         logs, now = self._logs, self._clock.now
         try:
             if had_another and logs.exists(topic.name, number):
@@ -242,7 +251,7 @@ class Replicas:
         for topic, state in made:
             if topic.id not in known or node_id not in state.replicas:
                 continue
-            assigned = state.directory_of(node_id)
+            assigned = self._place_for(state)
             try:
                 logs.make(topic.name, state.partition, topic.id, self._clock.now, directory_id=assigned)
             except ApiError as error:  # whoever asks for the log has it tried again

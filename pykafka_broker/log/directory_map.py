@@ -91,6 +91,12 @@ class DirectoryMap:
         """Directories of which nobody knows what is in them."""
         return [directory for directory in self.directories if not directory.listed]
 
+    def is_gone(self, directory_id: bytes) -> bool:
+        """Whether there was a directory of that id, and none of those that this broker has can be it."""
+        if is_reserved(directory_id) or self.unseen:
+            return False
+        return all(each.id != directory_id for each in self.directories)
+
     def holder(self, partition: TopicPartition, assigned: bytes) -> bytes:
         """The id of the directory that has the log: LOST if that is offline or can't be told, UNASSIGNED if there is
         no log and it can be made. `assigned` is the id in the metadata."""

@@ -113,10 +113,10 @@ class TestController(Voter):
             self.create(topic.name)
         return CreateTopicsResponse(topics=[CreatableTopicResult(topic.name) for topic in request.topics])
 
-    def create(self, name: str, *, replicas: tuple[int, ...] = (NODE,)) -> bytes:
+    def create(self, name: str, *, replicas: tuple[int, ...] = (NODE,), directories: tuple[bytes, ...] = ()) -> bytes:
         topic_id = bytes([next(self.topics)]) * 16
         record = PartitionRecord(0, topic_id, list(replicas), list(replicas), leader=replicas[0], leader_epoch=0)
-        record.directories = [UNASSIGNED] * len(replicas)
+        record.directories = list(directories) or [UNASSIGNED] * len(replicas)
         self.append_versioned((TopicRecord(name, topic_id), 0), (record, 2))
         return topic_id
 

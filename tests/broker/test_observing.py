@@ -162,6 +162,18 @@ def test_of_several_the_controller_is_told_which(tmp_path: Path) -> None:
     assert len(set(cluster.controller.told.values())) == 2
 
 
+def test_a_replica_whose_disk_is_another_one_is_made_anew(tmp_path: Path) -> None:
+    cluster = ObservedCluster(tmp_path, log_dirs=2)
+    cluster.start()
+    led_elsewhere = cluster.controller.create("t", replicas=(9, NODE), directories=(b"x" * 16, b"w" * 16))
+    cluster.controller.create("mine", directories=(b"w" * 16,))
+    cluster.run()
+    place = cluster.broker.node.logs.directory_of(("t", 0))
+    assert place is not None
+    assert cluster.controller.told[led_elsewhere, 0] == place.id
+    assert not cluster.broker.node.logs.exists("mine", 0)
+
+
 def test_a_node_without_a_cluster_does_not_start(tmp_path: Path) -> None:
     cluster = ObservedCluster(tmp_path)
     cluster.broker.node.logs.cluster_id = ""
