@@ -39,6 +39,7 @@ LONG = (
     "interop/test_groups_exchange.py",
     "interop/test_security_oauth.py",
     "interop/test_cluster_coordinators.py",
+    "interop/test_cluster_failover.py",
     "interop/test_security_tls.py",
     "interop/test_security_tokens.py",
     "interop/test_giants.py",

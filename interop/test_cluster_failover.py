@@ -1,0 +1,148 @@
+"""A read-process-write loop goes on while the brokers of a cluster are killed in turn.
+
+Rule: what went in comes out once. Whoever dies coordinates the group or the transactions now and then, and leads
+partitions of the input, of the output and of what the coordinators keep.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from interop.kafka_cluster import OURS, THEIRS, KafkaCluster, Kind
+
+RECORDS, PARTITIONS, AT_ONCE = 240, 3, 10
+LIMIT_S = 150.0
+CONFIG = {
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.min.isr": "2",
+    "min.insync.replicas": "2",
+    "replica.lag.time.max.ms": "3000",
+}
+
+
+@pytest.fixture(
+    params=[
+        pytest.param([OURS, OURS, OURS], id="ours"),
+        pytest.param([OURS, THEIRS, OURS], id="mixed", marks=pytest.mark.java),
+    ]
+)
+def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    kinds: Sequence[Kind] = request.param
+    with KafkaCluster(controllers=[OURS], brokers=kinds, config=CONFIG) as cluster:
+        yield cluster
+
+
+def fill(cluster: KafkaCluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})  # it lives as long as answers are waited for
+    for each in admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in ("in", "out")]).values():
+        each.result(30)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True})
+    for number in range(RECORDS):
+        producer.produce("in", str(number), partition=number % PARTITIONS)
+    assert producer.flush(60) == 0
+
+
+class Loop:
+    """Reads, writes, and commits both together. What fails is tried again from what was committed last."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        servers = {"bootstrap.servers": cluster.bootstrap_servers}
+        self._producer_settings = {**servers, "transactional.id": "loop", "transaction.timeout.ms": 20_000}
+        settings = {"group.id": "loop", "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+        self._consumer = Consumer({**servers, **settings, "enable.auto.commit": False, "session.timeout.ms": 10_000})
+        self._consumer.subscribe(["in"])
+        self._producer = self._new_producer()
+        self.done = 0
+
+    def _new_producer(self) -> Producer:
+        producer = Producer(self._producer_settings)
+        producer.init_transactions(60)
+        return producer
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def step(self) -> None:
+        """Some records, if there are any now."""
+        found = [each for each in self._consumer.consume(AT_ONCE, 1) if each.error() is None]
+        if not found:
+            return
+        try:
+            self._producer.begin_transaction()
+            for message in found:
+                self._producer.produce("out", message.value(), partition=message.partition() or 0)
+            self._producer.send_offsets_to_transaction(_behind(found), self._consumer.consumer_group_metadata(), 60)
+            self._producer.commit_transaction(60)
+            self.done += len(found)
+        except KafkaException as failure:
+            self._recover(failure)
+
+    def _recover(self, failure: KafkaException) -> None:
+        if failure.args[0].txn_requires_abort():
+            self._producer.abort_transaction(60)
+        else:
+            self._producer = self._new_producer()
+        places = self._consumer.committed(self._consumer.assignment(), 60)
+        for place in places:
+            self._consumer.seek(TopicPartition(place.topic, place.partition, max(place.offset, 0)))
+
+
+def _behind(messages: Sequence[Message]) -> list[TopicPartition]:
+    ends = {message.partition(): (message.offset() or 0) + 1 for message in messages}
+    return [TopicPartition("in", partition, offset) for partition, offset in ends.items() if partition is not None]
+
+
+def written(cluster: KafkaCluster) -> list[int]:
+    """All committed records of the output."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "reader",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    places = [TopicPartition("out", number, 0) for number in range(PARTITIONS)]
+    consumer.assign(places)
+    values: list[int] = []
+    ended: set[int | None] = set()
+    deadline = time.monotonic() + 60
+    while len(ended) < PARTITIONS and time.monotonic() < deadline:
+        message = consumer.poll(1)
+        if message is not None and message.error() is not None:
+            ended.add(message.partition())
+        elif message is not None:
+            values.append(int(message.value() or b""))
+    consumer.close()
+    assert len(ended) == PARTITIONS
+    return sorted(values)
+
+
+def test_what_goes_in_comes_out_once(cluster: KafkaCluster) -> None:
+    fill(cluster)
+    loop = Loop(cluster)
+    try:
+        deadline = time.monotonic() + LIMIT_S
+        victims = iter((1, 2, 3))
+        down, seen = 0, 0
+        while loop.done < RECORDS:
+            assert time.monotonic() < deadline, f"{loop.done} of {RECORDS} are done"
+            loop.step()
+            if loop.done >= seen + 3 * AT_ONCE and (down or loop.done < RECORDS - 3 * AT_ONCE):
+                seen = loop.done
+                if down:
+                    cluster.broker(down).start()
+                    down = 0
+                else:
+                    down = next(victims, 0)
+                    if down:
+                        cluster.broker(down).kill()
+    finally:
+        loop.close()
+    assert written(cluster) == list(range(RECORDS))
