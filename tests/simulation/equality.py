@@ -28,17 +28,16 @@ def unsettled(nodes: Sequence[SimNode]) -> list[str]:
 
 
 def differences(nodes: Sequence[SimNode]) -> Iterator[str]:
-    """Between their images, and between their replicas."""
-    texts = {node.name: _text(node.broker.node.image) for node in nodes}
-    first, *others = nodes
-    for other in others:
-        differing = set(texts[first.name]) ^ set(texts[other.name])
+    """Between the images of all nodes, and between the replicas."""
+    images = [_records(node.broker.node.image) for node in nodes]
+    for node, image in zip(nodes, images, strict=True):
+        differing = [image.get(each) or images[0][each] for each in image.keys() ^ images[0].keys()]
         if differing:
-            yield f"{first.name} and {other.name} know different metadata: {sorted(differing)[:4]}"
+            yield f"{nodes[0].name} and {node.name} know different metadata: {sorted(differing)[:4]}"
     by_id = {node.id: node for node in nodes}
-    for name, topic in first.broker.node.image.topics.items():
+    for name, topic in nodes[0].broker.node.image.topics.items():
         for number, each in topic.partitions.items():
-            logs = [_log(by_id[id], name, number) for id in each.replicas if id in by_id]
+            logs = [_log(by_id[id], name, number) for id in each.replicas]
             yield from _differ(f"{name}-{number}", logs)
 
 
@@ -64,5 +63,9 @@ def _log(node: SimNode, topic: str, partition: int) -> PartitionLog:
     return node.broker.node.logs.get(topic, partition)
 
 
-def _text(image: MetadataImage) -> list[str]:
-    return [repr(each.message) for each in image_records(image, *_RECORD_VERSIONS)]
+def _records(image: MetadataImage) -> dict[tuple[type, bytes], str]:
+    """As they would stand in a snapshot, with a text of each."""
+    return {
+        (type(each.message), each.message.encode(each.version)): repr(each.message)
+        for each in image_records(image, *_RECORD_VERSIONS)
+    }

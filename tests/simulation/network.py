@@ -136,7 +136,7 @@ class Network:
     def dial(
         self, host: Host, place: Place, connected: Callable[[End], None], failed: Callable[[str], None]
     ) -> Dialling:
-        """Nobody answers where the way is cut: the system knocks again for a while, and whoever dials has a time-out."""
+        """Nobody answers where the way is cut: the system knocks again, until whoever dials gives up."""
         dialling, life, pause_ms = Dialling(), host.life, _KNOCK_MS
 
         def knock() -> None:

@@ -140,7 +140,7 @@ class Simulation:
         if not self._until(lambda: not unsettled(brokers)):
             self.history.violations += unsettled(brokers)
         self.run(REST_MS)  # the others hear of it too
-        self.history.violations += differences(brokers)
+        self.history.violations += differences(list(self.nodes.values()))
         for node in self.nodes.values():
             self.history.violations += node.violations
         return check_history(self.history, found, committed)

@@ -43,6 +43,10 @@ def test_nothing_that_was_promised_is_lost_in_trouble(seed: int) -> None:
     run(seed, *FAULTS)
 
 
+def test_nor_if_one_of_the_brokers_is_the_controller(seed: int) -> None:
+    run(seed, *FAULTS, combined=True)
+
+
 @pytest.mark.parametrize("failed", [30, 33])
 def test_what_has_failed_once(failed: int) -> None:
     """30, 33: a broker that came back led what it had led, by metadata of before, until it was restarted."""
