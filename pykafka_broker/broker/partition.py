@@ -221,6 +221,19 @@ class Partition:
     def high_watermark(self) -> int:
         return self.log.high_watermark
 
+    @property
+    def knows_committed(self) -> bool:
+        """Whether the high watermark has come up to where this leader began."""
+        return self.followers is None or self.followers.epoch_start <= self.log.high_watermark
+
+    @property
+    def low_watermark(self) -> int:
+        """Below it no replica has anything; -1 as long as that is not known."""
+        if self.followers is None:
+            return self.log.log_start_offset
+        others = self.followers.low_watermark
+        return -1 if others is None else min(others, self.log.log_start_offset)
+
     def is_committed(self, offset: int) -> bool:
         return self.log.high_watermark >= offset
 

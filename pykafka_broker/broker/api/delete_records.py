@@ -1,6 +1,7 @@
 """DeleteRecords v0-v2 (KIP-107, KIP-204).
 
 Behaviour: moves the log start offset; -1 means the high watermark. Kafka Streams purges its repartition topics so.
+Where there are other replicas the answer waits until none of them has what is deleted, or for `timeout_ms`.
 Beyond the high watermark is OFFSET_OUT_OF_RANGE, a topic that is only compacted is POLICY_VIOLATION; one without a
 cleanup.policy keeps what nobody deletes so (KIP-1161).
 Versions: 2 is the flexible encoding.
@@ -9,8 +10,11 @@ Versions: 2 is the flexible encoding.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
@@ -30,24 +34,50 @@ _HIGH_WATERMARK = -1
 _INVALID_LOW_WATERMARK = -1
 
 
+class _Unfinished(NamedTuple):
+    """Other replicas are still to follow; the answer says so as long as they have not."""
+
+    partition: Partition
+    offset: int
+    result: DeleteRecordsPartitionResult
+
+    @property
+    def is_done(self) -> bool:
+        """Whether they have; then the answer says that."""
+        low_watermark = self.partition.low_watermark
+        if low_watermark < self.offset:
+            return False
+        self.result.low_watermark, self.result.error_code = low_watermark, ErrorCode.NONE
+        return True
+
+
 @handles(ApiKey.DELETE_RECORDS)
 def delete_records(
     services: Services, context: RequestContext, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse | Reply:
+) -> DeleteRecordsResponse | Reply | Parked:
     return services.slices.reply(_in_slices(services, context, request))
 
 
 def _in_slices(
     services: Services, context: RequestContext, request: DeleteRecordsRequest
-) -> Steps[DeleteRecordsResponse]:
+) -> Steps[DeleteRecordsResponse | Parked]:
     response = DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(topic.name, []) for topic in request.topics])
     groups = zip(response.topics, map(_once, request.topics), strict=True)
+    unfinished: list[_Unfinished] = []
     for number, share in enumerate(shares(groups)):
         if number:
             yield None
         for result, some in share:
-            result.partitions += [_delete(services, context, result.name, *one) for one in some]
-    return response
+            result.partitions += [_delete(services, context, result.name, *one, unfinished) for one in some]
+    return _wait(response, unfinished, services.clock.now + request.timeout_ms) if unfinished else response
+
+
+def _wait(response: DeleteRecordsResponse, unfinished: list[_Unfinished], deadline: int) -> Parked:
+    def poll(now: int) -> DeleteRecordsResponse | None:
+        unfinished[:] = [one for one in unfinished if not one.is_done]
+        return None if unfinished else response
+
+    return Parked(deadline, keys=[one.partition for one in unfinished], poll=poll, expire=lambda now: response)
 
 
 def _once(topic: DeleteRecordsTopic) -> Sequence[tuple[int, int]]:
@@ -56,7 +86,12 @@ def _once(topic: DeleteRecordsTopic) -> Sequence[tuple[int, int]]:
 
 
 def _delete(
-    services: Services, context: RequestContext, topic: str, partition: int, offset: int
+    services: Services,
+    context: RequestContext,
+    topic: str,
+    partition: int,
+    offset: int,
+    unfinished: list[_Unfinished],
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=partition, low_watermark=_INVALID_LOW_WATERMARK)
     try:
@@ -70,8 +105,11 @@ def _delete(
         if target < 0 or target > log.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         log.delete_records_before(target)
-        result.low_watermark = log.log_start_offset
         found.moved()
+        result.low_watermark = log.log_start_offset
+        if found.low_watermark < target:
+            result.low_watermark, result.error_code = _INVALID_LOW_WATERMARK, ErrorCode.REQUEST_TIMED_OUT
+            unfinished.append(_Unfinished(found, target, result))
     except ApiError as error:
         result.error_code = error.code
     except OSError:

@@ -3,7 +3,7 @@
 Behaviour: a timestamp finds the first record at or after it; negative ones are names: -1 the end (the last stable
 offset for readers of committed records), -2 the start, -3 the record with the greatest timestamp (KIP-734, v7), -4 the
 earliest local offset (KIP-405, v8), -5 the latest tiered one (KIP-1005, v9) and -6 the earliest that waits to be tiered
-(KIP-1023, v11); with nothing tiered these last two answer -1 without an error.
+(KIP-1023, v11); with nothing tiered these last two answer -1 without an error. Followers are told the end of the log.
 Versions: 0 answers a list of offsets by segment, 2 isolation level, 4 leader epochs, 10 a time limit for remote
 storage, which does not arise here.
 """
@@ -15,6 +15,7 @@ from collections.abc import Collection, Generator, Iterable, Sequence
 from typing import NamedTuple
 
 from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.partition_reader import Isolation
 from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
@@ -48,6 +49,7 @@ _NAMED_SINCE = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _LEADER_EPOCHS_FROM = 4
+_NOT_AVAILABLE_FROM = 5
 _NEVER = 1 << 15
 _MOST_BEGUN = 8  # look-ups that take long
 _ISOLATION_LEVELS = frozenset(Isolation)
@@ -96,13 +98,14 @@ class _LongOne(NamedTuple):
 class _Search:
     """One request."""
 
-    __slots__ = ("_committed", "_context", "_known", "_services", "long_ones")
+    __slots__ = ("_committed", "_context", "_is_follower", "_known", "_services", "long_ones")
 
     def __init__(self, services: Services, context: RequestContext, request: ListOffsetsRequest) -> None:
         self._services = services
         self._context = context
         self._known = request.isolation_level in _ISOLATION_LEVELS
         self._committed = request.isolation_level == Isolation.READ_COMMITTED
+        self._is_follower = request.replica_id >= 0
         self.long_ones: list[_LongOne] = []
 
     def asked(self, topic: ListOffsetsTopic) -> _Asked:
@@ -130,8 +133,13 @@ class _Search:
                     raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
                 if not self._known:
                     raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
-                log = leader(topic, index, wanted.current_leader_epoch).log
+                partition = leader(topic, index, wanted.current_leader_epoch)
+                log = partition.log
                 end = log.last_stable_offset if self._committed else log.high_watermark
+                if self._is_follower:
+                    end = log.log_end_offset
+                elif partition.followers is not None and wanted.timestamp == LATEST:
+                    self._refuse_unknown_end(partition)
                 if _needs_times(wanted.timestamp, version):
                     self._begin(_LongOne(_timed_answer(log, wanted, end, version), index, answers, len(answers)))
                 else:
@@ -140,6 +148,12 @@ class _Search:
                 answers.append(_failure(index, error.code))
             except OSError:
                 answers.append(_failure(index, ErrorCode.KAFKA_STORAGE_ERROR))
+
+    def _refuse_unknown_end(self, partition: Partition) -> None:
+        """A new leader does not know yet how much of what it has is committed."""
+        if not partition.knows_committed:
+            knows_error = self._context.api_version >= _NOT_AVAILABLE_FROM
+            raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if knows_error else ErrorCode.LEADER_NOT_AVAILABLE)
 
     def _begin(self, one: _LongOne) -> None:
         """Most look-ups are done at once; one that is not holds a batch."""

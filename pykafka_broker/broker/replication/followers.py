@@ -89,13 +89,22 @@ class FollowerProgress:
 class Followers:
     """The other replicas of a partition, in one epoch of its leader."""
 
-    __slots__ = ("_by_id", "_catching_up", "_epoch_start", "_may_join", "_node_id", "_state", "max_lag_ms", "wished")
+    __slots__ = (
+        "_by_id",
+        "_catching_up",
+        "_may_join",
+        "_node_id",
+        "_state",
+        "epoch_start",
+        "max_lag_ms",
+        "wished",
+    )
 
     def __init__(
         self, node_id: int, state: PartitionImage, log_end_offset: int, now: int, max_lag_ms: int, may_join: MayJoin
     ) -> None:
         self._node_id = node_id
-        self._epoch_start = log_end_offset
+        self.epoch_start = log_end_offset
         self._may_join = may_join
         self.max_lag_ms = max_lag_ms
         self.wished: Isr | None = None  # asked of the controller, which has not answered yet
@@ -159,9 +168,13 @@ class Followers:
 
     @property
     def low_watermark(self) -> int | None:
-        """Below it no follower has anything; None as long as one of them has not said so."""
-        lowest = min((each.log_start_offset for each in self._by_id.values()), default=UNKNOWN_OFFSET)
-        return None if lowest == UNKNOWN_OFFSET else lowest
+        """Below it no follower has anything whose broker is there; None as long as one of them has not said so."""
+        starts = [
+            each.log_start_offset
+            for node_id, each in self._by_id.items()
+            if each.broker_epoch == NO_BROKER_EPOCH or self._may_join(node_id, each.broker_epoch)
+        ]
+        return None if UNKNOWN_OFFSET in starts else min(starts, default=None)
 
     # -- who should be in sync
 
@@ -173,7 +186,7 @@ class Followers:
         if (
             self.wished is None
             and node_id not in self._state.isr
-            and follower.log_end_offset >= max(high_watermark, self._epoch_start)
+            and follower.log_end_offset >= max(high_watermark, self.epoch_start)
             and self._may_join(node_id, follower.broker_epoch)
         ):
             return (*self._state.isr, node_id)

@@ -2,8 +2,8 @@
 
 Rule: a follower reads to the log's end, and by asking for an offset it says that it has all below. What it asks for is
 looked at before it is believed: it has to be a replica, of a broker that is no older than one that was here, and its
-last record has to be of this log's history. The answer does not wait once the high watermark has moved beyond what the
-follower was told.
+last record has to be of this log's history. The answer does not wait once high watermark or log start have moved beyond
+what the follower was told.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ReplicaReader(PartitionReader):
         self._is_follower = services.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
         self.named: set[Key] = set()  # about which the request says something that is not noted yet
         self.news: ReplicaNews | None = None
-        self.has_news = False  # the high watermark of one of them is beyond what the follower was told
+        self.has_news = False  # high watermark or start of one of them are beyond what the follower was told
         self.no_room: list[Key] = []  # there is more to read of these
 
     def _authorise(self, topic: str) -> None:
@@ -66,7 +66,8 @@ class ReplicaReader(PartitionReader):
         if (wanted.topic, wanted.partition) in self.named:
             self._hear(partition, wanted)
             data.high_watermark, data.last_stable_offset = log.high_watermark, log.last_stable_offset
-        self.has_news = self.has_news or max(wanted.high_watermark, 0) < log.high_watermark
+        if max(wanted.high_watermark, 0) < log.high_watermark or -1 < wanted.log_start_offset < log.log_start_offset:
+            self.has_news = True
         return data
 
     def _hear(self, partition: Partition, wanted: FetchedPartition) -> None:

@@ -8,7 +8,18 @@ import pytest
 
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.directory_ids import UNASSIGNED
+from pykafka_broker.log.replicated import append_fetched
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from tests.broker.replication.replicating import WAIT_MS, Cluster
 
 LAG_MS = 30_000
@@ -258,3 +269,46 @@ def test_a_replica_that_is_taken_away_is_deleted(cluster: Cluster) -> None:
         cluster.replica(2)
     assert cluster.replica(1).isr == (1, 3)
     assert cluster.content(1) == cluster.content(3)
+
+
+def test_records_are_deleted_when_no_replica_has_them(cluster: Cluster) -> None:
+    cluster.topic(1, 2)
+    cluster.produce(count=4)
+    cluster.settle()
+    wanted = DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 3)])
+    answers = cluster.asked(1, DeleteRecordsRequest([wanted], 5_000), 2)
+    assert answers == []
+    cluster.settle()
+    (result,) = answers[0].topics[0].partitions
+    assert (result.error_code, result.low_watermark) == (0, 3)
+    cluster.network.silent = {2}
+    wanted.partitions[0].offset = 4
+    answers = cluster.asked(1, DeleteRecordsRequest([wanted], 5_000), 2)
+    cluster.wait(4_999)
+    assert answers == []
+    cluster.wait(1)
+    (result,) = answers[0].topics[0].partitions
+    assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+
+
+def test_the_end_is_not_known_before_a_new_leader_knows_what_is_committed(cluster: Cluster) -> None:
+    cluster.topic(1, 2, 3)
+    cluster.produce(count=2)
+    cluster.network.run()
+    cluster.network.silent = {3}
+    cluster.wait(0)
+    cluster.network.silent = {1, 3}
+    end = cluster.produce()
+    partition = cluster.replica(2)
+    append_fetched(partition.log, cluster.content(1)[len(cluster.content(2)) :], cluster.now)
+    cluster.change("t", leader=2)
+    assert partition.high_watermark < partition.log.log_end_offset == end
+    for replica_id, version, expected in (
+        (-1, 5, (ErrorCode.OFFSET_NOT_AVAILABLE, -1)),
+        (-1, 4, (ErrorCode.LEADER_NOT_AVAILABLE, -1)),
+        (3, 5, (ErrorCode.NONE, end)),
+    ):
+        topic = ListOffsetsTopic("t", [ListOffsetsPartition(0, -1, -1)])
+        (answer,) = cluster.asked(2, ListOffsetsRequest(replica_id, topics=[topic]), version)
+        (found,) = answer.topics[0].partitions
+        assert (found.error_code, found.offset) == expected
