@@ -2,7 +2,7 @@
 
 Rule: an error of one partition stands in its own part of the answer. Readers of committed records never see past the
 last stable offset and are told which transactions in what they got were aborted; the others read up to the high
-watermark.
+watermark. A follower serves clients up to where it knows that records are committed (KIP-392).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pykafka_broker.records.errors import CorruptBatch, UnsupportedCompression
 
 _DOWN_CONVERTED_BELOW = 4  # Fetch v4 is the first whose readers know record batches v2
 _MAGIC_1_FROM = 2
+_FROM_FOLLOWERS = 11  # of clients that can be sent to another replica (KIP-392)
 _NOT_SHOWN = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
@@ -50,13 +51,28 @@ class Isolation(IntEnum):
 class PartitionReader:
     """Reads partitions for one fetch request."""
 
-    __slots__ = ("_allowed", "_committed", "_context", "_leader", "_magic", "_services", "_tells_leader", "_uses_ids")
+    __slots__ = (
+        "_allowed",
+        "_committed",
+        "_context",
+        "_magic",
+        "_rack",
+        "_replica",
+        "_services",
+        "_tells_leader",
+        "_uses_ids",
+        "redirects",
+    )
 
-    def __init__(self, services: Services, context: RequestContext, *, committed: bool) -> None:
+    def __init__(self, services: Services, context: RequestContext, *, committed: bool, rack: str = "") -> None:
         version = context.api_version
         self._services = services
         self._context = context
-        self._leader = services.replicas.leader
+        others = services.replicas.replication
+        from_follower = others is not None and version >= _FROM_FOLLOWERS
+        self._replica = services.replicas.readable if from_follower else services.replicas.leader
+        self._rack = rack if others is not None and others.selects_by_rack else ""
+        self.redirects = False  # the client is to read somewhere else
         self._committed = committed
         self._tells_leader = version >= 12
         self._uses_ids = version >= 13
@@ -88,7 +104,7 @@ class PartitionReader:
         if gone:
             self._services.replicas.replica(topic, wanted.partition)  # raises where no topic has that name now
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
-        return self._leader(topic, wanted.partition, max(wanted.current_leader_epoch, NO_EPOCH))  # any below is none
+        return self._replica(topic, wanted.partition, max(wanted.current_leader_epoch, NO_EPOCH))  # any below is none
 
     def _authorise(self, topic: str) -> None:
         self._services.authorise(self._context, *_READ_TOPIC, topic)
@@ -108,7 +124,8 @@ class PartitionReader:
             return _failure(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
-        log = self._find(wanted).log
+        partition = self._find(wanted)
+        log = partition.log
         high_watermark, stable = log.high_watermark, log.last_stable_offset
         data = PartitionData(
             wanted.partition,
@@ -121,6 +138,10 @@ class PartitionReader:
         )
         if wanted.last_fetched_epoch >= 0 and self._diverges(log, wanted, data):
             return data
+        if self._rack and partition.is_leader and self._redirect(partition, wanted, data):
+            return data
+        if not partition.is_leader and high_watermark < wanted.fetch_offset <= log.log_end_offset:
+            raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
         upper = stable if self._committed else high_watermark
         read = log.read(wanted.fetch_offset, max_bytes, upper, min_one=at_least_one)
         if self._committed and (read is not None or at_least_one or not max_bytes or wanted.fetch_offset >= upper):
@@ -134,6 +155,15 @@ class PartitionReader:
                 for aborted in log.aborted_transactions(wanted.fetch_offset, read.end_offset())
             ]
         return data
+
+    def _redirect(self, partition: Partition, wanted: FetchedPartition, data: PartitionData) -> bool:
+        """Whether another replica is closer to the client."""
+        from pykafka_broker.broker.replication.selectors import closest_replica
+
+        found = closest_replica(partition, wanted.fetch_offset, self._rack, self._services.image)
+        data.preferred_read_replica = found
+        self.redirects = self.redirects or found >= 0
+        return found >= 0
 
     @property
     def converts(self) -> bool:

@@ -39,6 +39,10 @@ class ImageHolder(Protocol):
 class Replicating(Replication, Protocol):
     """Who follows and leads partitions with several replicas."""
 
+    @property
+    def selects_by_rack(self) -> bool:
+        """Whether clients are sent to a replica in their rack."""
+
     def changed(self, partition: Partition) -> None:
         """It is here from now on, or the metadata says something else of it."""
 
@@ -95,6 +99,12 @@ class Replicas:
         if not partition.is_leader:
             raise NotLeader(partition.state.leader, partition.leader_epoch)
         return partition
+
+    def readable(self, topic: str, number: int, epoch: int = NO_EPOCH) -> Partition:
+        """The partition, which this node leads or follows, in that epoch of its leader. Raises as `leader` does."""
+        found = self.replica(topic, number)
+        found.check_epoch(epoch)
+        return found
 
     def replica(self, topic: str, number: int) -> Partition:
         """The partition, whoever leads it. Raises as `leader` does."""

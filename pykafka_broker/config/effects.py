@@ -175,6 +175,7 @@ HONOURED_BROKER = frozenset(
         "replica.fetch.wait.max.ms",
         "replica.high.watermark.checkpoint.interval.ms",
         "replica.lag.time.max.ms",
+        "replica.selector.class",
         "replica.socket.timeout.ms",
         "request.timeout.ms",
         "sasl.enabled.mechanisms",

@@ -108,7 +108,8 @@ class FetchAttempt:
         self._partitions = self._resolve(services, request, context.now)
 
     def _reader_for(self, services: Services, context: RequestContext, request: FetchRequest) -> PartitionReader:
-        return PartitionReader(services, context, committed=request.isolation_level == _COMMITTED)
+        committed = request.isolation_level == _COMMITTED
+        return PartitionReader(services, context, committed=committed, rack=request.rack_id)
 
     def _resolve(self, services: Services, request: FetchRequest, now: int) -> list[FetchedPartition]:
         """The partitions to read; opens, continues or closes the session."""
@@ -181,7 +182,8 @@ class FetchAttempt:
         return self._respond(told)
 
     def _waits(self, size: int, failed: bool) -> bool:
-        return size < self._min_bytes and self._patient and bool(self._partitions) and not failed
+        patient = self._patient and bool(self._partitions) and not self._reader.redirects
+        return size < self._min_bytes and patient and not failed
 
     def _read(self, partitions: list[FetchedPartition], size: int) -> tuple[list[Found], int, bool]:
         """What is in some of the partitions; `size` bytes were found in others before."""
@@ -241,7 +243,7 @@ class FetchAttempt:
             wanted.changed(-1, -1)  # the rest of it is not what the client goes by
             return True
         changed = wanted.changed(data.high_watermark, data.log_start_offset)
-        return changed or not self._incremental or size > 0
+        return changed or not self._incremental or size > 0 or data.preferred_read_replica >= 0
 
 
 def slices_of(items: list[T]) -> Iterator[list[T]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.replication.fetchers import Fetchers
 from pykafka_broker.broker.replication.isr_changes import IsrChanges
+from pykafka_broker.broker.replication.selectors import RACK_AWARE
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.records import ResourceType
@@ -57,6 +58,11 @@ class NodeReplication:
         return next(version for least, version in _FETCH_VERSIONS if level >= least)
 
     # -- for partitions that are led here
+
+    @property
+    def selects_by_rack(self) -> bool:
+        """Whether clients are sent to a replica in their rack."""
+        return self.config.replica_selector_class == RACK_AWARE
 
     @property
     def max_lag_ms(self) -> int:

@@ -32,6 +32,7 @@ class ReplicaReader(PartitionReader):
 
     def __init__(self, services: Services, context: RequestContext, replica_id: int, broker_epoch: int) -> None:
         super().__init__(services, context, committed=False)
+        self._replica = services.replicas.leader
         self._replica_id = replica_id
         self._broker_epoch = broker_epoch
         self._is_follower = services.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)

@@ -152,6 +152,13 @@ def test_another_epoch_than_the_leaders_is_refused(
     assert only(follower.ask(0, leader_epoch=epoch)).error_code == code
 
 
+def test_who_does_not_lead_serves_no_follower(broker: LightBroker, follower: Follower) -> None:
+    broker.whole.replicate()
+    broker.change("t", leader=ANOTHER_NODE)
+    data = only(follower.ask(0, leader_epoch=1))
+    assert (data.error_code, data.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, ANOTHER_NODE)
+
+
 def test_another_history_is_told_where_it_parts(broker: LightBroker, follower: Follower) -> None:
     append(broker, 2)
     broker.elect_again("t", 1)
