@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 from collections.abc import Callable, Collection, Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pykafka_broker.broker.partition import NO_EPOCH, NotLeader, Partition, Replication
 from pykafka_broker.clock import Clock
@@ -22,6 +22,9 @@ from pykafka_broker.log.loading import ZERO_ID
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.replication.throttles import Throttle
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +41,10 @@ class ImageHolder(Protocol):
 
 class Replicating(Replication, Protocol):
     """Who follows and leads partitions with several replicas."""
+
+    @property
+    def leader_throttle(self) -> Throttle:
+        """What followers that are to catch up slowly are given."""
 
     @property
     def selects_by_rack(self) -> bool:

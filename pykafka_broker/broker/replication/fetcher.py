@@ -13,6 +13,7 @@ from functools import partial
 from typing import Protocol, cast
 
 from pykafka_broker.broker.replication.followed import FollowedPartition, Taken, Wanted, fetch_partition
+from pykafka_broker.broker.replication.throttles import Throttle
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.peers import LinkError, Peer
@@ -48,6 +49,7 @@ class Follower(Protocol):
 
     id: int
     clock: Clock
+    follower_throttle: Throttle
 
     @property
     def config(self) -> BrokerConfig: ...
@@ -218,7 +220,9 @@ class Fetcher:
                 key = topic.topic_id, data.partition_index
                 followed = self._followed.get(key)
                 if followed is not None and followed.is_current and self._is_as_asked(followed):
+                    size = len(data.records or b"")
                     self._done(followed, followed.take(data, wall), now)
+                    self._hold_back(followed, size, now)
         self.go_on(now)
 
     def _is_as_asked(self, followed: FollowedPartition) -> bool:
@@ -234,6 +238,15 @@ class Fetcher:
         if taken is not Taken.DONE or followed.log.overdue:
             self._paused[key] = None
         self._changed[key] = None
+
+    def _hold_back(self, followed: FollowedPartition, size: int, now: int) -> None:
+        """One that is to catch up slowly is left alone when it has had enough."""
+        throttle, partition = self._follower.follower_throttle, followed.partition
+        throttle.record(partition, size, now)
+        held_ms = throttle.held_ms(partition, self._follower.id, now)
+        if held_ms:
+            followed.resumes_ms = max(followed.resumes_ms, now + held_ms)
+            self._paused[followed.key] = None
 
     def _advance_session(self, session_id: int) -> None:
         """What the leader made of it. Where it keeps none, every request names all."""

@@ -11,10 +11,12 @@ from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.replication.fetchers import Fetchers
 from pykafka_broker.broker.replication.isr_changes import IsrChanges
 from pykafka_broker.broker.replication.selectors import RACK_AWARE
+from pykafka_broker.broker.replication.throttles import Throttle
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.security.quotas.rate import Windows
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.node import Node
@@ -33,6 +35,21 @@ class NodeReplication:
         self._node = node
         self.fetchers = Fetchers(self, node.neighbours)
         self.isr_changes = IsrChanges(self, node.metadata.ask)
+        windows = Windows(
+            node.config.replication_quota_window_num, 1000 * node.config.replication_quota_window_size_seconds
+        )
+        self.leader_throttle = Throttle(
+            node.id,
+            windows,
+            lambda partition: partition.log.config.leader_replication_throttled_replicas,
+            lambda: self.config.leader_replication_throttled_rate,
+        )
+        self.follower_throttle = Throttle(
+            node.id,
+            windows,
+            lambda partition: partition.log.config.follower_replication_throttled_replicas,
+            lambda: self.config.follower_replication_throttled_rate,
+        )
         self._review_due = node.clock.now + self._review_interval_ms
         node.subscribe(self.follow)
 

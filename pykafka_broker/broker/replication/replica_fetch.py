@@ -28,18 +28,20 @@ from pykafka_broker.protocol.messages.fetch_response import FetchResponse, Parti
 class ReplicaReader(PartitionReader):
     """Reads partitions for one follower."""
 
-    __slots__ = ("_broker_epoch", "_is_follower", "_replica_id", "has_news", "named", "news", "no_room")
+    __slots__ = ("_broker_epoch", "_is_follower", "_replica_id", "_throttle", "has_news", "named", "news", "no_room")
 
     def __init__(self, services: Services, context: RequestContext, replica_id: int, broker_epoch: int) -> None:
         super().__init__(services, context, committed=False)
         self._replica = services.replicas.leader
+        replication = services.replicas.replication
+        self._throttle = None if replication is None else replication.leader_throttle
         self._replica_id = replica_id
         self._broker_epoch = broker_epoch
         self._is_follower = services.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
         self.named: set[Key] = set()  # about which the request says something that is not noted yet
         self.news: ReplicaNews | None = None
         self.has_news = False  # high watermark or start of one of them are beyond what the follower was told
-        self.no_room: list[Key] = []  # there is more to read of these
+        self.no_room: dict[Key, None] = {}  # there is more to read of these
 
     def _authorise(self, topic: str) -> None:
         if not self._is_follower:
@@ -59,17 +61,28 @@ class ReplicaReader(PartitionReader):
         )
         if wanted.last_fetched_epoch >= 0 and self._diverges(log, wanted, data):
             return data
-        read = log.read(wanted.fetch_offset, max_bytes, log.log_end_offset, min_one=at_least_one)
-        if read is not None:
-            data.records = read.records
-        elif wanted.fetch_offset < log.log_end_offset:
-            self.no_room.append((wanted.topic, wanted.partition))
+        self._read_records(partition, wanted, max_bytes, at_least_one, data)
         if (wanted.topic, wanted.partition) in self.named:
             self._hear(partition, wanted)
             data.high_watermark, data.last_stable_offset = log.high_watermark, log.last_stable_offset
         if max(wanted.high_watermark, 0) < log.high_watermark or -1 < wanted.log_start_offset < log.log_start_offset:
             self.has_news = True
         return data
+
+    def _read_records(
+        self, partition: Partition, wanted: FetchedPartition, max_bytes: int, at_least_one: bool, data: PartitionData
+    ) -> None:
+        log, throttle, now = partition.log, self._throttle, self._services.clock.now
+        if throttle is not None and throttle.held_ms(partition, self._replica_id, now):
+            read = None
+        else:
+            read = log.read(wanted.fetch_offset, max_bytes, log.log_end_offset, min_one=at_least_one)
+        if read is not None:
+            data.records = read.records
+            if throttle is not None:
+                throttle.record(partition, len(data.records), now)
+        elif wanted.fetch_offset < log.log_end_offset:
+            self.no_room[wanted.topic, wanted.partition] = None
 
     def _hear(self, partition: Partition, wanted: FetchedPartition) -> None:
         """Once for each request: tried again, it says nothing more."""
@@ -127,7 +140,8 @@ class ReplicaFetchAttempt(FetchAttempt):
             if news is None:
                 return None
             # The others come back when there is something new in them.
-            self._partitions = [wanted for wanted, _, got in found if got]
+            no_room = self._replica_reader.no_room
+            self._partitions = [each for each, _, got in found if got or (each.topic, each.partition) in no_room]
             if not news:
                 return None
 
@@ -154,13 +168,13 @@ class ReplicaFetchAttempt(FetchAttempt):
             self._partitions += _those_of(session, [key for key in news.take() if key not in known])
 
     def _look(self) -> tuple[list[Found], int, bool]:
-        self._replica_reader.no_room = []
+        self._replica_reader.no_room = {}
         return self._read(self._partitions, 0)
 
     def _finish(self, found: list[Found]) -> FetchResponse:
         reader = self._replica_reader
         if reader.news is not None and reader.no_room:
-            reader.news.put_back(reader.no_room)
+            reader.news.put_back(list(reader.no_room))
         return self._respond(self._told(found))
 
     def _waits(self, size: int, failed: bool) -> bool:

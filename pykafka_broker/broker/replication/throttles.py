@@ -1,0 +1,51 @@
+"""How fast replicas may catch up (`leader.` and `follower.replication.throttled.rate` and `.replicas`).
+
+Rule: only replicas that their topic names are held back, and never one that is in sync: an operator who moves
+partitions wants the others to keep up. What they carry is measured as Kafka measures it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykafka_broker.broker.partition import Partition
+from pykafka_broker.security.quotas.rate import Rate, Windows
+
+_ALL = ["*"]
+_SHORTEST_MS = 50
+
+
+class Throttle:
+    """What one node carries in one direction. `named` are the replicas that a topic names, `limit` the bytes a second,
+    None for any; both are those of the moment.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        windows: Windows,
+        named: Callable[[Partition], list[str]],
+        limit: Callable[[], int | None],
+    ) -> None:
+        self._node_id = node_id
+        self._rate = Rate(windows)
+        self._named = named
+        self._limit = limit
+
+    def concerns(self, partition: Partition) -> bool:
+        """Whether this node's replica of it is named."""
+        named = self._named(partition)
+        return bool(named) and (named == _ALL or f"{partition.number}:{self._node_id}" in named)
+
+    def record(self, partition: Partition, size: int, now: int) -> None:
+        """So many bytes of it were carried."""
+        if size and self.concerns(partition):
+            self._rate.record(size, now)
+
+    def held_ms(self, partition: Partition, replica_id: int, now: int) -> int:
+        """For how long that replica is to wait; 0 if it may go on."""
+        limit = self._limit()
+        if limit is None or replica_id in partition.isr or not self.concerns(partition):
+            return 0
+        over_ms = self._rate.throttle_ms(limit, now) if limit else _SHORTEST_MS
+        return max(over_ms, _SHORTEST_MS) if over_ms else 0

@@ -1,0 +1,80 @@
+"""Replicas that catch up slowly, because somebody said so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.broker.replication.replicating import WAIT_MS, Cluster
+from tests.broker.support import batch
+
+RATE = 100_000
+SIZE = 50_000
+
+
+def catching_up(path: Path, **config: str) -> Cluster:
+    """A leader with a megabyte, and a follower that is to have it."""
+    topic = {key: config.pop(key) for key in list(config) if key.endswith("_replicas")}
+    cluster = Cluster(path, 2, replica_fetch_max_bytes=str(SIZE), **config)
+    cluster.network.silent = {2}
+    cluster.topic(1, 2, isr=(1,), **topic)
+    for _ in range(20):
+        cluster[1].partition("t", 0).append(big_batch(), cluster.now)
+    cluster.settle()
+    cluster.network.silent = set()
+    return cluster
+
+
+def big_batch() -> bytearray:
+    return batch(b"v" * (SIZE // 2))
+
+
+def seconds_to_catch_up(cluster: Cluster) -> float:
+    begin = cluster.now
+    while cluster.partition_log(2).log_end_offset < 20:
+        assert cluster.now < begin + 120_000, "it never catches up"
+        cluster.wait(WAIT_MS // 5)
+    return (cluster.now - begin) / 1000
+
+
+@pytest.mark.parametrize(
+    ("side", "replica"), [("leader", "0:1"), ("follower", "0:2"), ("leader", "*"), ("follower", "*")]
+)
+def test_a_rate_holds_the_catching_up_back(tmp_path: Path, side: str, replica: str) -> None:
+    name = f"{side}_replication_throttled"
+    cluster = catching_up(tmp_path, **{f"{name}_rate": str(RATE), f"{name}_replicas": replica})
+    took = seconds_to_catch_up(cluster)
+    free = 10  # seconds' worth may be used at once after a pause, as in Kafka
+    assert took >= 20 * SIZE / RATE - free
+    assert cluster.content(1) == cluster.content(2)
+
+
+@pytest.mark.parametrize("named", ["0:3", "1:2"])
+def test_replicas_that_nobody_names_are_not_held_back(tmp_path: Path, named: str) -> None:
+    cluster = catching_up(
+        tmp_path,
+        follower_replication_throttled_rate="1",
+        leader_replication_throttled_rate="1",
+        follower_replication_throttled_replicas=named,
+        leader_replication_throttled_replicas=named,
+    )
+    assert seconds_to_catch_up(cluster) <= 2
+
+
+def test_a_rate_of_little_holds_nobody_in_sync_back(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, 2, leader_replication_throttled_rate="1", follower_replication_throttled_rate="1")
+    cluster.topic(1, 2, leader_replication_throttled_replicas="*", follower_replication_throttled_replicas="*")
+    for _ in range(5):
+        cluster[1].partition("t", 0).append(big_batch(), cluster.now)
+        cluster.settle()
+    assert cluster.ends(1, 2) == [(5, 5)] * 2
+
+
+def test_a_rate_of_next_to_nothing_lets_next_to_nothing_through(tmp_path: Path) -> None:
+    for side in ("leader", "follower"):
+        name = f"{side}_replication_throttled"
+        cluster = catching_up(tmp_path / side, **{f"{name}_rate": "10", f"{name}_replicas": "*"})
+        for _ in range(20):
+            cluster.wait(WAIT_MS)
+        assert cluster.partition_log(2).log_end_offset <= 2
