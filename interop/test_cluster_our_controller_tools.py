@@ -1,6 +1,6 @@
-"""Kafka's own tools with our controller, asked on its own listener and through brokers of Kafka's and ours.
+"""Kafka's own tools with our controller and with Kafka's, asked on its listener and through brokers of both kinds.
 
-Rule: what they print is what they print with a controller of Kafka's, but for ports, ids of directories and offsets.
+Rule: what they print is the same.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Asked:
         return [" ".join(line.split()) for line in outcome.lines]
 
 
-@pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+@pytest.fixture(scope="module", params=[OURS, THEIRS], ids=["ours", "theirs"])
+def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     directory = tmp_path_factory.mktemp("cluster") / "nodes"
-    with KafkaCluster(directory, controllers=[OURS], brokers=[THEIRS, OURS]) as cluster, JavaTools() as tools:
+    with KafkaCluster(directory, controllers=[request.param], brokers=[THEIRS, OURS]) as cluster, JavaTools() as tools:
         known = Asked(cluster, tools)
         eventually(lambda: sum("unfenced" in line for line in known.lines(*ENDPOINTS)), 2, 30)
         yield known
