@@ -239,6 +239,8 @@ class Broker:
     def _directory_lost(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
         self.node.replicas.offline(lost)
         self._directories.changed()
+        if self.observing is not None:
+            self.observing.directory_lost(directory)
         if self.on_useless is not None and not any(each.online for each in self.node.logs.partition_directories):
             self.on_useless()
 

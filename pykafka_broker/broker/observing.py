@@ -15,12 +15,14 @@ from pykafka_broker.broker.assigned_directories import AssignedDirectories
 from pykafka_broker.broker.membership import Membership
 from pykafka_broker.broker.strays import put_strays_aside
 from pykafka_broker.cluster.image import MetadataDelta
+from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.metadata_publisher import MetadataPublisher
     from pykafka_broker.broker.node import Node
     from pykafka_broker.broker.observed_metadata import ObservedMetadata
     from pykafka_broker.broker.services import Endpoint, Services, Timed
+    from pykafka_broker.log.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +72,11 @@ class Observing:
         self.directories.start()
         self._services.start_coordinators()
         self.on_serving()
+
+    def directory_lost(self, directory: LogDirectory) -> None:
+        """A broker that can't keep the metadata any more ends, as Kafka's do."""
+        if self._node.logs.directory_of((CLUSTER_METADATA, 0)) is directory:
+            self.on_refused(f"the metadata log is out of reach: {directory.trouble}")
 
     def leave(self, left: Callable[[], None]) -> None:
         """Ask the controller to be shut down: others lead before this broker goes. `left` is called when it may."""

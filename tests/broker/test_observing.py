@@ -174,6 +174,18 @@ def test_a_replica_whose_disk_is_another_one_is_made_anew(tmp_path: Path) -> Non
     assert not cluster.broker.node.logs.exists("mine", 0)
 
 
+def test_a_broker_that_loses_a_disk_tells_its_controller(tmp_path: Path) -> None:
+    cluster = ObservedCluster(tmp_path, log_dirs=2)
+    cluster.start()
+    kept, lost = cluster.broker.node.logs.partition_directories
+    cluster.broker.node.logs.take_offline(lost, OSError(5, "broken"))
+    cluster.run()
+    assert [bytes(each) for each in cluster.controller.heartbeats[-1].offline_log_dirs] == [lost.id]
+    assert cluster.events == ["serving", "unfenced"]
+    cluster.broker.node.logs.take_offline(kept, OSError(5, "broken"))
+    assert cluster.events[2].startswith("the metadata log is out of reach: ")
+
+
 def test_a_node_without_a_cluster_does_not_start(tmp_path: Path) -> None:
     cluster = ObservedCluster(tmp_path)
     cluster.broker.node.logs.cluster_id = ""

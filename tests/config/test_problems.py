@@ -64,6 +64,23 @@ MEMBER = {
     "controller.quorum.voters": "101@127.0.0.1:9093",
     "listeners": "PLAINTEXT://127.0.0.1:9092",
 }
+NO_QUORUM = (
+    "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap "
+    "controllers or controller.quorum.voters must contain a parseable set of controllers."
+)
+VOTER = (
+    "If process.roles contains just the 'broker' role, the node id 1 must not be included in the set of "
+    "voters controller.quorum.voters=Set(1, 2)"
+)
+BOUND = (
+    "controller.listener.names must not contain a value appearing in the 'listeners' configuration when "
+    "running KRaft with just the broker role"
+)
+UNROUTABLE = "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."
+NO_LISTENER = (
+    "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options "
+    "based on currently configured listeners are PLAINTEXT"
+)
 
 
 @pytest.mark.parametrize(
@@ -72,38 +89,11 @@ MEMBER = {
         ({}, []),
         ({"listeners": "PLAINTEXT://0.0.0.0:9092", "advertised.listeners": "PLAINTEXT://example.com:9092"}, []),
         ({"controller.quorum.voters": "", "controller.quorum.bootstrap.servers": "127.0.0.1:9093"}, []),
-        (
-            {"controller.quorum.voters": ""},
-            [
-                "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap "
-                "controllers or controller.quorum.voters must contain a parseable set of controllers."
-            ],
-        ),
-        (
-            {"controller.quorum.voters": "2@h:1,1@h:2"},
-            [
-                "If process.roles contains just the 'broker' role, the node id 1 must not be included in the set of "
-                "voters controller.quorum.voters=Set(1, 2)"
-            ],
-        ),
-        (
-            {"listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"},
-            [
-                "controller.listener.names must not contain a value appearing in the 'listeners' configuration when "
-                "running KRaft with just the broker role"
-            ],
-        ),
-        (
-            {"listeners": "PLAINTEXT://0.0.0.0:9092"},
-            ["advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."],
-        ),
-        (
-            {"inter.broker.listener.name": "OTHER"},
-            [
-                "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options "
-                "based on currently configured listeners are PLAINTEXT"
-            ],
-        ),
+        ({"controller.quorum.voters": ""}, [NO_QUORUM]),
+        ({"controller.quorum.voters": "2@h:1,1@h:2"}, [VOTER]),
+        ({"listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"}, [BOUND]),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, [UNROUTABLE]),
+        ({"inter.broker.listener.name": "OTHER"}, [NO_LISTENER]),
     ],
 )
 def test_a_broker_finds_its_controllers_and_is_found(settings: dict[str, str], sentences: list[str]) -> None:
