@@ -37,6 +37,7 @@ class Faults:
         self.nodes = nodes
         self.random = random
         self.came: list[str] = []
+        self._crashed: dict[int, int] = {}  # with what broker epoch
         self._kinds = kinds
         self._mean_ms = mean_ms
         self._most_down = most_down
@@ -56,10 +57,36 @@ class Faults:
             return
         kind, node = self.random.choice(self._kinds), self.random.choice(self.nodes)
         down = [each for each in self.nodes if not each.running or each.paused]
-        if node.running and not node.paused and (kind in HARMLESS or len(down) < self._most_down):
+        may = kind in HARMLESS or len(down) < self._most_down
+        if kind in CRASHES and cut_power in self._kinds:
+            may = may and self._has_recovered()
+        if node.running and not node.paused and may:
             self.came.append(f"{self.timeline.now}: {kind.__name__} {node.name}")
+            if kind in CRASHES:
+                self._crashed[node.id] = self._epoch_of(node)
             kind(self, node)
         self.begin()
+
+    def _epoch_of(self, node: SimNode) -> int:
+        known = node.broker.node.image.brokers.get(node.id)
+        return -1 if known is None else known.epoch
+
+    def _has_recovered(self) -> bool:
+        """Whether all who have crashed are in every ISR again. What was acknowledged is on the disks of as few as
+        `min.insync.replicas`, and nothing is synced: it outlives the power cut of one of them, not those of two.
+        """
+        controller = next(
+            node for node in self.nodes if "controller" in node.settings.get("process.roles", "controller")
+        )
+        image = controller.broker.node.image
+        if not controller.running:
+            return False
+        whole = all(
+            set(each.isr) == set(each.replicas) for topic in image.topics.values() for each in topic.partitions.values()
+        )
+        return whole and all(
+            image.brokers[id].epoch > epoch for id, epoch in self._crashed.items() if id in image.brokers
+        )
 
     def away_ms(self) -> int:
         """How long a node is away."""
@@ -121,5 +148,6 @@ def slow_disk(faults: Faults, node: SimNode) -> None:
     node.disk_ms = faults.random.choice([QUICK_DISK_MS, QUICK_DISK_MS, 300, 1500])
 
 
+CRASHES = (kill, cut_power)
 HARMLESS = (break_connections, slow_disk)
 """To those who have their data on disk, and to their peers."""
