@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from pykafka_broker.testing import KafkaCluster
+from pykafka_broker.testing import ControlError, KafkaCluster
 
 pytestmark = pytest.mark.ours_only
 PATIENCE_S = 60.0
@@ -283,3 +283,20 @@ def test_the_controller_may_be_away_for_a_while(cluster: KafkaCluster) -> None:
         writer.wait_for(50)
     check_all_there(cluster, "without-controller", writer)
     cluster.create_topic("after-the-controller")
+
+
+def test_what_only_a_node_alone_can_do_is_refused(cluster: KafkaCluster) -> None:
+    cluster.create_topic("not-alone")
+    broker = cluster.broker(1)
+    attempts = (
+        broker.reset,
+        lambda: broker.restore("none"),
+        broker.fork,
+        lambda: broker.bump_leader_epoch("not-alone"),
+    )
+    for attempt in attempts:
+        with pytest.raises(ControlError, match="one of a cluster") as refused:
+            attempt()
+        assert refused.value.status == 409
+    with pytest.raises(ControlError, match="node 100 leads the metadata"):
+        broker.move_leader("not-alone", 1)

@@ -50,6 +50,7 @@ class State:
 
     def reset(self, keep: Collection[str]) -> None:
         """Back to what the broker was before its first client, except for `keep`."""
+        self._require_alone()
         old = self._broker
         records = kept_records(old.node, keep)
         setup = old.successor
@@ -66,6 +67,7 @@ class State:
 
     def image_for_fork(self) -> list[str]:
         """The paths of a copy of the data directories that belongs to whoever asked."""
+        self._require_alone()
         name = f"fork-{self._new_uuid().hex()}"
         self._take(name, last=f"{_UNFINISHED}{name}")
         return [_image(directory, f"{_UNFINISHED}{name}") for directory in self._directories]
@@ -89,6 +91,7 @@ class State:
 
     def restore(self, name: str) -> None:
         """All is as it was when the snapshot was taken."""
+        self._require_alone()
         self._require(name)
         self._exchange(lambda directory: lay_image(_image(directory, name), directory), self._broker.successor)
 
@@ -110,6 +113,10 @@ class State:
             for path, _, names in os.walk(_image(directory, name)):
                 size += sum(os.path.getsize(f"{path}/{each}") for each in names if each.endswith(".log"))
         return size
+
+    def _require_alone(self) -> None:
+        if not self._broker.node.roles.alone:
+            raise Problem(409, "this node is one of a cluster: its state is not its own to exchange")
 
     def _require(self, name: str) -> None:
         names = self.names()

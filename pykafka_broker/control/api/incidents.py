@@ -97,6 +97,8 @@ def _topic(control: Control, topic: str) -> TopicImage:
 
 
 def _lead(control: Control, topic: TopicImage, partition: int, leader: int) -> LeaderEpoch:
+    if not control.broker.node.roles.alone:
+        raise Problem(409, "this node is one of a cluster: POST /incidents/leader moves leaders there")
     record = PartitionChangeRecord(partition, topic.id, leader=leader)
     control.broker.node.led_metadata.commit([ApiMessageAndVersion(record, 0)])
     state = topic.partitions[partition]
