@@ -21,6 +21,7 @@ from pykafka_broker.protocol.stored.partition_change_record import PartitionChan
 
 RECOVERED, RECOVERING = 0, 1  # leaderRecoveryState: recovering is who leads without having been in sync
 
+_ELR_RECORD = 2  # the first version of a PartitionChangeRecord that can say who is eligible
 # From this metadata.version on a smaller ISR alone begins no new leader epoch.
 _EPOCH_OUTLIVES_SHRINK_FROM = 12
 
@@ -84,6 +85,14 @@ def partition_change(
     return change.record(directories or {})
 
 
+def still_eligible(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion:
+    """What a ClearElrRecord takes away is given back."""
+    change = PartitionChangeRecord(partition.partition, topic.id)
+    change.eligible_leader_replicas = list(partition.elr)
+    change.last_known_elr = list(partition.last_known_elr)
+    return ApiMessageAndVersion(change, _ELR_RECORD)
+
+
 class _Change:
     """A partition as it is wanted; `record` compares that with what it is."""
 
@@ -112,7 +121,7 @@ class _Change:
         self.acceptable = acceptable
         self.has_elr = controller.image.features.get(ELR_VERSION, 0) > 0
         self.isr = list(partition.isr)
-        self.elr = list(partition.elr)
+        self.elr = list(partition.elr) if self.has_elr else []
         self.last_known = list(partition.last_known_elr)
         self.replicas = list(partition.replicas)
         self.adding = list(partition.adding_replicas)
@@ -136,15 +145,16 @@ class _Change:
         """With too few in sync nothing is committed, so who leaves meanwhile still has all that is."""
         if not self.has_elr:
             return
-        if self._enough_in_sync():
+        if self._nobody_left() or self._enough_in_sync():
             self.elr = []
         else:
             left = {*self.partition.elr, *self.partition.isr}.difference(self.isr, unclean)
             self.elr = sorted(left.intersection(self.replicas))
 
+    def _nobody_left(self) -> bool:
+        return not self.elr and set(self.partition.isr) <= set(self.isr)
+
     def _enough_in_sync(self) -> bool:
-        if not self.elr and set(self.partition.isr) <= set(self.isr):
-            return True  # nobody has left: no need to ask how many it takes
         wanted = topic_config(self.controller, self.topic.name).min_insync_replicas
         return len(self.isr) >= min(wanted, len(self.replicas))
 
@@ -154,7 +164,7 @@ class _Change:
             leader = next((broker for broker in self.replicas if broker in self.elr and self.acceptable(broker)), None)
             if leader is not None:
                 self.isr = [leader]
-                self.elr.remove(leader)
+                self.elr = [] if self._enough_in_sync() else [broker for broker in self.elr if broker != leader]
         if leader is None:
             leader = self._survivor(election)
             if leader is not None:
@@ -203,10 +213,14 @@ class _Change:
         return ApiMessageAndVersion(change, version) if _says_something(change) else None
 
     def _find_last_known(self) -> None:
+        """Whoever led last; or was the last in sync, where nobody could lead before ELR was on."""
+        partition = self.partition
         if self.leader != NO_LEADER:
             self.last_known = []
-        elif not self.isr and self.partition.leader != NO_LEADER:
-            self.last_known = [self.partition.leader]
+        elif not self.isr and partition.leader != NO_LEADER:
+            self.last_known = [partition.leader]
+        elif not self.isr and len(partition.isr) == 1:
+            self.last_known = list(partition.isr)
 
     def _begins_epoch(self) -> bool:
         """Whether the same leader begins a new epoch: whoever is no replica any more must not be believed, and nodes

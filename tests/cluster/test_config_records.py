@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pykafka_broker.cluster.config_records import config_records
+from pykafka_broker.cluster.elections import broker_returns
 from pykafka_broker.cluster.records import RecordType, ResourceType
-from tests.cluster.parts import cluster_of, partition_in
+from tests.cluster.parts import all_told, cluster_of, partition_in
 
 KEY = "min.insync.replicas"
 
@@ -34,3 +35,15 @@ def test_nothing_is_said_of_it_where_the_minimum_stays_or_nobody_can_be() -> Non
     assert kinds([*config_records(cluster.image, ResourceType.BROKER, "1", {"log.dirs": "x"})]) == [RecordType.CONFIG]
     without = cluster_of(elr=False)
     assert kinds([*config_records(without.image, ResourceType.TOPIC, "t", {KEY: "1"})]) == [RecordType.CONFIG]
+
+
+def test_a_partition_that_waits_for_a_leader_can_still_get_one() -> None:
+    cluster = cluster_of(min_insync_replicas="2")
+    topic, _ = partition_in(cluster, (1, 2), isr=(), elr=(1, 2), last_known=(1,))
+    other, _ = partition_in(cluster, isr=(1,), elr=(2,), name="other")
+    cluster.apply(config_records(cluster.image, ResourceType.TOPIC, "t", {KEY: "1"}))
+    cluster.apply(config_records(cluster.image, ResourceType.BROKER, "", {KEY: "1"}))
+    assert (topic.partitions[0].elr, topic.partitions[0].last_known_elr) == ((1, 2), (1,))
+    assert other.partitions[0].elr == ()
+    cluster.image.brokers[1].fenced = True
+    assert all_told(broker_returns(cluster.controller, 2)) == [{"isr": [2], "elr": [], "last_known": [], "leader": 2}]

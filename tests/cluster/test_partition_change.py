@@ -141,13 +141,30 @@ WITH_ELR: dict[str, tuple[dict[str, Any], set[int], dict[str, Any], dict[str, An
         {"directories": {2: b"x" * 16}},
         {"directories": [directory(1), b"x" * 16, directory(3)]},
     ),
+    "the last in sync of a partition that nobody led is remembered": (
+        {"isr": (2,), "leader": -1},
+        {1},
+        {"unclean": (2,)},
+        {"isr": [], "last_known": [2]},
+    ),
     "a directory is told again": ({}, {1, 2, 3}, {"directories": {2: directory(2)}}, None),
+}
+
+# ... the same with min.insync.replicas=1
+WITH_ONE = {
+    "one is enough, so nobody else stays eligible": (
+        {"isr": (), "elr": (1, 2), "last_known": (1,)},
+        {2},
+        {},
+        {"isr": [2], "elr": [], "last_known": [], "leader": 2},
+    ),
 }
 
 WITHOUT_ELR: dict[str, tuple[dict[str, Any], set[int], dict[str, Any], dict[str, Any] | None]] = {
     "the last one stays in the ISR": ({"isr": (2,)}, {1, 3}, {"isr": []}, {"leader": -1}),
     "and leads again when it is back": ({"isr": (2,), "leader": -1}, {1, 2, 3}, {}, {"leader": 2}),
     "nobody is eligible": ({"isr": (1, 2)}, {1}, {"isr": [1]}, {"isr": [1]}),
+    "who was eligible before it was off is not elected": ({"isr": (2,), "leader": -1, "elr": (3,)}, {3}, {}, None),
     "an unclean one is elected where that is allowed": (
         {"isr": (2,), "leader": -1},
         {3},
@@ -156,15 +173,21 @@ WITHOUT_ELR: dict[str, tuple[dict[str, Any], set[int], dict[str, Any], dict[str,
     ),
 }
 
-CASES = [pytest.param(True, *case, id=name) for name, case in WITH_ELR.items()]
-CASES += [pytest.param(False, *case, id=f"without ELR: {name}") for name, case in WITHOUT_ELR.items()]
+CASES = [pytest.param(True, "2", *case, id=name) for name, case in WITH_ELR.items()]
+CASES += [pytest.param(True, "1", *case, id=name) for name, case in WITH_ONE.items()]
+CASES += [pytest.param(False, "2", *case, id=f"without ELR: {name}") for name, case in WITHOUT_ELR.items()]
 
 
-@pytest.mark.parametrize(("elr", "state", "there", "wanted", "expected"), CASES)
+@pytest.mark.parametrize(("elr", "minimum", "state", "there", "wanted", "expected"), CASES)
 def test_a_change(
-    elr: bool, state: dict[str, Any], there: set[int], wanted: dict[str, Any], expected: dict[str, Any] | None
+    elr: bool,
+    minimum: str,
+    state: dict[str, Any],
+    there: set[int],
+    wanted: dict[str, Any],
+    expected: dict[str, Any] | None,
 ) -> None:
-    cluster = cluster_of(elr=elr, min_insync_replicas="2")
+    cluster = cluster_of(elr=elr, min_insync_replicas=minimum)
     topic, partition = partition_in(cluster, **state)
     record = partition_change(cluster.controller, topic, partition, there.__contains__, **wanted)
     assert told(record) == expected

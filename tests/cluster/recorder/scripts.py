@@ -322,6 +322,20 @@ def without_elr(stage: Stage) -> None:
     stage.unfence(3)
 
 
+def minimum_without_a_leader(stage: Stage) -> None:
+    for broker in (1, 2):
+        stage.join(broker)
+    stage.create("t", [1, 2])
+    stage.create("u", [1, 2])
+    stage.fence(2)
+    stage.fence(1)
+    stage.configure("a topic's", TOPIC, "t", "min.insync.replicas", "1")
+    stage.configure("the cluster's", BROKER, "", "min.insync.replicas", "1")
+    stage.unfence(1)
+    stage.unfence(2)
+    stage.elect("unclean", 1, ("t", 0))
+
+
 SECTIONS: dict[str, tuple[Callable[[Stage], None], dict[str, str]]] = {
     script.__name__: (script, {"min.insync.replicas": "2"})
     for script in (
@@ -335,6 +349,7 @@ SECTIONS: dict[str, tuple[Callable[[Stage], None], dict[str, str]]] = {
         features,
         features_of_brokers,
         minimum,
+        minimum_without_a_leader,
         placement,
         fenced_racks,
         no_racks,
