@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.raw import RawClient
+from pykafka_broker.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
 from pykafka_broker.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 
 TIMEOUT_S = 20
@@ -49,6 +50,19 @@ def quorum_told_by(address: str) -> Any:
     with RawClient(address) as client:
         answer = client.call(DescribeQuorumRequest([TopicData("__cluster_metadata", [PartitionData(0)])]))
     return answer.topics[0].partitions[0]
+
+
+def add_voter(address: str, node_id: int, port: int, directory_id: bytes) -> None:
+    """A controller that has caught up votes from now on (KIP-853); asked of a broker."""
+    listeners = [Listener("CONTROLLER", "127.0.0.1", port)]
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        with RawClient(address, timeout_s=TIMEOUT_S) as client:
+            answer = client.call(AddRaftVoterRequest(None, 5000, node_id, directory_id, listeners))
+        if not answer.error_code or time.monotonic() > deadline:
+            break
+        time.sleep(0.2)
+    assert not answer.error_code, answer
 
 
 def produce(address: str, topic: str, values: Iterable[int], *, idempotent: bool = True) -> None:

@@ -13,6 +13,7 @@ from confluent_kafka.admin import ConfigResource, NewPartitions, ResourceType
 
 from interop.cluster_clients import (
     TIMEOUT_S,
+    add_voter,
     admin_at,
     brokers_told_by,
     consumed,
@@ -25,6 +26,7 @@ from interop.cluster_clients import (
 )
 from interop.kafka_cluster import OURS, THEIRS, KafkaCluster
 from interop.waiting import eventually
+from pykafka_broker.log.checkpoints import id_bytes
 
 pytestmark = [pytest.mark.ours_only, pytest.mark.java]
 ALL = [1, 2, 3]
@@ -180,3 +182,25 @@ def test_a_dynamic_quorum_is_found_by_its_addresses(tmp_path: Path) -> None:
         assert consumed(at, "t", 3, 50) == list(range(50))
         state = json.loads((cluster.broker(1).directory / "data-0/__cluster_metadata-0/quorum-state").read_text())
         assert (state["leaderId"], state["data_version"]) == (101, 1)
+
+
+def test_controllers_that_came_later_are_found_too(tmp_path: Path) -> None:
+    first = KafkaCluster(tmp_path, controllers=[THEIRS] * 3, brokers=[OURS] * 2, dynamic=True)
+    for broker in first.brokers:  # they are told of one alone
+        text = broker.properties.read_text()
+        broker.properties.write_text(text.replace(first.bootstrap_controllers, first.controllers[0].address))
+    with first as cluster:
+        at = cluster.bootstrap_servers
+        create(at, "before", 1, 2)
+        for node in cluster.controllers[1:]:
+            add_voter(cluster.broker(1).address, node.id, node.port, directory_id(node.directory / "data"))
+        eventually(lambda: len(quorum_told_by(cluster.broker(2).address).current_voters), 3, 20)
+        cluster.controller(101).kill()
+        create(at, "after", 1, 2)
+        produce(at, "after", range(50))
+        assert consumed(at, "after", 1, 50) == list(range(50))
+
+
+def directory_id(folder: Path) -> bytes:
+    lines = (folder / "meta.properties").read_text().splitlines()
+    return id_bytes(next(line.partition("=")[2] for line in lines if line.startswith("directory.id=")))

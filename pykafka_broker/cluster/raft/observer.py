@@ -13,7 +13,14 @@ from typing import NamedTuple, Protocol
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.raft.followed_log import NO_LEADER, FollowedLog
-from pykafka_broker.cluster.raft.observer_requests import Download, FetchAnswer, Requests, read_fetch, read_snapshot
+from pykafka_broker.cluster.raft.observer_requests import (
+    Download,
+    FetchAnswer,
+    Requests,
+    read_fetch,
+    read_snapshot,
+    voter_addresses,
+)
 from pykafka_broker.cluster.records import MetadataError
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.roles import Roles
@@ -126,10 +133,10 @@ class Observer:
     def _whom(self) -> list[Address]:
         if self.leader is not None:
             return [self.leader.address]
-        known = list(self._roles.bootstrap)
-        if self._lost is not None and self._lost.address not in known:
+        known = [*self._roles.bootstrap, *voter_addresses(self._log.voters, self._listener)]
+        if self._lost is not None:
             known.append(self._lost.address)
-        return known
+        return list(dict.fromkeys(known))
 
     def _ask(self, line: _Line) -> None:
         line.waits = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pykafka_broker.cluster.raft.followed_log import FollowedLog
+from pykafka_broker.cluster.snapshot import Voters
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID
@@ -115,6 +116,20 @@ class Requests:
             max_bytes=self._snapshot_bytes,
             topics=[TopicSnapshot(CLUSTER_METADATA, [partition])],
         )
+
+
+def voter_addresses(voters: Voters, listener: str) -> list[Address]:
+    """Where the voters of a dynamic quorum listen, as the log tells (KIP-853)."""
+    if voters.record is None:
+        return []
+    from pykafka_broker.protocol.stored.voters_record import VotersRecord  # there is none with kraft.version 0
+
+    return [
+        Address(end.host, end.port, listener)
+        for voter in VotersRecord.decode(voters.record, 0).voters
+        for end in voter.endpoints
+        if end.name.upper() == listener
+    ]
 
 
 def read_fetch(response: Any, listener: str) -> FetchAnswer:

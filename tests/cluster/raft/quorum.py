@@ -12,10 +12,9 @@ from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.raft.followed_log import FollowedLog
 from pykafka_broker.cluster.raft.observer import Leader, Observer
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError, encode_record
-from pykafka_broker.cluster.snapshot import ControlType, control_batch, encode_snapshot
+from pykafka_broker.cluster.snapshot import ControlType, Voters, control_batch, encode_snapshot
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.roles import roles_of
-from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.peers import Address, LinkBroken, LinkError, OnReply, Peer, Versions
@@ -38,10 +37,13 @@ from pykafka_broker.protocol.messages.fetch_snapshot_response import (
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
 from pykafka_broker.protocol.stored.leader_change_message import LeaderChangeMessage
+from pykafka_broker.protocol.stored.voters_record import Endpoint, VotersRecord
+from pykafka_broker.protocol.stored.voters_record import Voter as KnownVoter
 from pykafka_broker.records.builder import BatchBuilder
+from tests.broker.api.real_broker import UnsyncedFileSystem
 
 NOW = 1_700_000_000_000
-FS = OsFileSystem()
+FS = UnsyncedFileSystem()
 CLUSTER_ID = "IN1VHhjRQ5aA0T9ZC9Y9Kg"
 
 
@@ -81,6 +83,13 @@ class Voter:
         for record in records:
             builder.append(None, encode_record(ApiMessageAndVersion(*record)), NOW)
         self._put(builder.build(), len(records))
+        self.high_watermark = self.end
+
+    def append_voters(self, ids: list[int]) -> None:
+        """The quorum is a dynamic one of these."""
+        voters = [KnownVoter(each, bytes(16), [Endpoint("CONTROLLER", "127.0.0.1", 9000 + each)]) for each in ids]
+        records = Voters(1, VotersRecord(0, voters).encode(0)).control_records()
+        self._put(control_batch(records, NOW, offset=self.end, epoch=self.epoch), len(records))
         self.high_watermark = self.end
 
     def _put(self, batch: bytearray, count: int) -> None:

@@ -11,6 +11,8 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from tests.cluster.raft.quorum import CLUSTER_ID, ObservedQuorum, feature
 
+ONE = "127.0.0.1:9001"
+
 
 @pytest.fixture
 def quorum(tmp_path: Path) -> ObservedQuorum:
@@ -178,6 +180,21 @@ def test_another_leader_is_found_when_one_dies(tmp_path: Path) -> None:
     assert quorum.observer.leader is not None
     assert (quorum.observer.leader.id, quorum.image.features) == (2, {"f": 7})
     assert [leader and leader.id for leader in quorum.leaders] == [1, None, 2]
+
+
+def test_voters_that_the_log_names_are_asked_too(tmp_path: Path) -> None:
+    quorum = ObservedQuorum(tmp_path, voters=2, controller_quorum_voters="", controller_quorum_bootstrap_servers=ONE)
+    one, two = quorum.voters
+    one.append_voters([1, 2])
+    quorum.start()
+    quorum.run()
+    assert quorum.log.kraft_version == 1
+    one.alive = False
+    two.batches, two.end = list(one.batches), one.end
+    two.lead(2)
+    two.append(feature(7))
+    quorum.run(12)
+    assert quorum.image.features == {"f": 7}
 
 
 def test_a_leader_that_was_only_cut_off_is_followed_again(quorum: ObservedQuorum) -> None:
