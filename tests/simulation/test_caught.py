@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from pykafka_broker.broker.replication.followed import FollowedPartition, Taken
+from pykafka_broker.broker.replication.followers import Followers
+from pykafka_broker.cluster.partition_change import Election, _Change
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_state import ProducerState
 from tests.log.crash.simulator import SimHandle
 from tests.simulation.faults import Fault, break_connections, cut_power, kill
 from tests.simulation.layouts import ALONE
-from tests.simulation.test_one_node import ALWAYS, SYNCED, run
+from tests.simulation.test_cluster import FAULTS
+from tests.simulation.test_cluster import run as run_cluster
+from tests.simulation.test_one_node import ALWAYS, SYNCED
+from tests.simulation.test_one_node import run as run_alone
 
 MOST_SEEDS = 25
 Defect = Callable[[pytest.MonkeyPatch], None]
@@ -36,6 +41,35 @@ def shows_open_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PartitionLog, "last_stable_offset", property(lambda self: self.high_watermark))
 
 
+def acknowledges_what_the_leader_alone_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Followers, "reached", lambda self, own_end: own_end)
+
+
+def takes_the_isr_that_it_wishes_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    wished = property(lambda self: self._state.isr if self.wished is None else self.wished)
+    monkeypatch.setattr(Followers, "maximal_isr", wished)
+
+
+def never_cuts_what_the_leader_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FollowedPartition, "_cut", lambda self, offset: Taken.DONE)
+
+
+def elects_whoever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def first(self: _Change, election: Election) -> int | None:
+        return next((broker for broker in self.replicas if self.acceptable(broker)), None)
+
+    monkeypatch.setattr(_Change, "_in_sync", first)
+
+
+def _is_caught(run_one: Callable[[int], object]) -> bool:
+    for seed in range(MOST_SEEDS):
+        try:
+            run_one(seed)
+        except (AssertionError, LogDirectoryError):
+            return True
+    return False
+
+
 @pytest.mark.parametrize(
     ("defect", "settings", "faults"),
     [
@@ -45,15 +79,22 @@ def shows_open_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
         (shows_open_transactions, ALONE, ()),
     ],
 )
-def test_a_defect_is_caught(
+def test_a_defect_of_one_node(
     monkeypatch: pytest.MonkeyPatch, defect: Defect, settings: dict[str, str], faults: tuple[Fault, ...]
 ) -> None:
     defect(monkeypatch)
-    caught: list[Any] = []
-    for seed in range(MOST_SEEDS):
-        try:
-            run(seed, settings, *faults, *ALWAYS)
-        except (AssertionError, LogDirectoryError) as error:
-            caught.append(error)
-            break
-    assert caught, f"{defect.__name__} goes unnoticed"
+    assert _is_caught(lambda seed: run_alone(seed, settings, *faults, *ALWAYS))
+
+
+@pytest.mark.parametrize(
+    "defect",
+    [
+        acknowledges_what_the_leader_alone_has,
+        takes_the_isr_that_it_wishes_for,
+        never_cuts_what_the_leader_does_not_have,
+        elects_whoever_is_there,
+    ],
+)
+def test_a_defect_of_replication(monkeypatch: pytest.MonkeyPatch, defect: Defect) -> None:
+    defect(monkeypatch)
+    assert _is_caught(lambda seed: run_cluster(seed, *FAULTS))
