@@ -49,18 +49,20 @@ def register_broker(
     known = controller.image.brokers.get(request.broker_id)
     if request.cluster_id != cluster_id:
         raise ApiError(ErrorCode.INCONSISTENT_CLUSTER_ID)
+    if request.is_migrating_zk_broker:
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED)
     again = known is not None and known.incarnation_id == request.incarnation_id
     if known is not None and not again and sessions.is_running(known.id, known.epoch, now):
         raise ApiError(ErrorCode.DUPLICATE_BROKER_REGISTRATION)
     _check_directories(controller, request)
     _check_features(controller.image, request)
+    _check_listeners(request)
     if known is not None and again:
-        sessions.contact(known.id, known.epoch, -1, now)
         return Decision([], BrokerRegistrationResponse(broker_epoch=known.epoch))
     records = list(_before(controller, request.broker_id, request.previous_broker_epoch))
     epoch = next_offset + len(records)
     records.append(_record(controller, request, epoch))
-    sessions.begin(request.broker_id, epoch, now)
+    sessions.end(request.broker_id)
     return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
 
 
@@ -82,10 +84,18 @@ def _check_features(image: MetadataImage, request: BrokerRegistrationRequest) ->
     if not request.features:
         raise ApiError(ErrorCode.INVALID_REGISTRATION)
     ranges = {each.name: (each.min_supported_version, each.max_supported_version) for each in request.features}
-    for name, level in image.features.items():
+    for name in {*image.features, *ranges}:  # what nobody has heard of is at level 0
         lowest, highest = ranges.get(name, (0, 0))
-        if level and not lowest <= level <= highest:
+        if not lowest <= image.features.get(name, 0) <= highest:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _check_listeners(request: BrokerRegistrationRequest) -> None:
+    """A node of Kafka's ends when it reads of endpoints that can't be."""
+    names = [each.name for each in request.listeners]
+    known = SECURITY_PROTOCOLS.values()
+    if "" in names or len({*names}) < len(names) or any(e.security_protocol not in known for e in request.listeners):
+        raise ApiError(ErrorCode.INVALID_REGISTRATION)
 
 
 def _before(controller: Controller, broker_id: int, previous_epoch: int) -> Iterator[ApiMessageAndVersion]:

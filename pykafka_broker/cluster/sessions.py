@@ -61,11 +61,10 @@ class Sessions:
             self._watched[broker_id] = session
         return session
 
-    def begin(self, broker_id: int, epoch: int, now: int) -> None:
-        """It has registered. Others of its id are kept away from now on."""
-        self._sessions[broker_id] = Session(broker_id, epoch, now)
-        if self._watched.pop(broker_id, None) is not None:
-            self._watched[broker_id] = self._sessions[broker_id]
+    def end(self, broker_id: int) -> None:
+        """Another incarnation has registered. Its session begins with its first heartbeat."""
+        self._sessions.pop(broker_id, None)
+        self._watched.pop(broker_id, None)
 
     def _of(self, broker_id: int, epoch: int, now: int) -> Session:
         session = self._sessions.get(broker_id)

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.cluster.features import SUPPORTED
 from pykafka_broker.log.directory_ids import UNASSIGNED
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.broker_registration_request import Feature
+from pykafka_broker.protocol.messages.broker_registration_request import Feature, Listener
 from pykafka_broker.protocol.messages.controller_registration_request import ControllerRegistrationRequest
 from pykafka_broker.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
@@ -46,6 +47,7 @@ def test_a_broker_is_registered_fenced_and_its_epoch_is_the_offset_of_that(node:
     assert broker.features["metadata.version"] == (7, 30)
 
 
+ALL = [Feature(name, *levels) for name, levels in SUPPORTED.items()]
 NARROW = [Feature("metadata.version", 7, 29)]
 
 
@@ -61,6 +63,12 @@ NARROW = [Feature("metadata.version", 7, 29)]
         ({"features": []}, ErrorCode.INVALID_REGISTRATION),
         ({"features": NARROW}, ErrorCode.UNSUPPORTED_VERSION),
         ({"features": [Feature("metadata.version", 7, 30)]}, ErrorCode.UNSUPPORTED_VERSION),
+        ({"features": [*ALL, Feature("unheard.of", 1, 2)]}, ErrorCode.UNSUPPORTED_VERSION),
+        ({"features": [*ALL, Feature("unheard.of", 0, 2)]}, ErrorCode.NONE),
+        ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED),
+        ({"listeners": [Listener("", "h", 1, 0)]}, ErrorCode.INVALID_REGISTRATION),
+        ({"listeners": [Listener("A", "h", 1, 0), Listener("A", "h", 2, 0)]}, ErrorCode.INVALID_REGISTRATION),
+        ({"listeners": [Listener("A", "h", 1, 4)]}, ErrorCode.INVALID_REGISTRATION),
         ({"listeners": []}, ErrorCode.NONE),
     ],
 )
@@ -76,6 +84,15 @@ def test_the_same_incarnation_again_keeps_its_epoch(node: ControllerNode) -> Non
     end = node.metadata.applied_offset
     assert node.register(1).broker_epoch == first
     assert node.metadata.applied_offset == end
+
+
+def test_a_session_begins_with_the_first_heartbeat(node: ControllerNode) -> None:
+    first = node.register(1).broker_epoch
+    second = node.register(1, 2)
+    assert second.error_code == 0
+    assert second.broker_epoch > first
+    node.beat(1, want_fence=True)
+    assert node.register(1, 3).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
 def test_another_incarnation_waits_for_the_end_of_the_session(node: ControllerNode) -> None:
