@@ -1,7 +1,8 @@
 """DescribeProducers v0 (KIP-664).
 
 Behaviour: every producer that a partition remembers, idempotent or transactional, also when its transaction is over; a
-transaction that is open shows where it starts. Admin tools find hanging transactions by it.
+transaction that is open shows where it starts. Admin tools find hanging transactions by it, at any replica: followers
+answer, too.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.authorizer import Operation
+from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -40,7 +41,8 @@ def describe_producers(
 def _partition(services: Services, context: RequestContext, topic: str, partition: int) -> PartitionResponse:
     try:
         check_topic_name(topic)
-        log = services.partition(context, Operation.READ, topic, partition).log
+        services.authorise(context, Operation.READ, Resource.TOPIC, topic)
+        log = services.replicas.replica(topic, partition).log
     except ApiError as error:
         # Kafka's sentence comes with a topic that it has never heard of, not with a partition that a topic lacks.
         unknown = topic not in services.image.topics

@@ -177,8 +177,13 @@ def test_a_partition_is_asked_about_at_its_leader(nodes: Neighbourhood) -> None:
     assert nodes.call(1, records, 2).topics[0].partitions[0].error_code == NOT_HERE
     epochs = OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic("t", [OffsetForLeaderPartition(1, -1, 0)])])
     assert nodes.call(1, epochs, 4).topics[0].partitions[0].error_code == NOT_HERE
-    producers = DescribeProducersRequest([TopicRequest("t", [1])])
-    assert nodes.call(1, producers, 0).topics[0].partitions[0].error_code == NOT_HERE
+
+
+def test_producers_are_told_of_by_any_replica(nodes: Neighbourhood) -> None:
+    nodes.add("u", 2)
+    producers = DescribeProducersRequest([TopicRequest("t", [0, 1]), TopicRequest("u", [0])])
+    told = nodes.call(1, producers, 0)
+    assert [[each.error_code for each in topic.partitions] for topic in told.topics] == [[0, 0], [NOT_HERE]]
 
 
 def test_each_broker_has_its_own_directories_and_configs(nodes: Neighbourhood) -> None:
