@@ -1,0 +1,159 @@
+"""Producers that write to a cluster in the background, and what is read of it afterwards.
+
+Rule: a load remembers what was acknowledged (or committed), in order, for each partition; `check` reads the partitions
+from their beginning and wants exactly that. So whatever was lost, doubled or reordered is found.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+PATIENCE_S = 90.0
+_QUIET = {"log_level": 0}
+
+
+class Load:
+    """Idempotent, acks=all, in turn to every partition of a topic."""
+
+    def __init__(self, address: str, topic: str, partitions: int, **settings: Any) -> None:
+        self.topic = topic
+        self.failed: list[str] = []
+        self.done: dict[int, list[bytes]] = {number: [] for number in range(partitions)}
+        self._address = address
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._write, daemon=True)
+        patience = {"enable.idempotence": True, "delivery.timeout.ms": int(PATIENCE_S * 1000)}
+        self._producer = Producer({"bootstrap.servers": address, "linger.ms": 5, **_QUIET, **patience, **settings})
+
+    def _write(self) -> None:
+        number = 0
+        while not self._stopped.is_set():
+            for partition in self.done:
+                self._producer.produce(self.topic, b"%d" % number, partition=partition, on_delivery=self._delivered)
+            self._producer.poll(0)
+            number += 1
+            time.sleep(0.004)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.done[message.partition() or 0].append(message.value() or b"")
+        else:
+            self.failed.append(str(error))
+
+    def wait_for(self, more: int) -> None:
+        """Until so many more are done in each partition."""
+        before = {partition: len(values) for partition, values in self.done.items()}
+        deadline = time.monotonic() + PATIENCE_S
+        while behind := [at for at, values in self.done.items() if len(values) < before[at] + more]:
+            assert not self.failed, self.failed[:3]
+            assert time.monotonic() < deadline, f"no progress in partitions {behind} of {self.topic}"
+            time.sleep(0.02)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopped.set()
+        self._thread.join(PATIENCE_S)
+        if error is None:
+            assert not self.failed, self.failed[:3]
+            assert self._producer.flush(PATIENCE_S) == 0
+            assert not self.failed, self.failed[:3]
+
+    def check(self) -> None:
+        """Exactly what was acknowledged is there."""
+        self._compare("read_uncommitted")
+
+    def _compare(self, isolation: str) -> None:
+        for partition, values in self.done.items():
+            assert values
+            found = read(self._address, self.topic, partition, isolation)
+            assert found == values, _difference(values, found)
+
+
+class TransactionalLoad(Load):
+    """Transactions over all partitions of a topic, of which every third is aborted."""
+
+    def __init__(self, address: str, topic: str, partitions: int, **settings: Any) -> None:
+        whole = {"transactional.id": f"load of {topic}", "transaction.timeout.ms": int(PATIENCE_S * 1000)}
+        super().__init__(address, topic, partitions, **whole, **settings)
+
+    def _write(self) -> None:
+        try:
+            _until_done(lambda: self._producer.init_transactions(10))
+            number = 0
+            while not self._stopped.is_set():
+                self._transaction(number)
+                number += 1
+        except (KafkaException, AssertionError) as error:
+            self.failed.append(repr(error))
+
+    def _transaction(self, number: int) -> None:
+        values = [b"%d-%d" % (number, each) for each in range(3)]
+        self._producer.begin_transaction()
+        for value in values:
+            for partition in self.done:
+                self._producer.produce(self.topic, value, partition=partition)
+        self._producer.flush(PATIENCE_S)  # an abort before the first delivery is fatal: librdkafka's issue 4849
+        try:
+            if number % 3 != 2:
+                _until_done(lambda: self._producer.commit_transaction(10))
+                for partition in self.done:
+                    self.done[partition] += values
+                return
+        except KafkaException as error:
+            if not error.args[0].txn_requires_abort():
+                raise
+        _until_done(lambda: self._producer.abort_transaction(10))
+
+    def check(self) -> None:
+        """Exactly what was committed is there."""
+        self._compare("read_committed")
+
+
+def _until_done(step: Callable[[], object]) -> None:
+    """A step of a transaction, which may be asked for again where the client says so."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            step()
+            return
+        except KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() > deadline:
+                raise
+
+
+def _difference(wanted: list[bytes], found: list[bytes]) -> str:
+    at = next(
+        (at for at, (a, b) in enumerate(zip(wanted, found, strict=False)) if a != b), min(len(wanted), len(found))
+    )
+    return f"{len(wanted)} wanted, {len(found)} found; from {at} on {wanted[at : at + 3]}, found {found[at : at + 3]}"
+
+
+def read(address: str, topic: str, partition: int, isolation: str = "read_uncommitted") -> list[bytes]:
+    """What there is in a partition, from its beginning to its end."""
+    settings = {"group.id": "none", "isolation.level": isolation, "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": address, **_QUIET, **settings})
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    values: list[bytes] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        message = consumer.poll(1)
+        assert time.monotonic() < deadline, f"no end of {topic}-{partition}"
+        if message is None:
+            continue
+        error = message.error()
+        if error is None:
+            values.append(message.value() or b"")
+        elif error.code() == KafkaError._PARTITION_EOF:
+            consumer.close()
+            return values

@@ -1,0 +1,272 @@
+"""Brokers of ours and of Apache Kafka in one cluster, under a controller of either.
+
+Rule: whatever is killed, stopped or moved, what was acknowledged is read, once and in order, and replicas are the same
+bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, ElectionType, KafkaException, TopicPartition
+
+from interop.cluster_clients import admin_at, create, in_sync, leaders, partitions_of
+from interop.cluster_load import PATIENCE_S, Load, TransactionalLoad
+from interop.java_tools import JavaTools
+from interop.kafka_cluster import OURS, THEIRS, KafkaCluster, Kind, Node
+from interop.waiting import eventually
+from pykafka_broker.broker.coordinator_log import partition_for
+
+pytestmark = [pytest.mark.java, pytest.mark.ours_only]
+
+ALL = [1, 2, 3]
+THEIR_BROKER = 2
+CONFIG = {
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.min.isr": "2",
+    "replica.lag.time.max.ms": "5000",
+    "min.insync.replicas": "2",
+}
+
+
+@pytest.fixture(scope="module", params=[THEIRS, OURS], ids=["their controller", "our controller"])
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    kind: Kind = request.param
+    config = {**CONFIG, "broker.session.timeout.ms": "4000"}
+    directory = tmp_path_factory.mktemp(kind.name)
+    with KafkaCluster(directory, controllers=[kind], brokers=[OURS, THEIRS, OURS], config=config) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def whole_again(cluster: KafkaCluster) -> Iterator[None]:
+    yield
+    for node in cluster.nodes:
+        if not node.runs:
+            node.start()
+
+
+@pytest.fixture(scope="module")
+def tools() -> Iterator[JavaTools]:
+    with JavaTools() as running:
+        yield running
+
+
+def make(cluster: KafkaCluster, topic: str, partitions: int = 3) -> None:
+    """With a replica on each broker, all in sync, and led by all of them."""
+    create(cluster.bootstrap_servers, topic, partitions, 3, min_insync_replicas="2", segment_bytes="1048576")
+    all_in_sync(cluster, topic)
+    assert sorted(leaders(cluster.bootstrap_servers, topic)) == ALL[:partitions] or partitions == 1
+
+
+def all_in_sync(cluster: KafkaCluster, topic: str) -> None:
+    def those() -> set[tuple[int, ...]]:
+        return {tuple(each) for each in in_sync(cluster.bootstrap_servers, topic).values()}
+
+    eventually(those, {tuple(ALL)}, PATIENCE_S)
+
+
+def led_by_others(cluster: KafkaCluster, topic: str, gone: int) -> None:
+    """Nobody who is there sends clients to a broker that is gone any more."""
+    for node in cluster.brokers:
+        if node.id != gone:
+            eventually(lambda at=node.address: {gone, -1} & set(leaders(at, topic)), set(), PATIENCE_S)  # type: ignore[misc]
+
+
+def bytes_of(node: Node, topic: str, partition: int) -> bytes:
+    """All segments of a replica, one after the other."""
+    folder = node.directory / "data-0" / f"{topic}-{partition}"
+    return b"".join(segment.read_bytes() for segment in sorted(folder.glob("*.log")))
+
+
+def test_leaders_are_on_both_sides(cluster: KafkaCluster) -> None:
+    make(cluster, "sides")
+    with Load(cluster.bootstrap_servers, "sides", 3) as load:
+        load.wait_for(100)
+    load.check()
+
+
+@pytest.mark.parametrize("kind", [Load, TransactionalLoad])
+def test_nothing_is_lost_when_brokers_are_killed_in_turn(cluster: KafkaCluster, kind: type[Load]) -> None:
+    topic = f"killed-{kind.__name__}"
+    make(cluster, topic)
+    with kind(cluster.bootstrap_servers, topic, 3) as load:
+        for victim in (1, THEIR_BROKER, 3, THEIR_BROKER):
+            load.wait_for(20)
+            cluster.broker(victim).kill()
+            led_by_others(cluster, topic, victim)
+            load.wait_for(20)
+            cluster.broker(victim).start()
+            all_in_sync(cluster, topic)
+        load.wait_for(20)
+    load.check()
+
+
+def test_a_rolling_restart_is_not_noticed(cluster: KafkaCluster) -> None:
+    make(cluster, "rolled")
+    make(cluster, "rolled-transactions")
+    with (
+        Load(cluster.bootstrap_servers, "rolled", 3) as load,
+        TransactionalLoad(cluster.bootstrap_servers, "rolled-transactions", 3) as transactions,
+    ):
+        for node in cluster.brokers:
+            load.wait_for(20)
+            node.restart()
+            all_in_sync(cluster, "rolled")
+            all_in_sync(cluster, "rolled-transactions")
+        load.wait_for(20)
+        transactions.wait_for(3)
+    load.check()
+    transactions.check()
+
+
+def test_a_topic_moves_from_theirs_to_ours_and_back_while_it_is_written(
+    cluster: KafkaCluster, tools: JavaTools, tmp_path: Path
+) -> None:
+    create(cluster.bootstrap_servers, "moved", 2, 1, min_insync_replicas="1")
+    with Load(cluster.bootstrap_servers, "moved", 2) as load:
+        for homes in ([THEIR_BROKER], [1], [THEIR_BROKER], [3, 1], [THEIR_BROKER, 3]):
+            reassign(cluster, tools, tmp_path, "moved", 2, homes)
+            load.wait_for(20)
+    load.check()
+    for node in cluster.brokers:
+        there = [name for name in ("moved-0", "moved-1") if (node.directory / "data-0" / name).exists()]
+        assert there == (["moved-0", "moved-1"] if node.id in (THEIR_BROKER, 3) else [])
+
+
+def reassign(
+    cluster: KafkaCluster, tools: JavaTools, directory: Path, topic: str, partitions: int, homes: list[int]
+) -> None:
+    plan = directory / "plan.json"
+    moves = [{"topic": topic, "partition": number, "replicas": homes} for number in range(partitions)]
+    plan.write_text(json.dumps({"version": 1, "partitions": moves}))
+    asked = ("--bootstrap-server", cluster.bootstrap_servers, "--reassignment-json-file", str(plan))
+    begun = tools.run("kafka-reassign-partitions", *asked, "--execute", "--throttle", "50000000")
+    assert begun.status == 0, begun.out + begun.err
+    eventually(lambda: replicas_of(cluster, topic), dict.fromkeys(range(partitions), homes), PATIENCE_S)
+    verified = tools.run("kafka-reassign-partitions", *asked, "--verify")
+    assert verified.out.count("is completed") == partitions, verified.out + verified.err
+
+
+def replicas_of(cluster: KafkaCluster, topic: str) -> dict[int, list[int]]:
+    return {number: list(each.replicas) for number, each in partitions_of(cluster.bootstrap_servers, topic).items()}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("coordinator", [1, THEIR_BROKER])
+def test_a_group_goes_on_when_its_coordinator_dies(cluster: KafkaCluster, protocol: str, coordinator: int) -> None:
+    topic = f"grouped-{protocol}-{coordinator}"
+    make(cluster, topic)
+    with Readers(cluster, topic, group_of(cluster, coordinator, topic), protocol) as readers:
+        with Load(cluster.bootstrap_servers, topic, 3) as load:
+            readers.wait_for(150)
+            cluster.broker(coordinator).kill()
+            led_by_others(cluster, topic, coordinator)
+            readers.wait_for(150)
+            cluster.broker(coordinator).start()
+            all_in_sync(cluster, topic)
+            load.wait_for(20)
+        readers.wait_until(load.done)
+
+
+def group_of(cluster: KafkaCluster, coordinator: int, topic: str) -> str:
+    """A group that this broker speaks for."""
+    count = int(CONFIG["offsets.topic.num.partitions"])
+    ensure = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "first"})
+    eventually(lambda: asks(ensure, topic), True, PATIENCE_S)
+    ensure.close()
+    admin = admin_at(cluster.bootstrap_servers)
+    admin.elect_leaders(ElectionType.PREFERRED).result(PATIENCE_S)  # a broker that was killed before has lost all
+    eventually(lambda: coordinator in leaders(cluster.bootstrap_servers, "__consumer_offsets"), True, PATIENCE_S)
+    led = leaders(cluster.bootstrap_servers, "__consumer_offsets").index(coordinator)
+    return next(name for name in (f"{topic}-{each}" for each in range(1000)) if partition_for(name, count) == led)
+
+
+def asks(consumer: Consumer, topic: str) -> bool:
+    """Asking for offsets has the topic of the offsets made."""
+    try:
+        consumer.committed([TopicPartition(topic, 0)], timeout=5)
+    except KafkaException:
+        return False
+    return True
+
+
+class Readers:
+    """Two members of a group, which commit as they go. After a failover records may be seen again; none is left out."""
+
+    def __init__(self, cluster: KafkaCluster, topic: str, group: str, protocol: str) -> None:
+        settings: dict[str, Any] = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": group,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 200,
+            "log_level": 0,
+        }
+        self.seen: dict[int, dict[bytes, None]] = {}
+        self._stopped = threading.Event()
+        self._threads = [threading.Thread(target=self._read, args=(settings, topic), daemon=True) for _ in range(2)]
+
+    def _read(self, settings: dict[str, Any], topic: str) -> None:
+        consumer = Consumer(settings)
+        consumer.subscribe([topic])
+        while not self._stopped.is_set():
+            message = consumer.poll(0.2)
+            if message is not None and message.error() is None:
+                self.seen.setdefault(message.partition() or 0, {})[message.value() or b""] = None
+        consumer.close()
+
+    def wait_for(self, more: int) -> None:
+        wanted = self._count() + more
+        eventually(lambda: self._count() >= wanted, True, PATIENCE_S)
+
+    def wait_until(self, written: dict[int, list[bytes]]) -> None:
+        """All of it is seen, first in its order."""
+        eventually(self._count, sum(map(len, written.values())), PATIENCE_S)
+        assert {partition: list(values) for partition, values in sorted(self.seen.items())} == written
+
+    def _count(self) -> int:
+        return sum(len(values) for values in list(self.seen.values()))
+
+    def __enter__(self) -> Readers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
+
+
+def test_replicas_are_the_same_bytes(cluster: KafkaCluster) -> None:
+    make(cluster, "bytes")
+    make(cluster, "bytes-transactions")
+    big = {"compression.type": "lz4"}
+    with (
+        Load(cluster.bootstrap_servers, "bytes", 3, **big) as load,
+        TransactionalLoad(cluster.bootstrap_servers, "bytes-transactions", 3) as transactions,
+    ):
+        for victim in (THEIR_BROKER, 1):
+            load.wait_for(100)
+            cluster.broker(victim).kill()
+            led_by_others(cluster, "bytes", victim)
+            load.wait_for(100)
+            cluster.broker(victim).start()
+            all_in_sync(cluster, "bytes")
+            all_in_sync(cluster, "bytes-transactions")
+        transactions.wait_for(3)
+    load.check()
+    transactions.check()
+    cluster.stop()
+    for topic in ("bytes", "bytes-transactions", "__transaction_state"):
+        for partition in range(3):
+            ours, theirs, others = (bytes_of(node, topic, partition) for node in cluster.brokers)
+            assert ours == theirs == others, f"{topic}-{partition}: {len(ours)} {len(theirs)} {len(others)} bytes"
+            assert ours or topic.startswith("__")
