@@ -13,8 +13,9 @@ from tests.cluster.parts import cluster_of, directory, partition_in, told
 
 PREFERRED, UNCLEAN = Election.PREFERRED, Election.UNCLEAN
 
+Case = tuple[dict[str, Any], set[int], dict[str, Any], dict[str, Any] | None]
 # what the partition is | which brokers may lead | what is wanted | what the record says
-WITH_ELR: dict[str, tuple[dict[str, Any], set[int], dict[str, Any], dict[str, Any] | None]] = {
+WITH_ELR: dict[str, Case] = {
     "nothing wanted": ({}, {1, 2, 3}, {}, None),
     "the ISR as it is": ({}, {1, 2, 3}, {"isr": [1, 2, 3]}, None),
     "one leaves, enough stay": ({}, {1, 2}, {"isr": [1, 2]}, {"isr": [1, 2]}),
@@ -151,7 +152,7 @@ WITH_ELR: dict[str, tuple[dict[str, Any], set[int], dict[str, Any], dict[str, An
 }
 
 # ... the same with min.insync.replicas=1
-WITH_ONE = {
+WITH_ONE: dict[str, Case] = {
     "one is enough, so nobody else stays eligible": (
         {"isr": (), "elr": (1, 2), "last_known": (1,)},
         {2},
@@ -160,7 +161,7 @@ WITH_ONE = {
     ),
 }
 
-WITHOUT_ELR: dict[str, tuple[dict[str, Any], set[int], dict[str, Any], dict[str, Any] | None]] = {
+WITHOUT_ELR: dict[str, Case] = {
     "the last one stays in the ISR": ({"isr": (2,)}, {1, 3}, {"isr": []}, {"leader": -1}),
     "and leads again when it is back": ({"isr": (2,), "leader": -1}, {1, 2, 3}, {}, {"leader": 2}),
     "nobody is eligible": ({"isr": (1, 2)}, {1}, {"isr": [1]}, {"isr": [1]}),
