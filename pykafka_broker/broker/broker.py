@@ -199,8 +199,11 @@ class Broker:
 
     def check_listeners_by(self, checks: Sequence[CheckListener]) -> None:
         """Whom to ask whether settings of a listener may be altered."""
-        if self.node.local is not None:
-            self.node.local.controller.check_listeners = tuple(checks)
+        local, observed = self.node.local, self.node.observed
+        if local is not None:
+            local.controller.check_listeners = tuple(checks)
+        elif observed is not None:
+            observed.checks.check_listeners = tuple(checks)
 
     def give_up(self) -> None:
         """After `hand_over`, and once requests go to the other one: answer all that wait here, as a node does that has

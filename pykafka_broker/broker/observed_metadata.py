@@ -16,7 +16,13 @@ from pykafka_broker.broker.metadata_source import Decide, Deliver, Q, Quorum
 from pykafka_broker.broker.producer_ids import ProducerIdBlocks
 from pykafka_broker.broker.reply import NOTHING, After, R, Reply
 from pykafka_broker.clock import Clock
-from pykafka_broker.cluster.controller import Spend, broker_record_version, partition_record_version, unlimited
+from pykafka_broker.cluster.controller import (
+    Controller,
+    Spend,
+    broker_record_version,
+    partition_record_version,
+    unlimited,
+)
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.image_change import become
 from pykafka_broker.cluster.image_records import image_records
@@ -57,12 +63,14 @@ class ObservedMetadata:
         logs: LogManager,
         peers: Peers,
         *,
+        new_uuid: Callable[[], bytes],
         submit: Submit,
     ) -> None:
         self.image = MetadataImage()
         self.log: FollowedLog
         self.snapshots: SnapshotKeeper
         self.broker_epoch = NO_EPOCH
+        self.checks = Controller(self.image, config, config.node, new_uuid)  # of what is altered of this broker itself
         self.on_refused: Callable[[str], None] = logger.critical
         self._config = config
         self._roles = roles
@@ -112,7 +120,7 @@ class ObservedMetadata:
         self._controller.close()
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Nothing of what is altered while a broker runs is looked at here."""
+        self.checks.config = config
 
     def _image_records(self) -> Iterable[ApiMessageAndVersion]:
         return image_records(self.image, partition_record_version(self.image), broker_record_version(self.image))

@@ -34,6 +34,11 @@ from pykafka_broker.protocol.messages.create_topics_request import CreateTopicsR
 from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from pykafka_broker.protocol.messages.envelope_request import EnvelopeRequest
 from pykafka_broker.protocol.messages.envelope_response import EnvelopeResponse
+from pykafka_broker.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+from pykafka_broker.protocol.messages.incremental_alter_configs_response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
 from pykafka_broker.protocol.messages.request_header import RequestHeader
 from pykafka_broker.protocol.messages.response_header import ResponseHeader
 from pykafka_broker.protocol.runtime import Message
@@ -75,6 +80,7 @@ class TestController(Voter):
             BrokerHeartbeatRequest: self._heartbeat,
             EnvelopeRequest: self._open,
             CreateTopicsRequest: self._create,
+            IncrementalAlterConfigsRequest: self._alter,
             AllocateProducerIdsRequest: self._allocate,
             AssignReplicasToDirsRequest: self._assign,
         }
@@ -112,6 +118,10 @@ class TestController(Voter):
         for topic in request.topics:
             self.create(topic.name)
         return CreateTopicsResponse(topics=[CreatableTopicResult(topic.name) for topic in request.topics])
+
+    def _alter(self, request: IncrementalAlterConfigsRequest) -> Message:
+        done = [AlterConfigsResourceResponse(0, None, r.resource_type, r.resource_name) for r in request.resources]
+        return IncrementalAlterConfigsResponse(responses=done)
 
     def create(self, name: str, *, replicas: tuple[int, ...] = (NODE,), directories: tuple[bytes, ...] = ()) -> bytes:
         topic_id = bytes([next(self.topics)]) * 16

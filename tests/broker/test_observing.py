@@ -11,6 +11,11 @@ from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.runtime import Message
@@ -62,6 +67,22 @@ def test_without_a_controller_the_client_is_told_in_time(cluster: ObservedCluste
     cluster.controller.alive = False
     answer = cluster.ask(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 200), 7)
     assert answer.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_settings_of_a_broker_are_looked_at_before_they_go_on(cluster: ObservedCluster) -> None:
+    cluster.start()
+
+    def ask(name: str, key: str, value: str) -> tuple[int, str]:
+        change = AlterConfigsResource(4, name, [AlterableConfig(key, 0, value)])
+        answer = cluster.ask(IncrementalAlterConfigsRequest([change], validate_only=True), 1)
+        return answer.responses[0].error_code, answer.responses[0].error_message or ""
+
+    code, why = ask(str(NODE), "log.cleaner.threads", "many")
+    assert (code, "of type INT" in why) == (ErrorCode.INVALID_REQUEST, True)
+    assert ask("8", "log.cleaner.threads", "2")[0] == ErrorCode.INVALID_REQUEST
+    assert cluster.controller.forwarded == []
+    assert ask(str(NODE), "log.cleaner.threads", "2") == (0, "")
+    assert [type(request) for request in cluster.controller.forwarded] == [IncrementalAlterConfigsRequest]
 
 
 def test_what_a_broker_needs_itself_is_there_a_moment_later(cluster: ObservedCluster) -> None:

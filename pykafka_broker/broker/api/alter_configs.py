@@ -93,6 +93,11 @@ def _altered(
     others = [each for each in request.resources if each.resource_type != ResourceType.BROKER_LOGGER]
     alter = partial(_alter_loggers, services.node_id, request.validate_only)
     _, own = yield from _each(context, loggers, services.rights(context), _ops, alter)
+    if services.node.observed is not None:
+        refused = yield from _refused_here(services, context, others, services.node.observed.checks)
+        own += refused
+        known = {outcome[2:] for outcome in refused}
+        others = [each for each in others if (each.resource_type, each.resource_name) not in known]
 
     def respond(decided: changed.IncrementalAlterConfigsResponse) -> changed.IncrementalAlterConfigsResponse:
         of = {(each.resource_type, each.resource_name): each for each in (*_responses(own), *decided.responses)}
@@ -106,6 +111,16 @@ def _altered(
         context, submitted, decide_incrementally
     )
     return then(decided, respond)
+
+
+def _refused_here(
+    services: Services, context: RequestContext, resources: list[IncrementalResource], checks: Controller
+) -> Steps[list[Outcome]]:
+    """Only a broker can tell whether it takes a setting of its own: a controller elsewhere does not look at it."""
+    brokers = [each for each in resources if each.resource_type == ResourceType.BROKER]
+    alter = partial(incremental_alter_configs, checks)
+    _, outcomes = yield from _each(context, brokers, services.rights(context), _ops, alter, _CHECKED_FIRST)
+    return [outcome for outcome in outcomes if outcome[0]]
 
 
 def decide_incrementally(
