@@ -103,6 +103,7 @@ class Membership:
 
     def unfenced(self) -> None:
         logger.info("unfenced: clients are sent here from now on")
+        self._metadata.unfenced()
         self._on_unfenced()
 
     def refused(self, why: str) -> None:

@@ -213,6 +213,10 @@ class ObservedMetadata:
     def new_producer_id(self) -> int:
         return self._producer_ids.next_id()
 
+    def unfenced(self) -> None:
+        """Clients are sent to this broker from now on."""
+        self._producer_ids.prepare()
+
     # -- time
 
     def next_deadline(self) -> int | None:

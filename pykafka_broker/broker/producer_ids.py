@@ -37,6 +37,11 @@ class ProducerIdBlocks:
         self._next: range | None = None
         self._asking = False
 
+    def prepare(self) -> None:
+        """Ask for the first block, so that the first producer need not come twice."""
+        if not self._left and self._next is None:
+            self._ask_for_more()
+
     def next_id(self) -> int:
         """Raises COORDINATOR_LOAD_IN_PROGRESS while there is none: the client comes again."""
         if not self._left and self._next is not None:

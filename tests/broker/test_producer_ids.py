@@ -55,3 +55,12 @@ def test_trouble_is_asked_again(trouble: Any) -> None:
     given.asked.pop()[1](trouble)
     assert given.refused()
     assert len(given.asked) == 1
+
+
+def test_the_first_one_may_be_asked_for_beforehand() -> None:
+    given = Given()
+    given.ids.prepare()
+    given.ids.prepare()
+    given.answer(7000)
+    given.ids.prepare()
+    assert (given.ids.next_id(), given.asked) == (7000, [])
