@@ -33,6 +33,7 @@ LONG = (
     "interop/test_cluster_mixed.py",
     "interop/test_cluster_their_controller.py",
     "interop/test_cluster_our_controller.py",
+    "interop/test_cluster_metadata.py",
     "interop/test_cluster_tools.py",
     "interop/test_cluster.py",
     "interop/test_cluster_chaos.py",

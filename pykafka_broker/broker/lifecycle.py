@@ -149,6 +149,8 @@ class BrokerLifecycle:
     # -- time
 
     def next_deadline(self) -> int | None:
+        if self.stage is Stage.UNFENCED:  # asked after every request
+            return self._due
         if self.stage is Stage.ENDED:
             return None
         limits = [self._due] if self._due is not None else []

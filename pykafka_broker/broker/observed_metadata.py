@@ -220,8 +220,11 @@ class ObservedMetadata:
     # -- time
 
     def next_deadline(self) -> int | None:
-        due = (self._observer.next_deadline(), self._controller.next_deadline(), self.snapshots.next_deadline())
-        return min((each for each in due if each is not None), default=None)
+        earliest = self._observer.next_deadline()
+        for due in (self._controller.next_deadline(), self.snapshots.next_deadline()):
+            if due is not None and (earliest is None or due < earliest):
+                earliest = due
+        return earliest
 
     def on_deadline(self, now: int) -> None:
         for machine in (self._observer, self._controller, self.snapshots):

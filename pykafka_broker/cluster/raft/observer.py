@@ -95,6 +95,7 @@ class Observer:
         self._download: Download | None = None
         self._follower: Follower
         self._closed = False
+        self._due: int | None = None
 
     # -- life
 
@@ -105,14 +106,13 @@ class Observer:
 
     def close(self) -> None:
         """Ask nobody any more."""
-        self._closed = True
+        self._closed, self._due = True, None
         for line in list(self._lines.values()):
             self._hang_up(line)
 
     def next_deadline(self) -> int | None:
         """When somebody is to be asked again."""
-        idle = [line.not_before for line in self._lines.values() if not line.waits]
-        return min(idle, default=None)
+        return self._due
 
     def on_deadline(self, now: int) -> None:
         """Ask those whose time has come."""
@@ -121,6 +121,7 @@ class Observer:
     # -- asking
 
     def _go_on(self) -> None:
+        self._due = None
         if self._closed:
             return
         for address in self._whom():
@@ -129,6 +130,8 @@ class Observer:
                 line = self._lines[address] = _Line(address, self._peers.open(address, self._client_id))
             if not line.waits and line.not_before <= self._clock.now:
                 self._ask(line)
+            if not line.waits and (self._due is None or line.not_before < self._due):
+                self._due = line.not_before
 
     def _whom(self) -> list[Address]:
         if self.leader is not None:
