@@ -94,12 +94,15 @@ class Membership:
         )
 
     def caught_up(self) -> None:
-        epoch = self.lifecycle.epoch
-        self._metadata.broker_epoch = epoch
-        for directory in self._node.logs.directories:
-            directory.broker_epoch = epoch
+        self._metadata.broker_epoch = self.lifecycle.epoch
         self._serve()
         self.lifecycle.serves()
+
+    def close(self) -> None:
+        """The directories are about to be left. Who never came to be registered leaves them as they were."""
+        epoch = self.lifecycle.epoch
+        for directory in self._node.logs.directories:
+            directory.broker_epoch = directory.clean_epoch if epoch == NO_EPOCH else epoch
 
     def unfenced(self) -> None:
         logger.info("unfenced: clients are sent here from now on")

@@ -82,6 +82,7 @@ class ObservedMetadata:
         self._controller = ControllerLine(peers, clock, str(config.node))
         self._producer_ids = ProducerIdBlocks(config.node, lambda: self.broker_epoch, self.ask)
         self._observer: Observer
+        self._observes = False
         self._deliver: Deliver
         self._being_created: set[str] = set()
 
@@ -111,12 +112,14 @@ class ObservedMetadata:
         except MetadataError as error:
             raise LogDirectoryError(f"{error}; {remedy(directory.path)}") from error
         self._observer = Observer(self.log, self._peers, clock, self._config, self._roles, logs.cluster_id)
+        self._observes = True
         self._observer.start(self)
         return loaded
 
     def close(self) -> None:
-        """Ask nobody any more."""
-        self._observer.close()
+        """Ask nobody any more; also where a start has failed before anybody was asked."""
+        if self._observes:
+            self._observer.close()
         self._controller.close()
 
     def reconfigure(self, config: BrokerConfig) -> None:

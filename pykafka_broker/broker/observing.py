@@ -88,6 +88,8 @@ class Observing:
     def close(self) -> None:
         """Ask nobody any more."""
         self._metadata.close()
+        if self._membership is not None:
+            self._membership.close()
 
 
 def _nobody_cares() -> None: ...

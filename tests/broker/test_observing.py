@@ -210,6 +210,19 @@ def test_a_node_without_a_cluster_does_not_start(tmp_path: Path) -> None:
     cluster.broker.node.logs.cluster_id = ""
     with pytest.raises(LogDirectoryError, match="is of no cluster yet: `pykafka-broker format"):
         cluster.start()
+    cluster.broker.stop()
+
+
+def test_a_start_that_comes_to_nothing_leaves_the_disks_as_they_were(cluster: ObservedCluster) -> None:
+    cluster.start()
+    cluster.stop()
+    marker = (cluster.directories[0] / ".kafka_cleanshutdown").read_text()
+    cluster.network.waiting.clear()
+    cluster.controller.alive = False
+    cluster.new_broker()
+    cluster.start()
+    cluster.stop()
+    assert (cluster.directories[0] / ".kafka_cleanshutdown").read_text() == marker
 
 
 def test_a_metadata_log_that_was_lost_is_fetched_again(tmp_path: Path) -> None:
