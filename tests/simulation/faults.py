@@ -15,7 +15,7 @@ from tests.simulation.timeline import Timeline
 
 Fault = Callable[["Faults", SimNode], None]
 _LOOK_MS = 20
-MOST_MS = 4_000  # that a node is away
+MOST_MS = 2_500  # that a node is away
 
 
 class Faults:
@@ -29,7 +29,7 @@ class Faults:
         random: Random,
         kinds: Sequence[Fault],
         *,
-        mean_ms: int = 700,
+        mean_ms: int = 450,
         most_down: int = 1,
     ) -> None:
         self.timeline = timeline

@@ -1,6 +1,6 @@
 """Settings of the nodes of a cluster, as their server.properties would have them.
 
-Rule: times are as short as they can be, so that much happens in little time: a session of two seconds, a lag of one.
+Rule: times are as short as they can be, so that much happens in little time: a session and a lag of one second.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def _of_all(controllers: list[int]) -> Settings:
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
-        "broker.session.timeout.ms": "2000",
-        "broker.heartbeat.interval.ms": "300",
+        "broker.session.timeout.ms": "1000",
+        "broker.heartbeat.interval.ms": "250",
         "controller.quorum.fetch.timeout.ms": "800",
         "replica.lag.time.max.ms": "1000",
-        "replica.fetch.wait.max.ms": "200",
+        "replica.fetch.wait.max.ms": "300",
         "replica.fetch.backoff.ms": "100",
         "replica.socket.timeout.ms": "2000",
         "min.insync.replicas": "2",

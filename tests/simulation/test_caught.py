@@ -15,10 +15,7 @@ from pykafka_broker.log.producer_state import ProducerState
 from tests.log.crash.simulator import SimHandle
 from tests.simulation.faults import Fault, break_connections, cut_power, kill
 from tests.simulation.layouts import ALONE
-from tests.simulation.test_cluster import FAULTS
-from tests.simulation.test_cluster import run as run_cluster
-from tests.simulation.test_one_node import ALWAYS, SYNCED
-from tests.simulation.test_one_node import run as run_alone
+from tests.simulation.runs import HARMLESS, KILLS, SYNCED, run_alone, run_cluster
 
 MOST_SEEDS = 25
 Defect = Callable[[pytest.MonkeyPatch], None]
@@ -83,7 +80,7 @@ def test_a_defect_of_one_node(
     monkeypatch: pytest.MonkeyPatch, defect: Defect, settings: dict[str, str], faults: tuple[Fault, ...]
 ) -> None:
     defect(monkeypatch)
-    assert _is_caught(lambda seed: run_alone(seed, settings, *faults, *ALWAYS))
+    assert _is_caught(lambda seed: run_alone(seed, settings, (*faults, *HARMLESS)))
 
 
 @pytest.mark.parametrize(
@@ -97,4 +94,4 @@ def test_a_defect_of_one_node(
 )
 def test_a_defect_of_replication(monkeypatch: pytest.MonkeyPatch, defect: Defect) -> None:
     defect(monkeypatch)
-    assert _is_caught(lambda seed: run_cluster(seed, *FAULTS))
+    assert _is_caught(lambda seed: run_cluster(seed, KILLS))

@@ -1,0 +1,52 @@
+"""Whole runs: load and faults for a while, then a look at everything.
+
+Rule: a run raises an AssertionError that names its seed, what is wrong and which faults came. `python -m
+tests.simulation.soak` does them for as long as one likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.simulation.faults import Fault, Faults, break_connections, cut_power, kill, partition, pause, slow_disk, stop
+from tests.simulation.layouts import ALONE, CLUSTER_ID, cluster
+from tests.simulation.simulation import Simulation
+
+TROUBLE_MS = 4_000
+HARMLESS: tuple[Fault, ...] = (stop, pause, partition, break_connections, slow_disk)
+"""To what is written, whether or not it is synced."""
+KILLS: tuple[Fault, ...] = (kill, *HARMLESS)
+POWER_CUTS: tuple[Fault, ...] = (cut_power, *KILLS)
+SYNCED = {**ALONE, "log.flush.interval.messages": "1"}
+
+
+def run_alone(seed: int, settings: dict[str, str], faults: Sequence[Fault]) -> Simulation:
+    """A node that is its own controller."""
+    with Simulation(seed, {1: settings}) as simulation:
+        simulation.nodes[1].start()
+        simulation.create_topic(2, 1)
+        return _in_trouble(seed, simulation, faults)
+
+
+def run_cluster(
+    seed: int, faults: Sequence[Fault], *, combined: bool = False, trouble_ms: int = TROUBLE_MS
+) -> Simulation:
+    """Three brokers, under a controller of its own or one that is one of them."""
+    with Simulation(seed, cluster(3, combined=combined)) as simulation:
+        for node in simulation.nodes.values():
+            node.format(CLUSTER_ID)
+            node.start()
+        simulation.create_topic(2, 3)
+        return _in_trouble(seed, simulation, faults, trouble_ms)
+
+
+def _in_trouble(seed: int, simulation: Simulation, faults: Sequence[Fault], trouble_ms: int = TROUBLE_MS) -> Simulation:
+    simulation.clients_begin()
+    nodes = list(simulation.nodes.values())
+    trouble = Faults(simulation.timeline, simulation.network, nodes, simulation.random, faults)
+    trouble.begin()
+    simulation.run(trouble_ms)
+    trouble.end()
+    wrong = simulation.conclude()
+    assert not wrong, "\n".join([f"seed {seed}", *wrong[:10], *trouble.came])
+    return simulation

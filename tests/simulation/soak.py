@@ -1,0 +1,52 @@
+"""Runs of all kinds for as long as one likes: `python -m tests.simulation.soak --minutes 60 --from 100000`.
+
+Rule: seeds count up; what fails is printed with its seed and kind, and the rest goes on. A seed that has failed becomes
+a test once what it found is mended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+
+from tests.simulation.layouts import ALONE
+from tests.simulation.runs import KILLS, POWER_CUTS, SYNCED, run_alone, run_cluster
+from tests.simulation.simulation import Simulation
+
+KINDS: dict[str, Callable[[int], Simulation]] = {
+    "alone": lambda seed: run_alone(seed, ALONE, KILLS),
+    "alone, synced": lambda seed: run_alone(seed, SYNCED, POWER_CUTS),
+    "cluster": partial(run_cluster, faults=KILLS, trouble_ms=8_000),
+    "combined": partial(run_cluster, faults=KILLS, combined=True, trouble_ms=8_000),
+    "cluster, power cuts": partial(run_cluster, faults=POWER_CUTS, trouble_ms=8_000),
+}
+
+
+def main() -> int:
+    """Returns 1 if something has failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.soak")
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--from", dest="first", type=int, default=100_000, metavar="SEED")
+    parser.add_argument("--kind", choices=KINDS, action="append", help="all, if none is named")
+    options = parser.parse_args()
+    logging.getLogger("pykafka_broker").setLevel(logging.ERROR)
+    logging.lastResort = None  # defects are told with their runs
+    end, seed, failed = time.monotonic() + options.minutes * 60, options.first, 0
+    while time.monotonic() < end:
+        for kind in options.kind or KINDS:
+            try:
+                KINDS[kind](seed)
+            except AssertionError as error:
+                failed += 1
+                print(f"{kind}: {error}\n", flush=True)
+        seed += 1
+    print(f"seeds {options.first} to {seed - 1}: {failed} runs failed")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
