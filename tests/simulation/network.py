@@ -77,7 +77,7 @@ class End:
                 self.far.broken("the connection was reset")
         elif self.open and frame is None:
             self.broken("the peer has closed it")
-        elif self.open and frame is not None and self.ear is not None:
+        elif self.open and frame is not None:
             self.host.later(0, lambda: self._hear(frame))
 
     def _hear(self, frame: bytes) -> None:

@@ -105,13 +105,13 @@ class Simulation:
             stuck = [client.name for client in clients if not client.done]
             self.history.violation(f"after two minutes in peace these clients still wait: {stuck}")
 
-    def _until(self, enough: Callable[[], bool], pause_ms: int = LOOK_MS) -> bool:
+    def _until(self, enough: Callable[[], bool]) -> bool:
         """Let things happen until it is so; False if that takes too long."""
         limit = self.timeline.now + SETTLE_MS
         while not enough():
             if self.timeline.now >= limit:
                 return False
-            self.run(pause_ms)
+            self.run(LOOK_MS)
             self._start_all()  # some may only have been about to end
         return True
 
@@ -138,8 +138,7 @@ class Simulation:
         found, committed = self._read_all()
         nodes = list(self.nodes.values())
         brokers = [node for node in nodes if node.is_broker]
-        if self._until(lambda: not unsettled(brokers)):
-            self._until(lambda: not any(differences(nodes)), REST_MS)  # the others have to hear of it too
+        self._until(lambda: not unsettled(brokers) and not any(differences(nodes)))
         self.history.violations += unsettled(brokers)
         self.history.violations += differences(nodes)
         for node in self.nodes.values():

@@ -166,3 +166,14 @@ def test_who_pauses_does_everything_when_he_goes_on() -> None:
     world.node.go_on()
     world.pass_time()
     assert [type(each) for each in world.answers] == [MetadataResponse] * 4
+
+
+def test_who_dials_somebody_that_pauses_is_answered_when_he_goes_on() -> None:
+    world = World()
+    world.node.pause()
+    world.ask()
+    world.pass_time(5_000)
+    assert world.answers == []
+    world.node.go_on()
+    world.pass_time(500)
+    assert isinstance(world.answers[0], MetadataResponse)
