@@ -44,6 +44,9 @@ def broker_heartbeat(
         if not should_shut_down and not want_fence and is_caught_up:
             records += unfencing(controller, broker)
             fenced = False
+    elif want_fence:
+        records += fencing(controller, broker)
+        fenced, should_shut_down = True, request.want_shut_down
     elif request.want_shut_down:
         if not broker.in_controlled_shutdown:
             records += _retreat(controller, broker)
@@ -51,9 +54,6 @@ def broker_heartbeat(
         elif _may_end(controller, sessions, session, next_offset - 1):
             records += fencing(controller, broker)
             fenced = should_shut_down = True
-    elif want_fence:
-        records += fencing(controller, broker)
-        fenced = True
     response = BrokerHeartbeatResponse(is_caught_up=is_caught_up, is_fenced=fenced, should_shut_down=should_shut_down)
     return Decision(records, response)
 

@@ -94,7 +94,8 @@ def _check_listeners(request: BrokerRegistrationRequest) -> None:
     """A node of Kafka's ends when it reads of endpoints that can't be."""
     names = [each.name for each in request.listeners]
     known = SECURITY_PROTOCOLS.values()
-    if "" in names or len({*names}) < len(names) or any(e.security_protocol not in known for e in request.listeners):
+    wrong = (not (each.name and each.port) or each.security_protocol not in known for each in request.listeners)
+    if len({*names}) < len(names) or any(wrong):
         raise ApiError(ErrorCode.INVALID_REGISTRATION)
 
 
@@ -170,4 +171,4 @@ def register_controller(
             for each in request.features
         ],
     )
-    return Decision([ApiMessageAndVersion(record, 0)], ControllerRegistrationResponse(error_message=None))
+    return Decision([ApiMessageAndVersion(record, 0)], ControllerRegistrationResponse())

@@ -23,6 +23,9 @@ from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsReq
 from pykafka_broker.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest, DirectoryData
 from pykafka_broker.protocol.messages.assign_replicas_to_dirs_request import PartitionData as AssignPartition
 from pykafka_broker.protocol.messages.assign_replicas_to_dirs_request import TopicData as AssignTopic
+from pykafka_broker.protocol.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
+from pykafka_broker.protocol.messages.begin_quorum_epoch_request import PartitionData as BeginPartition
+from pykafka_broker.protocol.messages.begin_quorum_epoch_request import TopicData as BeginTopic
 from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from pykafka_broker.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
 from pykafka_broker.protocol.messages.create_delegation_token_response import CreateDelegationTokenResponse
@@ -31,6 +34,9 @@ from pykafka_broker.protocol.messages.create_topics_response import CreateTopics
 from pykafka_broker.protocol.messages.default_principal_data import DefaultPrincipalData
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from pykafka_broker.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
+from pykafka_broker.protocol.messages.end_quorum_epoch_request import EndQuorumEpochRequest
+from pykafka_broker.protocol.messages.end_quorum_epoch_request import PartitionData as EndPartition
+from pykafka_broker.protocol.messages.end_quorum_epoch_request import TopicData as EndTopic
 from pykafka_broker.protocol.messages.envelope_request import EnvelopeRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
@@ -290,7 +296,20 @@ def test_nobody_else_is_given_a_vote(node: ControllerNode, request_: VoteRequest
 def test_a_vote_in_another_cluster_is_none(node: ControllerNode) -> None:
     request = vote(1)
     request.cluster_id = "another"
-    assert node.ask(request).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    answer = node.ask(request)
+    assert (answer.error_code, answer.topics) == (ErrorCode.INCONSISTENT_CLUSTER_ID, [])
+
+
+def test_nobody_else_begins_or_ends_an_epoch(node: ControllerNode) -> None:
+    for epoch, error in ((0, ErrorCode.FENCED_LEADER_EPOCH), (1, ErrorCode.INVALID_REQUEST)):
+        began = BeginTopic("__cluster_metadata", [BeginPartition(0, bytes(16), 102, epoch)])
+        ends = EndTopic("__cluster_metadata", [EndPartition(0, 102, epoch)])
+        for request in (BeginQuorumEpochRequest(None, NODE, [began]), EndQuorumEpochRequest(None, [ends])):
+            answer = node.ask(request)
+            assert [(each.error_code, each.leader_id) for each in answer.topics[0].partitions] == [(error, NODE)]
+            assert [each.port for each in answer.node_endpoints] == [9093]
+    assert node.ask(EndQuorumEpochRequest(None, [])).error_code == ErrorCode.INVALID_REQUEST
+    assert node.ask(BeginQuorumEpochRequest("another", NODE, [began])).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
 def test_who_has_not_authenticated_is_asked_to_do_so(node: ControllerNode) -> None:

@@ -141,6 +141,7 @@ def test_one_that_wants_to_be_fenced_is(node: ControllerNode) -> None:
     create(node, "t", 1, 2)
     assert of(node.beat(1, want_fence=True)) == (True, True, False)
     assert node.image.topics["t"].partitions[0].leader == 2
+    assert of(node.beat(2, want_fence=True, want_shut_down=True)) == (True, True, True)
 
 
 def test_a_lost_directory_leaves_the_registration_and_its_leaders_move(node: ControllerNode) -> None:

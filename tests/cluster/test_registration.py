@@ -68,6 +68,7 @@ NARROW = [Feature("metadata.version", 7, 29)]
         ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED),
         ({"listeners": [Listener("", "h", 1, 0)]}, ErrorCode.INVALID_REGISTRATION),
         ({"listeners": [Listener("A", "h", 1, 0), Listener("A", "h", 2, 0)]}, ErrorCode.INVALID_REGISTRATION),
+        ({"listeners": [Listener("A", "h", 0, 0)]}, ErrorCode.INVALID_REGISTRATION),
         ({"listeners": [Listener("A", "h", 1, 4)]}, ErrorCode.INVALID_REGISTRATION),
         ({"listeners": []}, ErrorCode.NONE),
     ],

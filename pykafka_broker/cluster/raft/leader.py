@@ -94,14 +94,18 @@ class RaftLeader:
     # -- Fetch
 
     def fetch(self, request: FetchRequest, version: int, listener: str, wall: int) -> FetchResponse | None:
-        """The answer, or None if there is nothing new yet. Raises what is wrong with the whole request."""
+        """The answer, or None if there is nothing new yet. Raises what is wrong with the whole request. Before version
+        12 a request says nothing of epochs, and none is answered.
+        """
         self.check_cluster(request.cluster_id)
         wanted = _partition_of(request, version)
         answer = self._empty()
-        if wanted.current_leader_epoch >= 0:
+        if wanted.fetch_offset < 0 or not 0 <= wanted.last_fetched_epoch <= wanted.current_leader_epoch:
+            answer.error_code = ErrorCode.INVALID_REQUEST
+        else:
             answer.error_code = self.epoch_error(wanted.current_leader_epoch)
         if answer.error_code:
-            answer.high_watermark = answer.log_start_offset = -1
+            answer.high_watermark = -1
             return self._answer(answer, version, listener)
         replica = request.replica_state.replica_id if version >= _REPLICA_STATE_FROM else request.replica_id
         if replica != _NOBODY:
@@ -126,7 +130,6 @@ class RaftLeader:
             high_watermark=self.high_watermark,
             log_start_offset=self._log.log.log_start_offset,
             current_leader=LeaderIdAndEpoch(self._node_id, self._log.epoch),
-            aborted_transactions=None,
             records=b"",
         )
 
@@ -139,10 +142,7 @@ class RaftLeader:
             return True
         if offset == 0 and epoch <= 0:
             return False
-        if epoch > log.epochs.latest:
-            known, end = log.epochs.latest, log.log_end_offset
-        else:
-            known, end = log.leader_epoch_end(epoch)
+        known, end = log.leader_epoch_end(epoch)
         if known == epoch and offset <= end:
             return False
         answer.diverging_epoch = EpochEndOffset(known, end)
@@ -239,6 +239,6 @@ def _partition_of(request: FetchRequest, version: int) -> FetchPartition:
         topic = request.topics[0]
         is_it = topic.topic_id == METADATA_TOPIC_ID if version >= _IDS_FROM else topic.topic == CLUSTER_METADATA
         wanted = topic.partitions[0]
-        if is_it and wanted.partition == 0 and wanted.fetch_offset >= 0:
+        if is_it and wanted.partition == 0:
             return wanted
     raise ApiError(ErrorCode.INVALID_REQUEST)

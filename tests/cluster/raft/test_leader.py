@@ -29,8 +29,6 @@ def node(tmp_path: Path) -> ControllerNode:
 def fetch(node: ControllerNode, offset: int, *, last_epoch: int = 1, epoch: int = 1, version: int = 18) -> Any:
     """The answer for the one partition."""
     partition = FetchPartition(0, epoch, offset, last_epoch)
-    if version < 12:
-        partition = FetchPartition(0, fetch_offset=offset)
     topic = FetchTopic("", METADATA_TOPIC_ID, [partition])
     if version < 13:
         topic = FetchTopic("__cluster_metadata", bytes(16), [partition])
@@ -41,13 +39,13 @@ def fetch(node: ControllerNode, offset: int, *, last_epoch: int = 1, epoch: int 
 
 
 def test_another_epoch_is_told_the_leader(node: ControllerNode) -> None:
-    answer = fetch(node, 0, epoch=0)
+    answer = fetch(node, 0, epoch=0, last_epoch=0)
     assert answer.error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (101, 1)
     assert fetch(node, 0, epoch=2).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-@pytest.mark.parametrize("version", [4, 12, 13, 15, 18])
+@pytest.mark.parametrize("version", [12, 13, 15, 18])
 def test_every_version_is_given_records(node: ControllerNode, version: int) -> None:
     answer = fetch(node, 0, last_epoch=0, epoch=1, version=version)
     assert (answer.error_code, answer.high_watermark) == (0, node.metadata.applied_offset + 1)
@@ -59,7 +57,6 @@ def test_every_version_is_given_records(node: ControllerNode, version: int) -> N
     [
         (1000, 1, (1, "end")),  # beyond the end
         (5, 0, (0, 0)),  # nothing was ever written in that epoch
-        (5, 9, (1, "end")),  # nor in that one
         (5, 1, None),
         (0, 0, None),
     ],
@@ -88,16 +85,23 @@ def test_the_end_of_an_older_epoch_is_known(tmp_path: Path) -> None:
     assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (1, end)
 
 
+@pytest.mark.parametrize("wanted", [(1, -1, 0), (1, 5, -1), (-1, 0, 0), (1, 5, 9)])
+def test_nobody_fetches_without_offset_and_epochs(node: ControllerNode, wanted: tuple[int, int, int]) -> None:
+    epoch, offset, last_epoch = wanted
+    answer = fetch(node, offset, last_epoch=last_epoch, epoch=epoch)
+    assert (answer.error_code, answer.high_watermark) == (ErrorCode.INVALID_REQUEST, -1)
+
+
 def test_anything_but_the_metadata_is_refused(node: ControllerNode) -> None:
     partition = FetchPartition(0, 1, 0, 0)
     for topics in (
         [],
         [FetchTopic("", b"x" * 16, [partition])],
         [FetchTopic("", METADATA_TOPIC_ID, [FetchPartition(1, 1, 0, 0)])],
-        [FetchTopic("", METADATA_TOPIC_ID, [FetchPartition(0, 1, -1, 0)])],
         [FetchTopic("", METADATA_TOPIC_ID, [partition, partition])],
     ):
-        assert node.ask(FetchRequest(topics=topics)).error_code == ErrorCode.INVALID_REQUEST
+        refused = node.ask(FetchRequest(topics=topics))
+        assert (refused.error_code, refused.responses) == (ErrorCode.INVALID_REQUEST, [])
     foreign = FetchRequest("another", topics=[FetchTopic("", METADATA_TOPIC_ID, [partition])])
     assert node.ask(foreign).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
 

@@ -1,6 +1,7 @@
 """DescribeCluster v1-v2 at a controller (KIP-919): the controllers, where a broker tells of brokers.
 
-Behaviour: MISMATCHED_ENDPOINT_TYPE for who asks for brokers, UNSUPPORTED_ENDPOINT_TYPE for anything else.
+Behaviour: MISMATCHED_ENDPOINT_TYPE for who asks for brokers (INVALID_REQUEST in version 0),
+UNSUPPORTED_ENDPOINT_TYPE for anything else.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from pykafka_broker.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 
+_ENDPOINT_TYPES_FROM = 1
 _BROKERS, _CONTROLLERS = 1, 2
 
 
@@ -23,8 +25,9 @@ def describe_controllers(
     services: Services, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     if request.endpoint_type == _BROKERS:
+        known = context.api_version >= _ENDPOINT_TYPES_FROM
         return DescribeClusterResponse(
-            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.INVALID_REQUEST,
             error_message="The request was sent to an endpoint of type CONTROLLER, "
             "but we wanted an endpoint of type BROKER",
         )

@@ -13,6 +13,7 @@ from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse
@@ -22,7 +23,14 @@ from pykafka_broker.protocol.messages.fetch_snapshot_response import FetchSnapsh
 
 @handles(ApiKey.FETCH, CONTROLLERS)
 def fetch(services: Services, context: RequestContext, request: FetchRequest) -> FetchResponse | Parked:
-    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    try:
+        services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+        return _fetched(services, context, request)
+    except ApiError as error:  # it names no partitions
+        return FetchResponse(error_code=error.code)
+
+
+def _fetched(services: Services, context: RequestContext, request: FetchRequest) -> FetchResponse | Parked:
     quorum = services.controlling.quorum
     version, listener = context.api_version, context.connection.listener
 
@@ -42,4 +50,7 @@ def fetch(services: Services, context: RequestContext, request: FetchRequest) ->
 def fetch_snapshot(services: Services, context: RequestContext, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
     services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
     quorum = services.controlling.quorum
-    return quorum.fetch_snapshot(request, context.api_version, context.connection.listener)
+    try:
+        return quorum.fetch_snapshot(request, context.api_version, context.connection.listener)
+    except ApiError as error:
+        return FetchSnapshotResponse(error_code=error.code)

@@ -25,15 +25,19 @@ from pykafka_broker.protocol.messages.update_raft_voter_request import UpdateRaf
 from pykafka_broker.protocol.messages.update_raft_voter_response import CurrentLeader, UpdateRaftVoterResponse
 from pykafka_broker.protocol.messages.vote_request import VoteRequest
 
+Asking = VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest
+
 _ADDRESSES_FROM = 1
 _ANYBODY = -1
 
 
-def _quorum(services: Services, context: RequestContext, cluster_id: str | None) -> RaftLeader:
-    """Raises what is wrong with who asks."""
+def _quorum(services: Services, context: RequestContext, request: Asking) -> RaftLeader:
+    """Raises what is wrong with the whole request."""
     services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
     quorum = services.controlling.quorum
-    quorum.check_cluster(cluster_id)
+    quorum.check_cluster(request.cluster_id)
+    if [(topic.topic_name, len(topic.partitions)) for topic in request.topics] != [(CLUSTER_METADATA, 1)]:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
     return quorum
 
 
@@ -44,9 +48,10 @@ def _refusal(quorum: RaftLeader, epoch: int) -> ErrorCode:
 
 @handles(ApiKey.VOTE, CONTROLLERS)
 def vote(services: Services, context: RequestContext, request: VoteRequest) -> voted.VoteResponse:
-    quorum = _quorum(services, context, request.cluster_id)
-    if [(topic.topic_name, len(topic.partitions)) for topic in request.topics] != [(CLUSTER_METADATA, 1)]:
-        raise ApiError(ErrorCode.INVALID_REQUEST)
+    try:
+        quorum = _quorum(services, context, request)
+    except ApiError as error:  # the answer names no partitions then
+        return voted.VoteResponse(error.code)
     wanted = request.topics[0].partitions[0]
     code = ErrorCode.NONE
     if wanted.replica_epoch < quorum.epoch:
@@ -67,7 +72,10 @@ def vote(services: Services, context: RequestContext, request: VoteRequest) -> v
 def begin_epoch(
     services: Services, context: RequestContext, request: BeginQuorumEpochRequest
 ) -> begun.BeginQuorumEpochResponse:
-    quorum = _quorum(services, context, request.cluster_id)
+    try:
+        quorum = _quorum(services, context, request)
+    except ApiError as error:
+        return begun.BeginQuorumEpochResponse(error.code)
     topics = [
         begun.TopicData(
             topic.topic_name,
@@ -80,14 +88,21 @@ def begin_epoch(
         )
         for topic in request.topics
     ]
-    return begun.BeginQuorumEpochResponse(topics=topics)
+    response = begun.BeginQuorumEpochResponse(topics=topics)
+    if context.api_version >= _ADDRESSES_FROM:
+        address = quorum.endpoint(context.connection.listener)
+        response.node_endpoints = [begun.NodeEndpoint(services.node_id, address.host, address.port)]
+    return response
 
 
 @handles(ApiKey.END_QUORUM_EPOCH, CONTROLLERS)
 def end_epoch(
     services: Services, context: RequestContext, request: EndQuorumEpochRequest
 ) -> ended.EndQuorumEpochResponse:
-    quorum = _quorum(services, context, request.cluster_id)
+    try:
+        quorum = _quorum(services, context, request)
+    except ApiError as error:
+        return ended.EndQuorumEpochResponse(error.code)
     topics = [
         ended.TopicData(
             topic.topic_name,
@@ -100,14 +115,20 @@ def end_epoch(
         )
         for topic in request.topics
     ]
-    return ended.EndQuorumEpochResponse(topics=topics)
+    response = ended.EndQuorumEpochResponse(topics=topics)
+    if context.api_version >= _ADDRESSES_FROM:
+        address = quorum.endpoint(context.connection.listener)
+        response.node_endpoints = [ended.NodeEndpoint(services.node_id, address.host, address.port)]
+    return response
 
 
 @handles(ApiKey.UPDATE_RAFT_VOTER, CONTROLLERS)
 def update_voter(
     services: Services, context: RequestContext, request: UpdateRaftVoterRequest
 ) -> UpdateRaftVoterResponse:
-    quorum = _quorum(services, context, request.cluster_id)
+    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    quorum = services.controlling.quorum
+    quorum.check_cluster(request.cluster_id)
     address = quorum.endpoint(context.connection.listener)
     leader = CurrentLeader(services.node_id, quorum.epoch, address.host, address.port)
     return UpdateRaftVoterResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, current_leader=leader)
