@@ -18,8 +18,8 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/replication/test_node_replication.py": (
         "whole brokers replicate",
         """
-        broker/replication/fetcher broker/replication/fetchers broker/replication/followed
-        broker/replication/isr_changes broker/replication/replica_news
+        broker/replication/fetchers broker/replication/followed broker/replication/isr_changes
+        broker/replication/replica_news
         """,
     ),
     "broker/test_metering.py": (

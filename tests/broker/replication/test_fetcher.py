@@ -1,0 +1,226 @@
+"""What a fetcher asks of its leader: sessions, pauses, lines that break."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.replication.fetcher import Fetcher
+from pykafka_broker.broker.replication.followed import FollowedPartition
+from pykafka_broker.broker.replication.node_replication import NodeReplication
+from pykafka_broker.peers import LinkBroken, LinkFull, OnReply, Peer, Versions
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.fetch_request import FetchRequest
+from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from pykafka_broker.protocol.runtime import Message
+from tests.broker.support import ANOTHER_NODE, NOW, LightBroker, batch
+
+SESSION = 77
+BACKOFF_MS = 1_000
+
+
+class Line:
+    """A peer that remembers what it was asked; a test answers."""
+
+    def __init__(self) -> None:
+        self.asked: list[FetchRequest] = []
+        self.versions: Versions | None = None
+        self.full = False
+        self._on_reply: OnReply | None = None
+
+    def send(
+        self,
+        request: Message,
+        on_reply: OnReply,
+        timeout_ms: int,
+        *,
+        versions: Versions | None = None,
+        copied: bool = False,
+    ) -> None:
+        if self.full:
+            raise LinkFull("full")
+        assert isinstance(request, FetchRequest)
+        assert self._on_reply is None, "one at a time"
+        self.asked.append(request)
+        self.versions, self._on_reply = versions, on_reply
+
+    def served(self, api_key: int) -> Versions | None:
+        return None
+
+    def close(self) -> None: ...
+
+    def answer(self, reply: Any) -> None:
+        on_reply, self._on_reply = self._on_reply, None
+        assert on_reply is not None
+        on_reply(reply)
+
+
+class Following:
+    """Node 1 follows partitions of `t` that node 2 leads."""
+
+    def __init__(self, path: Path, partitions: int = 2, **config: str) -> None:
+        self.broker = LightBroker(path, replica_fetch_backoff_ms=str(BACKOFF_MS), **config)
+        self.topic_id = self.broker.add("t", partitions, replicas=(1, 2), isr=(1, 2), leader=ANOTHER_NODE)
+        self.line = Line()
+        self.reachable = True
+        self.fetcher = Fetcher(NodeReplication(self.broker.whole.node), ANOTHER_NODE, self._find)
+        self.followed = [FollowedPartition(self.partition(number)) for number in range(partitions)]
+        for each in self.followed:
+            self.fetcher.add(each)
+
+    def _find(self) -> Peer | None:
+        return self.line if self.reachable else None
+
+    def partition(self, number: int) -> Partition:
+        return self.broker.services.replicas.replica("t", number)
+
+    def pass_time(self, ms: int = 0) -> None:
+        self.broker.now += ms
+        if self.fetcher.due is not None and self.fetcher.due <= self.broker.now:
+            self.fetcher.go_on(self.broker.now)
+
+    def answer(self, *data: PartitionData, session: int = SESSION, code: ErrorCode = ErrorCode.NONE) -> None:
+        topics = [FetchableTopicResponse(topic_id=self.topic_id, partitions=list(data))] if data else []
+        self.line.answer(FetchResponse(error_code=code, session_id=session, responses=topics))
+
+    @property
+    def last(self) -> FetchRequest:
+        return self.line.asked[-1]
+
+    @property
+    def named(self) -> dict[int, int]:
+        """The partitions that the last request names, with their offsets."""
+        return {each.partition: each.fetch_offset for topic in self.last.topics for each in topic.partitions}
+
+
+@pytest.fixture
+def following(tmp_path: Path) -> Following:
+    following = Following(tmp_path)
+    following.pass_time()
+    return following
+
+
+def records(number: int, count: int = 1) -> PartitionData:
+    return PartitionData(number, high_watermark=0, log_start_offset=0, records=batch(*[b"v"] * count))
+
+
+def failure(number: int, code: ErrorCode) -> PartitionData:
+    return PartitionData(number, code, high_watermark=-1, records=b"")
+
+
+def test_a_session_begins_with_all_and_goes_on_with_what_has_changed(following: Following) -> None:
+    assert (following.last.session_id, following.last.session_epoch, following.named) == (0, 0, {0: 0, 1: 0})
+    assert following.last.replica_state.replica_id == 1
+    assert following.line.versions == (18, 18)
+    following.answer(records(1, 3))
+    assert (following.last.session_id, following.last.session_epoch, following.named) == (SESSION, 1, {1: 3})
+    following.answer()
+    assert (following.last.session_epoch, following.named) == (2, {})
+
+
+def test_without_a_session_all_are_named_each_time(following: Following) -> None:
+    following.answer(records(1), session=0)
+    assert (following.last.session_id, following.last.session_epoch, following.named) == (0, 0, {0: 0, 1: 1})
+
+
+def test_a_session_that_the_leader_has_lost_begins_anew(following: Following) -> None:
+    following.answer(records(0))
+    following.answer(session=0, code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    assert (following.last.session_id, following.last.session_epoch, following.named) == (0, 0, {0: 1, 1: 0})
+    following.answer(session=0, code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    assert following.fetcher.due == NOW + BACKOFF_MS, "not again and again"
+
+
+def test_a_line_that_breaks_is_left_alone_for_a_while(following: Following) -> None:
+    following.answer(records(0))
+    following.line.answer(LinkBroken("gone"))
+    following.pass_time(BACKOFF_MS - 1)
+    assert len(following.line.asked) == 2
+    following.pass_time(1)
+    assert (following.last.session_id, following.last.session_epoch, following.named) == (SESSION, 0, {0: 1, 1: 0})
+
+
+@pytest.mark.parametrize("trouble", ["full", "nowhere"])
+def test_a_request_that_can_not_leave_is_tried_again(tmp_path: Path, trouble: str) -> None:
+    following = Following(tmp_path)
+    following.line.full, following.reachable = trouble == "full", trouble != "nowhere"
+    following.pass_time()
+    assert (following.line.asked, following.fetcher.due) == ([], NOW + BACKOFF_MS)
+    following.line.full, following.reachable = False, True
+    following.pass_time(BACKOFF_MS)
+    assert following.named == {0: 0, 1: 0}
+
+
+def test_a_leader_that_has_come_back_is_not_waited_for(following: Following) -> None:
+    following.line.answer(LinkBroken("gone"))
+    following.fetcher.hurry()
+    following.pass_time()
+    assert len(following.line.asked) == 2
+
+
+def test_one_partition_in_trouble_is_taken_out_of_the_session_and_tried_again(following: Following) -> None:
+    following.answer(records(0), failure(1, ErrorCode.UNKNOWN_LEADER_EPOCH))
+    assert following.named == {0: 1}
+    assert [topic.partitions for topic in following.last.forgotten_topics_data] == [[1]]
+    assert following.last.max_wait_ms < 500, "it does not wait longer than the other one"
+    following.broker.now += 50
+    following.answer()
+    assert following.named == {1: 0}
+
+
+def test_pauses_grow_up_to_the_configured_one(following: Following) -> None:
+    pauses = []
+    for _ in range(9):
+        following.answer(failure(0, ErrorCode.NOT_LEADER_OR_FOLLOWER), failure(1, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        assert following.fetcher.due is not None
+        pauses.append(following.fetcher.due - following.broker.now)
+        following.pass_time(pauses[-1])
+    assert pauses[0] < 100
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == BACKOFF_MS
+
+
+def test_another_epoch_is_told_though_no_offset_has_moved(following: Following) -> None:
+    following.answer()
+    following.broker.change("t", 0, leader=ANOTHER_NODE)
+    following.fetcher.add(FollowedPartition(following.partition(0)))
+    following.answer()
+    (wanted,) = following.last.topics[0].partitions
+    assert (wanted.partition, wanted.current_leader_epoch) == (0, 1)
+
+
+def test_an_answer_of_an_older_epoch_is_passed_over(following: Following) -> None:
+    following.broker.change("t", 0, leader=ANOTHER_NODE)
+    following.fetcher.add(FollowedPartition(following.partition(0)))
+    following.answer(records(0))
+    assert following.partition(0).log.log_end_offset == 0
+    following.answer(records(0))
+    assert following.partition(0).log.log_end_offset == 1
+
+
+def test_what_is_followed_no_more_is_forgotten(following: Following) -> None:
+    following.answer()
+    following.fetcher.remove(following.followed[1].key)
+    following.answer(records(1))
+    assert [topic.partitions for topic in following.last.forgotten_topics_data] == [[1]]
+    assert following.partition(1).log.log_end_offset == 0
+    following.fetcher.remove(following.followed[0].key)
+    following.answer()
+    assert (len(following.line.asked), following.fetcher.due) == (3, None)
+
+
+def test_the_leader_hears_of_records_when_they_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykafka_broker.log.manager.LogManager.must_sync", lambda *arguments: None)
+    following = Following(tmp_path, 2, log_flush_interval_messages="1")
+    following.pass_time()
+    following.answer(records(0))
+    assert following.named == {}
+    assert [topic.partitions for topic in following.last.forgotten_topics_data] == [[0]]
+    log = following.partition(0).log
+    log.synced_to(log.log_end_offset, NOW)
+    following.fetcher.synced(following.followed[0].key)
+    following.answer()
+    assert following.named == {0: 1}
