@@ -101,6 +101,7 @@ def restart_at(log: PartitionLog, offset: int, wall: int) -> None:
     """
     if offset < log.log_end_offset:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the end of {log}")
+    log.truncations += 1
     log.roll(wall, offset)
     older = [segment for segment in log.segments if segment is not log.segments.active]
     delete_segments(log, older)

@@ -18,7 +18,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/replication/test_node_replication.py": (
         "whole brokers replicate",
         """
-        broker/replication/fetchers broker/replication/followed broker/replication/isr_changes
+        broker/replication/fetchers broker/replication/followed
         broker/replication/replica_news
         """,
     ),
