@@ -6,6 +6,7 @@ partitions of the input, of the output and of what the coordinators keep.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 
@@ -16,6 +17,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from interop.kafka_cluster import OURS, THEIRS, KafkaCluster, Kind
 
 RECORDS, PARTITIONS, AT_ONCE = 240, 3, 10
+DOWN_S, UP_S = 7.0, 5.0  # longer than a session
+PAUSE_S = 0.5  # between transactions: they are to last as long as brokers are killed
 LIMIT_S = 150.0
 CONFIG = {
     "offsets.topic.num.partitions": "3",
@@ -124,25 +127,29 @@ def written(cluster: KafkaCluster) -> list[int]:
     return sorted(values)
 
 
+def kill_in_turn(cluster: KafkaCluster) -> None:
+    """One broker after the other, by the clock: a client of librdkafka waits for a group's coordinator that it has
+    once found until that is back, whoever coordinates the group meanwhile.
+    """
+    for victim in cluster.brokers:
+        victim.kill()
+        time.sleep(DOWN_S)
+        victim.start()
+        time.sleep(UP_S)
+
+
 def test_what_goes_in_comes_out_once(cluster: KafkaCluster) -> None:
     fill(cluster)
     loop = Loop(cluster)
+    killer = threading.Thread(target=kill_in_turn, args=(cluster,))
+    killer.start()
     try:
         deadline = time.monotonic() + LIMIT_S
-        victims = iter((1, 2, 3))
-        down, seen = 0, 0
         while loop.done < RECORDS:
             assert time.monotonic() < deadline, f"{loop.done} of {RECORDS} are done"
             loop.step()
-            if loop.done >= seen + 3 * AT_ONCE and (down or loop.done < RECORDS - 3 * AT_ONCE):
-                seen = loop.done
-                if down:
-                    cluster.broker(down).start()
-                    down = 0
-                else:
-                    down = next(victims, 0)
-                    if down:
-                        cluster.broker(down).kill()
+            time.sleep(PAUSE_S)
     finally:
         loop.close()
+        killer.join()
     assert written(cluster) == list(range(RECORDS))
