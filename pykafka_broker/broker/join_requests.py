@@ -1,20 +1,23 @@
 """What coordinators at other nodes are asked of the partitions of this one (AddPartitionsToTxn, KIP-890).
 
 Rule: a question is a place like any other that an answer may rest on, and has its verdict afterwards. What the line
-has to say of it is in the words of a coordinator that can't be asked. No verdict outlives a marker: whoever has waited
-for one asks again if the producer's transaction has been ended here meanwhile.
+has to say of it is in the words of a coordinator that can't be asked. A producer that begins its next transaction while
+markers of the one before are still on their way is not sent back for that: for a moment the coordinator is asked again
+(`add.partitions.to.txn.retry.backoff.ms`). No verdict outlives a marker: whoever has waited for one asks again if the
+producer's transaction has been ended here meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from pykafka_broker.broker.coordinator_log import partition_for
 from pykafka_broker.broker.gathering import Gathering, told
+from pykafka_broker.broker.joining import Joined
+from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.reply import NOTHING, After, Waiter
-from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
+from pykafka_broker.broker.reply import NOTHING, After, Waiter, when_all
 from pykafka_broker.coordinators.transactions import TopicPartition
+from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
@@ -35,10 +38,11 @@ _ONE = {ErrorCode.OPERATION_NOT_ATTEMPTED: ErrorCode.NETWORK_EXCEPTION}
 class Question:
     """Whether a partition takes part in a transaction. `error` is the verdict, once it is there."""
 
-    __slots__ = ("_since", "_waiters", "asker", "error", "partition")
+    __slots__ = ("_since", "_waiters", "asker", "error", "partition", "until_ms")
 
-    def __init__(self, asker: Asker, partition: Partition) -> None:
+    def __init__(self, asker: Asker, partition: Partition, until_ms: int) -> None:
         self.asker = asker
+        self.until_ms = until_ms  # it may be asked again
         self.partition: TopicPartition = (partition.topic, partition.number)
         self.error: ErrorCode | None = None
         self._since = _last_end(partition, asker[1])
@@ -77,22 +81,63 @@ def _last_end(partition: Partition, producer_id: int) -> tuple[int, int]:
 
 
 class JoinRequests(Gathering[Question]):
-    """All questions of this node."""
+    """All questions of this node. `find` tells the other node that coordinates an id, None if this one does, or nobody;
+    `join_here` asks this one.
+    """
 
     client_id = "AddPartitionsManager-client-%d"
     versions = (4, 5)
 
-    def ask(self, coordinator_id: int, asker: Asker, partition: Partition) -> Question:
-        question = Question(asker, partition)
-        self.send(coordinator_id, question)
+    def __init__(
+        self, node: Node, find: Callable[[str], int | None], join_here: Callable[[Asker, TopicPartition], Joined]
+    ) -> None:
+        super().__init__(node)
+        self._find = find
+        self._join_here = join_here
+        self._again: list[tuple[int, Question]] = []
+
+    def ask(self, asker: Asker, partition: Partition) -> Question:
+        """Ask whoever is the coordinator."""
+        question = self._question(asker, partition)
+        self._dispatch(question)
         return question
+
+    def ask_again(self, asker: Asker, partition: Partition) -> Question:
+        """The same for what this node's coordinator has just refused, as the transaction before is not over."""
+        question = self._question(asker, partition)
+        self._hear(question, ErrorCode.CONCURRENT_TRANSACTIONS)
+        return question
+
+    def _question(self, asker: Asker, partition: Partition) -> Question:
+        return Question(
+            asker, partition, self._node.clock.now + self._node.config.add_partitions_to_txn_retry_backoff_max_ms
+        )
+
+    def _dispatch(self, question: Question) -> None:
+        coordinator = self._find(question.asker[0])
+        if coordinator is not None:
+            self.send(coordinator, question)
+            return
+        joined = self._join_here(question.asker, question.partition)
+
+        def committed(lost: ApiError | None) -> None:
+            self._hear(question, joined.error if lost is None else ErrorCode.NOT_COORDINATOR)
+
+        when_all(joined.after, committed)
+
+    def _hear(self, question: Question, verdict: ErrorCode) -> None:
+        """Take the verdict, unless the coordinator may say something else in a moment."""
+        again_ms = self._node.clock.now + self._node.config.add_partitions_to_txn_retry_backoff_ms
+        verify_only = question.asker[3]
+        if verdict is ErrorCode.CONCURRENT_TRANSACTIONS and not verify_only and again_ms <= question.until_ms:
+            self._again.append((again_ms, question))
+        else:
+            question.answer(verdict)
 
     def forget_moved(self) -> None:
         """Nobody waits for a node that is not the coordinator any more."""
-        topic = self._node.image.topics.get(TRANSACTION_STATE)
         for broker_id, question in self._wanted():
-            number = -1 if topic is None else partition_for(question.asker[0], len(topic.partitions))
-            if topic is None or topic.partitions[number].leader != broker_id:
+            if self._find(question.asker[0]) != broker_id:
                 question.answer(ErrorCode.NOT_COORDINATOR)
 
     def _choose(self, waiting: list[Question]) -> tuple[list[Question], list[Question]]:
@@ -127,7 +172,18 @@ class JoinRequests(Gathering[Question]):
             if answer.error_code:
                 whole = _WHOLE.get(told(answer.error_code), told(answer.error_code))
         for question in wanted:
-            question.answer(verdicts.get((question.asker[0], question.partition), whole))
+            self._hear(question, verdicts.get((question.asker[0], question.partition), whole))
+
+    # -- time
+
+    def next_deadline(self) -> int | None:
+        return min((due for due, _ in self._again), default=None)
+
+    def on_deadline(self, now: int) -> None:
+        due = [question for at, question in self._again if at <= now]
+        self._again = [each for each in self._again if each[0] > now]
+        for question in due:
+            self._dispatch(question)
 
 
 def _verdicts(answer: AddPartitionsToTxnResponse) -> Iterable[tuple[tuple[str, TopicPartition], ErrorCode]]:

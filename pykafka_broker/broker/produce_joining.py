@@ -73,9 +73,7 @@ class Joining:
         if asked is not None and asked.holds(partition):
             verdict = asked
         else:
-            verdict = host.join(
-                self._transactional_id or "", producer_id, epoch, partition, implicit, self._context.now
-            )
+            verdict = host.join(self._transactional_id or "", producer_id, epoch, partition, implicit)
             if not isinstance(verdict, Joined):
                 self._elsewhere = self._elsewhere or {}
                 self._elsewhere[key] = verdict

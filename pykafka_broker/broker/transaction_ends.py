@@ -94,6 +94,11 @@ class TransactionEnds:
         ending = self._endings.get(transactional_id)
         return frozenset() if ending is None else frozenset(ending.done)
 
+    def is_elsewhere(self, transactional_id: str) -> bool:
+        """Whether its end waits for other brokers."""
+        ending = self._endings.get(transactional_id)
+        return ending is not None and bool(ending.orders)
+
     def after(self, transactional_id: str) -> After:
         """What the markers rest on that were written here."""
         ending = self._endings.get(transactional_id)

@@ -210,21 +210,26 @@ class TransactionHost:
         producer_epoch: int,
         partition: Partition,
         implicit: bool,
-        now: int,
     ) -> Joined | Question:
         """Add a partition (KIP-890), or look whether it was added: here, or at the node whose business it is."""
-        elsewhere = self._other_coordinator(transactional_id)
-        if elsewhere is not None:
-            asker = (transactional_id, producer_id, producer_epoch, not implicit)
-            return self._questions.ask(elsewhere, asker, partition)
-        where = (partition.topic, partition.number)
+        asker = (transactional_id, producer_id, producer_epoch, not implicit)
+        if self._other_coordinator(transactional_id) is not None:
+            return self._questions.ask(asker, partition)
+        joined = self._join_here(asker, (partition.topic, partition.number))
+        concurrent = joined.error is ErrorCode.CONCURRENT_TRANSACTIONS
+        if concurrent and implicit and self._ends.is_elsewhere(transactional_id):
+            return self._questions.ask_again(asker, partition)
+        return joined
+
+    def _join_here(self, asker: tuple[str, int, int, bool], where: TopicPartition) -> Joined:
+        transactional_id, producer_id, producer_epoch, verify_only = asker
         try:
-            if implicit:
-                joined = self.add_partitions(transactional_id, producer_id, producer_epoch, [where], 2, now)
-                return Joined(joined, self.shards.after(transactional_id))
-            return Joined(
-                self.verify_partitions(transactional_id, producer_id, producer_epoch, [where])[where], NOTHING
-            )
+            if verify_only:
+                verdicts = self.verify_partitions(transactional_id, producer_id, producer_epoch, [where])
+                return Joined(verdicts[where], NOTHING)
+            now = self._node.clock.now
+            error = self.add_partitions(transactional_id, producer_id, producer_epoch, [where], 2, now)
+            return Joined(error, self.shards.after(transactional_id))
         except ApiError as error:
             return Joined(error.code, NOTHING)
 
@@ -240,7 +245,7 @@ class TransactionHost:
     def _questions(self) -> JoinRequests:
         from pykafka_broker.broker.join_requests import JoinRequests  # few have coordinators at other nodes
 
-        return JoinRequests(self._node)
+        return JoinRequests(self._node, self._other_coordinator, self._join_here)
 
     # -- decisions and markers
 
@@ -270,8 +275,10 @@ class TransactionHost:
         """When a transaction or a transactional id may be due, a marker that was refused is tried again, or a log is to
         be read on.
         """
-        reading = self.shards.next_deadline()
-        return self._due_ms if reading is None else reading if self._due_ms is None else min(reading, self._due_ms)
+        due, reading = self._due_ms, self.shards.next_deadline()
+        if "_questions" in self.__dict__ and (asking := self._questions.next_deadline()) is not None:
+            due = asking if due is None else min(due, asking)
+        return due if reading is None else reading if due is None else min(reading, due)
 
     def _await(self, due: int | None) -> None:
         """Something is due then; what is due earlier stays. Being woken for nothing is harmless."""
@@ -281,6 +288,8 @@ class TransactionHost:
     def on_deadline(self, now: int) -> None:
         """Do what is due, and try markers again that were refused."""
         self.shards.on_deadline(now)
+        if "_questions" in self.__dict__:
+            self._questions.on_deadline(now)
         if self._due_ms is None or now < self._due_ms:
             return
         self._due_ms = None

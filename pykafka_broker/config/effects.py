@@ -75,6 +75,8 @@ HONOURED_CLIENT_METRICS: frozenset[str] = frozenset()
 # Besides these, a broker key is honoured when the topic or group key that falls back to it or is limited by it is.
 HONOURED_BROKER = frozenset(
     [
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        "add.partitions.to.txn.retry.backoff.ms",
         "advertised.host.name",
         "advertised.listeners",
         "advertised.port",

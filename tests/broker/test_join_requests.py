@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.join_requests import JoinRequests, Question
+from pykafka_broker.broker.joining import Joined
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -29,6 +30,7 @@ from tests.broker.neighbourhood import Neighbourhood
 from tests.broker.support import batch
 
 VERIFYING, JOINING = 11, 12  # versions of Produce
+RETRY_MS = 20
 
 
 @pytest.fixture
@@ -154,7 +156,7 @@ def test_a_verdict_does_not_outlive_the_transaction(nodes: Neighbourhood) -> Non
 
 def test_a_verdict_holds_until_a_marker_comes(nodes: Neighbourhood) -> None:
     partition = nodes[2].partition("t", 0)
-    question = Question(("x", 0, 0, True), partition)
+    question = Question(("x", 0, 0, True), partition, nodes.now)
     assert question.holds(partition)
     added(nodes, 0)
     nodes.call(1, EndTxnRequest("x", 0, 0, False), 3)
@@ -189,16 +191,61 @@ def test_offsets_that_were_not_added_are_refused(nodes: Neighbourhood) -> None:
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
 
 
+def not_here(asker: tuple[str, int, int, bool], partition: tuple[str, int]) -> Joined:
+    raise AssertionError("another node is the coordinator")
+
+
+def between_transactions(nodes: Neighbourhood, coordinator: int) -> None:
+    """The marker for t-0 at node 2 has left and is not answered."""
+    nodes.network.slow.add(2)
+    assert nodes.call(coordinator, EndTxnRequest("x", 0, 0, True), 5).error_code == ErrorCode.NONE
+
+
+def test_who_begins_anew_before_the_markers_are_answered_waits_a_moment(nodes: Neighbourhood) -> None:
+    nodes.call(2, producing(0), JOINING)
+    between_transactions(nodes, 1)
+    waiting = nodes.asked(2, producing(1, epoch=1), JOINING)
+    nodes.network.run()
+    assert not waiting
+    nodes.network.deliver()
+    nodes.wait(RETRY_MS)
+    assert codes(waiting[0]) == [ErrorCode.NONE]
+    assert questions(nodes) == [(False, [0]), (False, [1]), (False, [1])]
+
+
+def test_where_the_coordinator_leads_the_partition_itself_too(nodes: Neighbourhood) -> None:
+    nodes.add("here", 1)
+    nodes.call(2, producing(0), JOINING)
+    between_transactions(nodes, 1)
+    request = producing(0, epoch=1)
+    request.topic_data[0].name = "here"
+    waiting = nodes.asked(1, request, JOINING)
+    assert not waiting
+    nodes.network.deliver()
+    nodes.wait(RETRY_MS)
+    assert codes(waiting[0]) == [ErrorCode.NONE]
+
+
+def test_no_longer_than_a_moment(nodes: Neighbourhood) -> None:
+    nodes.call(2, producing(0), JOINING)
+    between_transactions(nodes, 1)
+    waiting = nodes.asked(2, producing(1, epoch=1), JOINING)
+    for _ in range(5):
+        assert not waiting
+        nodes.wait(RETRY_MS)
+    assert codes(waiting[0]) == [ErrorCode.CONCURRENT_TRANSACTIONS]
+
+
 def test_two_epochs_of_one_id_are_not_asked_about_together(nodes: Neighbourhood) -> None:
-    requests = JoinRequests(nodes[2].whole.node)
+    requests = JoinRequests(nodes[2].whole.node, lambda name: 1, not_here)
     partition = nodes[2].partition("t", 0)
-    asked = [requests.ask(1, ("x", 0, epoch, False), partition) for epoch in (0, 0, 1)]
+    asked = [requests.ask(("x", 0, epoch, False), partition) for epoch in (0, 0, 1)]
     nodes.network.run()
     assert [one.error for one in asked] == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.PRODUCER_FENCED]
     assert len(questions(nodes)) == 3
 
 
 def test_a_broker_that_nobody_knows_has_no_verdict(nodes: Neighbourhood) -> None:
-    requests = JoinRequests(nodes[2].whole.node)
-    question = requests.ask(9, ("x", 0, 0, True), nodes[2].partition("t", 0))
+    requests = JoinRequests(nodes[2].whole.node, lambda name: 9, not_here)
+    question = requests.ask(("x", 0, 0, True), nodes[2].partition("t", 0))
     assert (question.error, question.after) == (ErrorCode.NETWORK_EXCEPTION, ())

@@ -106,7 +106,7 @@ def _verdict(
     if asked is not None and asked.holds(partition):
         verdict = asked
     else:
-        verdict = services.transactions.join(request.transactional_id, *producer, partition, implicit, context.now)
+        verdict = services.transactions.join(request.transactional_id, *producer, partition, implicit)
     if verdict.error is not None and verdict.error is not ErrorCode.NONE:
         raise refused_join(verdict.error, implicit, context.api_version >= ABORTABLE_FROM)
     return verdict
