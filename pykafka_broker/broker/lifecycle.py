@@ -210,8 +210,10 @@ class BrokerLifecycle:
             self._after(0)
         elif code in _FATAL:
             self._refuse(f"the controller refuses this broker: {_FATAL[code]} ({code.name})")
-        else:  # a session of the id that is not over yet, most of all
-            self._say(f"the controller does not register this broker yet: {code.name}")
+        else:
+            usual = code is ErrorCode.DUPLICATE_BROKER_REGISTRATION  # it was here a moment ago, and its session runs on
+            level = logging.INFO if usual else logging.WARNING
+            self._say(f"the controller does not register this broker yet: {code.name}", level)
             self._after(_RETRY_MS)
 
     def _heard(self, reply: Message | LinkError) -> None:
@@ -241,11 +243,11 @@ class BrokerLifecycle:
             self.stage = Stage.UNFENCED
             self._situation.unfenced()
 
-    def _say(self, trouble: str) -> None:
+    def _say(self, trouble: str, level: int = logging.WARNING) -> None:
         """Once for each new trouble."""
         if trouble != self._trouble:
             self._trouble = trouble
-            logger.warning("%s", trouble)
+            logger.log(level, "%s", trouble)
 
     def _refuse(self, why: str) -> None:
         self.stage = Stage.ENDED
