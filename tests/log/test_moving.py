@@ -83,6 +83,27 @@ def test_a_move_while_producers_and_consumers_go_on(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("a/t-0*"))
 
 
+def test_what_was_cut_off_and_written_anew_is_not_copied_as_it_was(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    fill(logs, 10)
+    log = logs.get("t", 0)
+    jobs: list[Job] = []
+    logs.submit = jobs.append
+    logs.moves.start(("t", 0), logs.directories[1])
+    run_jobs(jobs)
+    assert ("t", 0) in logs.moves
+    log.truncate_to(4)
+    for _ in range(20):
+        log.append(batch(3, 2000), NOW)
+    before = offsets(logs)
+    while jobs:
+        run_jobs(jobs)
+    assert ("t", 0) not in logs.moves
+    assert logs.directory_of(("t", 0)) is logs.directories[0]
+    assert offsets(logs) == before
+    assert not list(tmp_path.glob("b/t-0*"))
+
+
 def test_what_the_checkpoints_say_goes_with_the_log(tmp_path: Path) -> None:
     logs = started(tmp_path)
     fill(logs)
