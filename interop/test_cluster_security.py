@@ -37,7 +37,7 @@ EVERYBODY = {
 OF_BROKERS = {"listeners": "INSIDE://127.0.0.1:0", "inter.broker.listener.name": "INSIDE"}
 
 
-def client(cluster: KafkaCluster, user: str) -> dict[str, object]:
+def client(cluster: KafkaCluster, user: str) -> dict[str, str | int | float | bool]:
     return {
         "bootstrap.servers": cluster.bootstrap_servers,
         "security.protocol": "SASL_PLAINTEXT",
