@@ -38,6 +38,7 @@ LONG = (
     "tests/simulation/test_cluster.py",
     "interop/test_log_exchange.py",
     "interop/test_log_kill.py",
+    "interop/test_cluster_chaos.py",
     "interop/test_groups_churn.py",
     "interop/test_differential.py",
     "interop/test_security_acls.py",

@@ -24,6 +24,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--target", default="pykafka", help="pykafka (default), cluster (three of ours), kafka, or HOST:PORT"
     )
     parser.addoption("--soak-minutes", default=60.0, type=float, help="how long the soak takes that --slow runs (60)")
+    parser.addoption("--chaos-minutes", default=20.0, type=float, help="how long the chaos of --slow takes (20)")
+    parser.addoption("--chaos-seed", default=1, type=int, help="what befalls a cluster is drawn from it (1)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -55,6 +57,16 @@ def target_name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def soak_minutes(request: pytest.FixtureRequest) -> float:
     return float(request.config.getoption("--soak-minutes"))
+
+
+@pytest.fixture
+def chaos_minutes(request: pytest.FixtureRequest) -> float:
+    return float(request.config.getoption("--chaos-minutes"))
+
+
+@pytest.fixture
+def chaos_seed(request: pytest.FixtureRequest) -> int:
+    return int(request.config.getoption("--chaos-seed"))
 
 
 @pytest.fixture(scope="session")

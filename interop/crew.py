@@ -115,12 +115,19 @@ class Crew:
     """A group, a topic of its own, and a running producer."""
 
     def __init__(
-        self, bootstrap: str, group: str, directory: Path, partitions: int = 6, *, pause_s: float = 0.01
+        self,
+        bootstrap: str,
+        group: str,
+        directory: Path,
+        partitions: int = 6,
+        *,
+        pause_s: float = 0.01,
+        replicas: int = 1,
     ) -> None:
         self.group, self.topic = group, f"{group}-topic"
         self._bootstrap, self._directory, self._partitions = bootstrap, directory, partitions
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-        admin.create_topics([NewTopic(self.topic, partitions, 1)])[self.topic].result(20)
+        admin.create_topics([NewTopic(self.topic, partitions, replicas)])[self.topic].result(20)
         self.members: list[Member] = []
         self._everyone: list[Member] = []
         self.feed = Feed(bootstrap, self.topic, partitions, pause_s)

@@ -1,8 +1,6 @@
 """Exactly once: a transactional copy whose every part is killed again and again. Each input is in the output once."""
 
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -11,46 +9,14 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from interop import ROOT
 from interop.conftest import NewBroker
+from interop.copier_process import CopierProcess
 
 PARTITIONS = 3
 RECORDS = 9_000
 PAUSE_MS = 30
 COPIER_KILLS = 20
 BROKER_KILLS = 5
-
-
-class CopierProcess:
-    """`interop.copier`, of which there is one at a time."""
-
-    def __init__(self, bootstrap: str, log: Path) -> None:
-        self._command = [sys.executable, "-m", "interop.copier", bootstrap, "input", "output", "copier"]
-        self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def log(self) -> str:
-        return self._log.read_text() if self._log.exists() else ""
-
-    def start(self, pause_ms: int) -> None:
-        """Start it, and wait until it has the transactional id."""
-        before = self.log.count("ready\n")
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen([*self._command, str(pause_ms)], cwd=ROOT, stdout=log, stderr=log)
-        deadline = time.monotonic() + 30
-        while self.log.count("ready\n") == before and time.monotonic() < deadline:
-            time.sleep(0.01)
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-    def ensure_running(self) -> None:
-        """A copier that met an error for which it has no remedy ends; an operator would start it again."""
-        if self._process is None or self._process.poll() is not None:
-            self.start(0)
 
 
 def read(bootstrap: str, isolation_level: str, enough: Callable[[Counter[bytes]], bool]) -> Counter[bytes]:
@@ -82,7 +48,7 @@ def test_each_input_exactly_once(new_broker: NewBroker, tmp_path: Path) -> None:
     broker = new_broker()
     where = broker.bootstrap_servers
     values = fill(where)
-    copier = CopierProcess(where, tmp_path / "copier.log")
+    copier = CopierProcess(where, "input", "output", tmp_path / "copier.log")
     dice = random.Random(4)
     try:
         for turn in range(COPIER_KILLS):

@@ -1,0 +1,202 @@
+"""What befalls a cluster by chance: outages of one node at a time, and what operators do meanwhile.
+
+Rule: everything is drawn from one seed, and every outage ends; what an operator asks may be refused while a node is
+away, and is counted either way, so that a test can say what has happened.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from interop.answers.requests import create, new_topic
+from interop.raw import Closed, RawClient
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from pykafka_broker.testing import KafkaBroker, KafkaCluster
+from pykafka_broker.testing.control_client import ControlError
+
+SEGMENT_BYTES = ("1048576", "2097152", "4194304")
+_TOPIC, _SET = 2, 0  # of IncrementalAlterConfigs
+_ANSWER_WITHIN_S = 5.0
+_REFUSALS = (ControlError, OSError, Closed)
+
+
+class Refused(Exception):
+    """A node has answered an operator with an error."""
+
+
+class Chaos:
+    """One outage after the other, and some wishes of an operator in each."""
+
+    def __init__(self, cluster: KafkaCluster, seed: int, topics: Mapping[str, int]) -> None:
+        """`topics`: the number of partitions of those that are moved about."""
+        self._cluster, self._topics = cluster, topics
+        self._dice = random.Random(seed)
+        self.happened: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self._passing: list[str] = []
+        self._away: KafkaBroker | None = None
+        self._outages = (self._killed, self._stopped, self._frozen, self._paused, self._cut_off, self._full_disk)
+        self._wishes = (self._move_leader, self._reassign, self._configure, self._create, self._delete)
+
+    def go_on(self, seconds: float, away_s: tuple[float, float] = (0.5, 6)) -> None:
+        """Each kind of outage comes in its turn, in an order that is drawn anew each time."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for outage in self._dice.sample(self._outages, len(self._outages)):
+                node = self._dice.choice([*self._cluster.nodes.values()])
+                self._away = node
+                with outage(node):
+                    self.happened[outage.__name__.strip("_")] += 1
+                    self._wish(self._dice.uniform(*away_s))
+                self._away = None
+                self._wish(self._dice.uniform(0, 2))
+                if time.monotonic() > end:
+                    return
+
+    def heal(self) -> None:
+        """Nothing is in the way of any node any more."""
+        self._cluster.heal_network()
+        for node in self._cluster.nodes.values():
+            if not node.running:
+                node.start()
+
+    # -- outages
+
+    @contextmanager
+    def _killed(self, node: KafkaBroker) -> Iterator[None]:
+        node.kill()
+        yield
+        node.start()
+
+    @contextmanager
+    def _stopped(self, node: KafkaBroker) -> Iterator[None]:
+        """As an operator does it: leaders are handed over before."""
+        node.stop()
+        yield
+        node.start()
+
+    @contextmanager
+    def _frozen(self, node: KafkaBroker) -> Iterator[None]:
+        """It wakes up later, and still believes what was so before."""
+        os.kill(node.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(node.pid, signal.SIGCONT)
+
+    @contextmanager
+    def _paused(self, node: KafkaBroker) -> Iterator[None]:
+        node.pause()
+        yield
+        node.unpause()
+
+    @contextmanager
+    def _cut_off(self, node: KafkaBroker) -> Iterator[None]:
+        """From all others, or from some of them."""
+        (lonely,) = (number for number, each in self._cluster.nodes.items() if each is node)
+        others = [number for number in self._cluster.nodes if number != lonely]
+        far = self._dice.sample(others, self._dice.randint(1, len(others)))
+        self._cluster.partition_network({lonely}, far)
+        yield
+        self._cluster.heal_network()
+
+    @contextmanager
+    def _full_disk(self, node: KafkaBroker) -> Iterator[None]:
+        """A node that can't go on without its disk may end; then it is started again."""
+        node.fill_disk()
+        yield
+        if node.running:
+            node.free_disk()
+        else:
+            node.start()
+
+    # -- wishes
+
+    def _wish(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, self._dice.uniform(0.2, 1.5)))
+            wish: Callable[[], None] = self._dice.choice(self._wishes)
+            name = wish.__name__.strip("_")
+            try:
+                wish()
+                self.happened[name] += 1
+            except (*_REFUSALS, Refused) as error:
+                self.refused[f"{name}: {type(error).__name__} {error}"[:120]] += 1
+
+    def _partition(self) -> tuple[str, int]:
+        topic = self._dice.choice(sorted(self._topics))
+        return topic, self._dice.randrange(self._topics[topic])
+
+    @contextmanager
+    def _asking(self) -> Iterator[RawClient]:
+        """A broker that nothing has befallen."""
+        node = self._dice.choice([each for each in self._cluster.brokers if each is not self._away])
+        with RawClient(node.bootstrap_servers, timeout_s=_ANSWER_WITHIN_S) as client:
+            yield client
+
+    def _controller(self) -> KafkaBroker:
+        if self._away is self._cluster.controller:
+            raise Refused("the controller is away")
+        return self._cluster.controller
+
+    def _move_leader(self) -> None:
+        topic, partition = self._partition()
+        controller = self._controller()
+        state = controller.partition(topic, partition)
+        others = [each for each in state["isr"] if each != state["leader"]]
+        if others:
+            controller.move_leader(topic, self._dice.choice(others), partition)
+
+    def _reassign(self) -> None:
+        topic, partition = self._partition()
+        places = self._dice.sample([*range(1, len(self._cluster.brokers) + 1)], 3)
+        wanted = [ReassignableTopic(topic, [ReassignablePartition(partition, places)])]
+        with self._asking() as client:
+            answer = client.call(AlterPartitionReassignmentsRequest(5_000, topics=wanted))
+        _check([answer.error_code, *(each.error_code for each in answer.responses[0].partitions)])
+
+    def _configure(self) -> None:
+        config = AlterableConfig("segment.bytes", _SET, self._dice.choice(SEGMENT_BYTES))
+        topic, _ = self._partition()
+        with self._asking() as client:
+            answer = client.call(IncrementalAlterConfigsRequest([AlterConfigsResource(_TOPIC, topic, [config])]))
+        _check([answer.responses[0].error_code])
+
+    def _create(self) -> None:
+        name = f"passing-{self._dice.randrange(10**9)}"
+        with self._asking() as client:
+            answer = client.call(create(new_topic(name, self._dice.randint(1, 5), 3)), 5)
+        _check([answer.topics[0].error_code])
+        self._passing.append(name)
+
+    def _delete(self) -> None:
+        if not self._passing:
+            return
+        name = self._passing.pop(self._dice.randrange(len(self._passing)))
+        with self._asking() as client:
+            answer = client.call(DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=5_000), 6)
+        _check([answer.responses[0].error_code])
+
+
+def _check(codes: Sequence[int]) -> None:
+    bad = [ErrorCode(code).name for code in codes if code]
+    if bad:
+        raise Refused(", ".join(bad))

@@ -1,0 +1,42 @@
+"""A transactional copy that may be killed and started again. Rule: what it can't go on from ends it, as it would end
+a program of a user's; whoever started it starts it anew.
+"""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from interop import ROOT
+
+
+class CopierProcess:
+    """`interop.copier`, of which there is one at a time."""
+
+    def __init__(self, bootstrap: str, source: str, sink: str, log: Path) -> None:
+        self._command = [sys.executable, "-m", "interop.copier", bootstrap, source, sink, "copier"]
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text() if self._log.exists() else ""
+
+    def start(self, pause_ms: int) -> None:
+        """Start it, and wait until it has the transactional id."""
+        before = self.log.count("ready\n")
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen([*self._command, str(pause_ms)], cwd=ROOT, stdout=log, stderr=log)
+        deadline = time.monotonic() + 30
+        while self.log.count("ready\n") == before and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def ensure_running(self) -> None:
+        """A copier that met an error for which it has no remedy ends; an operator would start it again."""
+        if self._process is None or self._process.poll() is not None:
+            self.start(0)

@@ -1,0 +1,217 @@
+"""Whatever befalls the nodes of a cluster, in an order that chance has drawn: what was acknowledged is there once, in
+its order; transactions are whole; a copy has everything once; and the replicas are equal, byte by byte.
+
+Forty seconds of it in the ordinary run, twenty minutes with --slow (`--chaos-minutes`, `--chaos-seed`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from interop.chaos import Chaos
+from interop.cluster_clients import create
+from interop.copier_process import CopierProcess
+from interop.crew import COMES_BACK, Crew, Kind
+from interop.numbered import (
+    PARTITIONS,
+    NumberedProducer,
+    check_no_gaps,
+    check_once_in_order,
+    check_places,
+    key_of,
+    read_all,
+)
+from interop.numbered_transactions import NumberedTransactions, check_markers
+from pykafka_broker.testing import KafkaCluster
+
+pytestmark = pytest.mark.ours_only
+
+SHORT_S = 40.0
+NUMBERED, COPIED, TRANSACTIONAL = "numbered", "copied", ["transactions-a", "transactions-b"]
+TOPICS = [NUMBERED, COPIED, *TRANSACTIONAL]
+MEMBER = Kind("confluent", {**COMES_BACK, "group.protocol": "consumer"})
+HEALS_WITHIN_S = 120.0
+CONFIG = {
+    "min.insync.replicas": "2",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.min.isr": "2",
+}
+
+
+@pytest.fixture
+def cluster() -> Iterator[KafkaCluster]:
+    """One broker more than a partition has replicas, so that they can be moved."""
+    with KafkaCluster(brokers=4, config=CONFIG) as running:
+        yield running
+
+
+class ClusterCrew(Crew):
+    """A crew that asks whichever broker knows."""
+
+    def _asked(self) -> tuple[Consumer, list[TopicPartition]]:
+        settings = {"bootstrap.servers": self._bootstrap, "group.id": self.group, "log_level": 0}
+        return Consumer(settings), [TopicPartition(self.topic, number) for number in range(self._partitions)]
+
+    def committed(self) -> dict[int, int]:
+        consumer, places = self._asked()
+        with closing(consumer):
+            return {each.partition: each.offset for each in consumer.committed(places, timeout=20)}
+
+    def log_ends(self) -> dict[int, int]:
+        consumer, places = self._asked()
+        with closing(consumer):
+            return {each.partition: consumer.get_watermark_offsets(each, timeout=20)[1] for each in places}
+
+
+class Clients:
+    """An idempotent producer, transactions, a group, and a copy of what the producer writes."""
+
+    def __init__(self, cluster: KafkaCluster, files: Path, stack: ExitStack) -> None:
+        self._where = cluster.bootstrap_servers
+        for topic in TOPICS:
+            create(self._where, topic, PARTITIONS, 3)
+        self.crew = stack.enter_context(ClusterCrew(self._where, "crew", files, PARTITIONS, pause_s=0.1, replicas=3))
+        self.crew.start(MEMBER)
+        self.crew.start(MEMBER)
+        self._producer = NumberedProducer(
+            self._where, [NUMBERED], burst=6, pause_s=0.05, enable_idempotence=True, message_timeout_ms=300_000
+        )
+        self._transactions = NumberedTransactions(self._where, TRANSACTIONAL, "chaos", 0.05)
+        self._copier = CopierProcess(self._where, NUMBERED, COPIED, files / "copier.log")
+        self._ended = threading.Event()
+        self._watch = threading.Thread(target=self._watch_over)
+        self._watch.start()
+        stack.callback(self._end_copier)
+        self._producer.resume()
+        stack.callback(self._producer.pause)
+        self._transactions.start()
+
+    def _watch_over(self) -> None:
+        while not self._ended.wait(0.2):
+            self._copier.ensure_running()
+            self.crew.replace_the_dead()
+        self._copier.kill()
+
+    def _end_copier(self) -> None:
+        self._ended.set()
+        self._watch.join()
+
+    def finish(self) -> str:
+        """Everything that was acknowledged is there, once; says how much that is."""
+        self._producer.pause()
+        self._producer.finish()
+        self._transactions.finish()
+        self._transactions.check()
+        acknowledged = self._producer.acknowledged[NUMBERED]
+        found = read_all(self._where, NUMBERED)
+        check_places(found, acknowledged)
+        check_once_in_order(found)
+        check_no_gaps(found)
+        self._check_copy([[number for _, number in log] for log in found])
+        self._end_copier()
+        self.crew.finish(120)
+        committed = len(self._transactions.committed)
+        return f"{len(acknowledged):,} records, {committed:,} transactions; given up: {self._transactions.given_up}"
+
+    def _check_copy(self, wanted: list[list[int]]) -> None:
+        """Within two minutes all of it is there once, and what has the same key in its order."""
+        count, deadline = sum(map(len, wanted)), time.monotonic() + HEALS_WITHIN_S
+        while len(found := copies(self._where)) < count and time.monotonic() < deadline:
+            time.sleep(0.5)
+        assert sorted(found) == sorted(number for log in wanted for number in log), self._copier.log[-3_000:]
+        last: dict[bytes, int] = {}
+        for number in found:
+            key = key_of(number)
+            assert last.get(key, -1) < number, f"the copy has {number} behind {last[key]}"
+            last[key] = number
+
+
+def copies(bootstrap: str) -> list[int]:
+    """What is committed of the copy: the numbers of one partition after the other."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.partition.eof": True, "log_level": 0}
+    consumer = Consumer({**settings, "isolation.level": "read_committed"})
+    consumer.assign([TopicPartition(COPIED, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
+    found: list[list[int]] = [[] for _ in range(PARTITIONS)]
+    ended: set[int] = set()
+    deadline = time.monotonic() + 60
+    while len(ended) < PARTITIONS and time.monotonic() < deadline:
+        for message in consumer.consume(10_000, timeout=0.2):
+            partition = message.partition() or 0
+            if message.error():
+                ended.add(partition)
+            else:
+                found[partition].append(int((message.value() or b"").removeprefix(b"copy of ")))
+    consumer.close()
+    return [number for each in found for number in each]
+
+
+def await_whole(cluster: KafkaCluster) -> None:
+    """Until every partition of every topic has a leader and three replicas in sync."""
+    deadline, lacking = time.monotonic() + HEALS_WITHIN_S, ["metadata"]
+    while lacking:
+        assert time.monotonic() < deadline, f"not whole: {lacking[:10]}"
+        time.sleep(0.2)
+        try:
+            topics = AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(timeout=5).topics
+        except KafkaException:
+            continue
+        lacking = [
+            f"{name}-{number}: leader {each.leader}, replicas {each.replicas}, ISR {each.isrs}"
+            for name, topic in topics.items()
+            for number, each in topic.partitions.items()
+            if each.leader < 0 or len(each.replicas) != 3 or len(each.isrs) != 3
+        ]
+
+
+def check_equal(cluster: KafkaCluster, topic: str, partition: int) -> None:
+    """All replicas hold the same bytes, whatever segments they are in."""
+    holders = cluster.partition(topic, partition)["replicas"]
+    folders = [cluster.broker(node).data_dir / f"{topic}-{partition}" for node in holders]
+    deadline = time.monotonic() + 20
+    while True:
+        held = [b"".join(path.read_bytes() for path in sorted(folder.glob("*.log"))) for folder in folders]
+        if len(set(held)) == 1:
+            return
+        assert time.monotonic() < deadline, f"{topic}-{partition} on {holders}: {[len(each) for each in held]} bytes"
+        time.sleep(0.2)
+
+
+def stays_whole(cluster: KafkaCluster, files: Path, seed: int, seconds: float) -> None:
+    with ExitStack() as stack:
+        clients = Clients(cluster, files, stack)
+        chaos = Chaos(cluster, seed, dict.fromkeys(TOPICS, PARTITIONS))
+        chaos.go_on(seconds)
+        chaos.heal()
+        print(dict(chaos.happened), dict(chaos.refused), sep="\n")
+        await_whole(cluster)
+        print(clients.finish())
+        assert sum(chaos.happened.values()) > sum(chaos.refused.values())
+    for topic in TOPICS:
+        for partition in range(PARTITIONS):
+            check_equal(cluster, topic, partition)
+    for topic in TRANSACTIONAL:
+        holder = cluster.broker(1)
+        if all((holder.data_dir / f"{topic}-{partition}").exists() for partition in range(PARTITIONS)):
+            check_markers(holder.data_dir, topic)
+    for node_id, node in cluster.nodes.items():
+        assert "Traceback" not in node.log_path.read_text(errors="replace"), f"node {node_id}: {node.log_path}"
+
+
+@pytest.mark.timeout(400)
+def test_what_befalls_a_cluster(cluster: KafkaCluster, tmp_path: Path, chaos_seed: int) -> None:
+    stays_whole(cluster, tmp_path, chaos_seed, SHORT_S)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_twenty_minutes(cluster: KafkaCluster, tmp_path: Path, chaos_seed: int, chaos_minutes: float) -> None:
+    stays_whole(cluster, tmp_path, chaos_seed + 1, chaos_minutes * 60)
