@@ -17,6 +17,7 @@ from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.log.replicated import append_fetched, restart_at
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.records.header import read_header
 from tests.log.support import FailingFileSystem, Keeper, batch, marker, new_log
 
 NOW = 1_700_000_000_000
@@ -208,6 +209,6 @@ def test_however_answers_are_cut_the_logs_are_equal(
         leader.append(batch(count, size // count), NOW, leader_epoch=epoch)
     while follower.log_end_offset < leader.log_end_offset:
         rest = content(leader, follower.log_end_offset)
-        append_fetched(follower, rest[: data.draw(st.integers(len(rest) // 3, len(rest)))], NOW)
+        append_fetched(follower, rest[: data.draw(st.integers(read_header(rest).size, len(rest)))], NOW)
     assert content(follower) == content(leader)
     assert follower.epochs.entries == leader.epochs.entries
