@@ -58,11 +58,12 @@ def tools() -> Iterator[JavaTools]:
         yield running
 
 
-def make(cluster: KafkaCluster, topic: str, partitions: int = 3) -> None:
-    """With a replica on each broker, all in sync, and led by all of them."""
-    create(cluster.bootstrap_servers, topic, partitions, 3, min_insync_replicas="2", segment_bytes="1048576")
+def make(cluster: KafkaCluster, topic: str) -> None:
+    """Three partitions with a replica on each broker, all in sync, and led by all of them."""
+    create(cluster.bootstrap_servers, topic, 3, 3, min_insync_replicas="2", segment_bytes="1048576")
     all_in_sync(cluster, topic)
-    assert sorted(leaders(cluster.bootstrap_servers, topic)) == ALL[:partitions] or partitions == 1
+    for node in cluster.brokers:  # each hears of it in its own time
+        eventually(lambda at=node.address: sorted(leaders(at, topic)), ALL, PATIENCE_S)  # type: ignore[misc]
 
 
 def all_in_sync(cluster: KafkaCluster, topic: str) -> None:

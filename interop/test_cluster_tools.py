@@ -287,6 +287,14 @@ def test_configs_of_one_broker_and_of_all(sh: Shell, at_controller: Shell) -> No
     sh("kafka-configs", "--alter", *every, "--delete-config", "log.retention.ms")
 
 
+@pytest.mark.parametrize("change", ["log.cleaner.threads=nine", "node.id=7", "num.io.threads=1000"])
+@pytest.mark.parametrize("entity", [("--entity-name", "2"), ("--entity-default",)])
+def test_a_broker_refuses_what_it_could_not_live_with(sh: Shell, entity: tuple[str, ...], change: str) -> None:
+    refused = sh.attempt("kafka-configs", "--alter", "--entity-type", "brokers", *entity, "--add-config", change)
+    assert refused.status == 1
+    assert change.partition("=")[0] in refused.out + refused.err
+
+
 def test_versions_of_every_broker(sh: Shell) -> None:
     told = re.findall(r"\(id: (\d+) rack: (\w) isFenced: false\) -> \(", sh("kafka-broker-api-versions").out)
     assert sorted(told) == [("1", "a"), ("2", "b"), ("3", "c")]
