@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -203,6 +204,33 @@ def test_a_reassignment_that_is_cancelled(sh: Shell, cluster: KafkaCluster, tmp_
     assert "Successfully cancelled partition reassignment for: stays-0" in cancelled
     eventually(lambda: sorted(row(sh, "stays")[1].split(",")), ["1", "2"], PATIENCE_S)
     assert "None of the specified partition reassignments are active." in sh(*plan, "--cancel").out
+
+
+def test_a_throttled_reassignment_takes_its_time(sh: Shell, cluster: KafkaCluster, tmp_path: Path) -> None:
+    make(sh, "slow", "1:2")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    for _ in range(3000):
+        producer.produce("slow", bytes(1000), partition=0)
+    assert producer.flush(PATIENCE_S) == 0
+    plan = planned(tmp_path, "slow", [1, 3])
+    begun = time.monotonic()
+    sh(*plan, "--execute", "--throttle", "300000")
+    rate = ("kafka-configs", "--describe", "--entity-type", "brokers", "--entity-name", "3")
+    assert "follower.replication.throttled.rate=300000 " in sh(*rate).out
+    eventually(lambda: row(sh, "slow"), ("1", "1,3", ["1", "3"]), PATIENCE_S)
+    assert 3 < time.monotonic() - begun < 30  # ten seconds, and what Kafka lets through at once
+    assert "Clearing broker-level throttles on brokers 1,2,3" in sh(*plan, "--verify").out
+    eventually(lambda: "throttled" in sh(*rate).out, False, PATIENCE_S)
+
+
+def test_a_throttle_may_be_raised_meanwhile(sh: Shell, tmp_path: Path) -> None:
+    plan = planned(tmp_path, "slow", [1, 2])
+    sh(*plan, "--execute", "--throttle", "1000")
+    assert "Reassignment of partition slow-0 is still in progress." in sh(*plan, "--verify").out
+    assert "slow-0: replicas: 1,2,3. adding: 2. removing: 3." in sh("kafka-reassign-partitions", "--list").out
+    sh(*plan, "--execute", "--additional", "--throttle", "100000000")
+    eventually(lambda: row(sh, "slow"), ("1", "1,2", ["1", "2"]), PATIENCE_S)
+    sh(*plan, "--verify")
 
 
 def test_reassignments_that_can_not_be(sh: Shell, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.security.quotas.rate import Rate, Windows
+from pykafka_broker.security.quotas.rate import SteadyRate, Windows
 
 _ALL = ["*"]
 _SHORTEST_MS = 50
@@ -28,7 +28,7 @@ class Throttle:
         limit: Callable[[], int | None],
     ) -> None:
         self._node_id = node_id
-        self._rate = Rate(windows)
+        self._rate = SteadyRate(windows)
         self._named = named
         self._limit = limit
 

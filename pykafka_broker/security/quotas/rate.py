@@ -64,14 +64,28 @@ class Rate:
             samples.popleft()
         if not samples:
             return 0
-        elapsed = now - samples[0].began
-        elapsed += max(0, windows.num - 1 - elapsed // windows.size_ms) * windows.size_ms
-        over = 1000 * sum(sample.total for sample in samples) - quota * (elapsed or windows.size_ms)
+        over = 1000 * sum(sample.total for sample in samples) - quota * self._elapsed_ms(now - samples[0].began)
         return rounded(over / quota) if over > 0 else 0
+
+    def _elapsed_ms(self, since_first_ms: int) -> int:
+        windows = self._windows
+        unused = max(0, windows.num - 1 - since_first_ms // windows.size_ms) * windows.size_ms
+        return since_first_ms + unused or windows.size_ms
 
     def matters(self, now: int) -> bool:
         """Whether it differs from one where nothing was ever recorded."""
         return bool(self._samples) and now - self._samples[-1].last < self._windows.all_ms
+
+
+class SteadyRate(Rate):
+    """One that nobody has saved up for after a pause: the time since the oldest sample began counts as it is, from one
+    window on. Kafka measures replicas that catch up so.
+    """
+
+    __slots__ = ()
+
+    def _elapsed_ms(self, since_first_ms: int) -> int:
+        return max(since_first_ms, self._windows.size_ms)
 
 
 def rounded(milliseconds: float) -> int:
