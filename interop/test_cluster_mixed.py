@@ -184,8 +184,9 @@ def group_of(cluster: KafkaCluster, coordinator: int, topic: str) -> str:
     ensure.close()
     admin = admin_at(cluster.bootstrap_servers)
     admin.elect_leaders(ElectionType.PREFERRED).result(PATIENCE_S)  # a broker that was killed before has lost all
-    eventually(lambda: coordinator in leaders(cluster.bootstrap_servers, "__consumer_offsets"), True, PATIENCE_S)
-    led = leaders(cluster.bootstrap_servers, "__consumer_offsets").index(coordinator)
+    for node in cluster.brokers:
+        eventually(lambda at=node.address: coordinator in leaders(at, "__consumer_offsets"), True, PATIENCE_S)  # type: ignore[misc]
+    led = leaders(cluster.broker(coordinator).address, "__consumer_offsets").index(coordinator)
     return next(name for name in (f"{topic}-{each}" for each in range(1000)) if partition_for(name, count) == led)
 
 
