@@ -47,7 +47,7 @@ class Wanted(NamedTuple):
 class FollowedPartition:
     """One partition of a fetcher."""
 
-    __slots__ = ("_pauses", "key", "leader_epoch", "log", "partition", "resumes_ms")
+    __slots__ = ("_pauses", "_told", "key", "leader_epoch", "log", "partition", "resumes_ms")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -56,6 +56,7 @@ class FollowedPartition:
         self.leader_epoch = partition.leader_epoch
         self.resumes_ms = 0  # it is left alone until then
         self._pauses = 0
+        self._told = ""  # of the trouble that it has: the same is not told at every attempt
 
     def __repr__(self) -> str:
         return f"{self.partition.topic}-{self.partition.number}"
@@ -89,12 +90,17 @@ class FollowedPartition:
                 return self._part(data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
             return self._append(data, wall)
         except CorruptBatch as damage:
-            logger.error("What the leader of %s has sent is damaged: %s", self, damage)
+            self._tell(f"what its leader has sent is damaged: {damage}")
         except OSError as error:
-            logger.error("%s: %s", self, self.log.storage_error(error).message)
+            self._tell(self.log.storage_error(error).message)
         except ApiError as error:
-            logger.error("%s can't be followed for now: %s", self, error.message or error.code.name)
+            self._tell(error.message or error.code.name)
         return Taken.LATER
+
+    def _tell(self, trouble: str | None) -> None:
+        if trouble != self._told:
+            self._told = trouble or ""
+            logger.error("%s can't be followed for now: %s", self, trouble)
 
     def _append(self, data: PartitionData, wall: int) -> Taken:
         log, records = self.log, data.records
@@ -105,7 +111,7 @@ class FollowedPartition:
                 raise CorruptBatch(f"{len(records)} bytes without a whole batch")
         self.partition.know_committed(data.high_watermark)
         raise_log_start(log, min(data.log_start_offset, log.high_watermark))
-        self._pauses = 0
+        self._pauses, self._told = 0, ""
         return Taken.DONE
 
     def _part(self, epoch: int, leader_end: int) -> Taken:
@@ -142,7 +148,7 @@ class FollowedPartition:
                 return Taken.DONE
             return self._cut(leader_end)
         except OSError as error:
-            logger.error("%s: %s", self, log.storage_error(error).message)
+            self._tell(log.storage_error(error).message)
             return Taken.LATER
 
 

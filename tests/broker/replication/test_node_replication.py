@@ -208,7 +208,9 @@ def test_the_start_of_the_log_follows_the_leaders(cluster: Cluster) -> None:
     assert followers.low_watermark == 3
 
 
-def test_damage_on_the_way_harms_one_partition(cluster: Cluster) -> None:
+def test_damage_on_the_way_harms_one_partition_and_is_told_once(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
     cluster.topic(1, 2, isr=(1,))
     cluster.add("u", 1, replicas=(1, 2))
     path = cluster.partition_log(1).segments.active.log
@@ -219,7 +221,10 @@ def test_damage_on_the_way_harms_one_partition(cluster: Cluster) -> None:
     sound = handle.read_at(100, 61)
     handle.write_at(b"\xff", 65)
     cluster.network.silent = set()
-    cluster.wait(1_000)
+    for _ in range(5):
+        cluster.wait(1_000)
+    told = [each.getMessage() for each in caplog.records if "can't be followed" in each.getMessage()]
+    assert [each.split(":")[0] for each in told] == ["t-0 can't be followed for now"]
     assert cluster.partition_log(2).log_end_offset == 0
     assert cluster[1].services.replicas.replica("u", 0).isr == (1, 2)
     handle.write_at(sound, 61)
