@@ -159,7 +159,7 @@ def replicas_of(cluster: KafkaCluster, topic: str) -> dict[int, list[int]]:
     return {number: list(each.replicas) for number, each in partitions_of(cluster.bootstrap_servers, topic).items()}
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", [pytest.param("classic", marks=pytest.mark.slow), "consumer"])
 @pytest.mark.parametrize("coordinator", [1, THEIR_BROKER])
 def test_a_group_goes_on_when_its_coordinator_dies(cluster: KafkaCluster, protocol: str, coordinator: int) -> None:
     topic = f"grouped-{protocol}-{coordinator}"

@@ -45,10 +45,10 @@ def crew(request: pytest.FixtureRequest, broker: Target, tmp_path: Path) -> Iter
         yield working
 
 
-def has_gone_on(crew: Crew, before: Mapping[int, int]) -> bool:
-    """Whether more of every partition is committed."""
+def at_rest(crew: Crew, before: Mapping[int, int]) -> list[int]:
+    """The partitions of which no more is committed."""
     committed = crew.committed()
-    return all(committed.get(partition, -1) > offset for partition, offset in before.items())
+    return [partition for partition, offset in before.items() if committed.get(partition, -1) <= offset]
 
 
 def test_a_group_goes_on(crew: Crew, broker: Target) -> None:
@@ -60,7 +60,7 @@ def test_a_group_goes_on(crew: Crew, broker: Target) -> None:
         # It is the group of before: the same members with the same partitions, and none had to join again.
         crew.await_shares()
         assert crew.described() == members
-        eventually(partial(has_gone_on, crew, before), True, 30)
+        eventually(partial(at_rest, crew, before), [], 90)  # a busy machine has clients that come back slowly
     crew.finish()
 
 
