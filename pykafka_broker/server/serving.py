@@ -13,24 +13,27 @@ import random
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pykafka_broker import __version__
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.config.roles import roles_of
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.server import Announce
 from pykafka_broker.server.collector import Collector
 from pykafka_broker.server.job_runner import JobRunner
-from pykafka_broker.server.link_peers import LinkPeers
 from pykafka_broker.server.listeners import Listener, listeners_of
 from pykafka_broker.server.readiness import new_event_loop
 from pykafka_broker.server.server import Server
 from pykafka_broker.server.signals import StopSignals
 from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.turns import Turns
+
+if TYPE_CHECKING:
+    from pykafka_broker.server.link_peers import LinkPeers
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +53,7 @@ class Running(NamedTuple):
     clock: SystemClock
     jobs: JobRunner
     listeners: list[Listener]
-    peers: LinkPeers
+    peers: LinkPeers | None  # a node alone has none
     new_broker: Callable[[Setup, Share | None], Broker]  # with the settings of the first; not started
 
 
@@ -101,7 +104,7 @@ async def _serve(
     stopped, useless = asyncio.Event(), False
     waiting = None
     collector = Collector()
-    peers = LinkPeers(turns, config)
+    peers = _peers(turns, config)
 
     def give_up() -> None:
         nonlocal useless
@@ -166,6 +169,14 @@ async def _serve(
         server.broker.stop()
         turns.close()
     return useless or (waiting is not None and waiting.is_refused)
+
+
+def _peers(turns: Turns, config: BrokerConfig) -> LinkPeers | None:
+    if roles_of(config).alone:
+        return None
+    from pykafka_broker.server.link_peers import LinkPeers  # no other start waits for it
+
+    return LinkPeers(turns, config)
 
 
 def start_broker(broker: Broker, listeners: list[Listener]) -> None:
