@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from pykafka_broker.cli.commands import COMMANDS, CONTROLLING, STORAGE
+from pykafka_broker.tools import TOOLS
 
 INTERRUPTED = 130  # what a shell reports of a command that Ctrl-C has ended
 
@@ -30,6 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _inspect(arguments: Sequence[str]) -> int:
     try:
+        if arguments[0] in TOOLS:
+            from pykafka_broker.tools.frame import main as tool
+
+            return tool(arguments[0], arguments[1:])
         if arguments[0] == "configs":
             from pykafka_broker.cli.configs import main as run
         elif arguments[0] == "trace":

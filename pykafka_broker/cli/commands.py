@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pykafka_broker.tools import TOOLS
+
 CONTROLLING = ("control", "seed", "dump")
 STORAGE = ("format", "info", "random-uuid", "version-mapping", "feature-dependencies")
-COMMANDS = ("configs", "log", "trace", "proxy", "cluster", *CONTROLLING, *STORAGE)
+COMMANDS = ("configs", "log", "trace", "proxy", "cluster", *CONTROLLING, *STORAGE, *TOOLS)
 
 
 def is_like_a_command(word: str) -> bool:

@@ -1,0 +1,44 @@
+"""Our tools print what Kafka's scripts print, and end as they end (`interop/tools/`)."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from interop.tools.brokers import brokers_of
+from interop.tools.steps import Step, Table, names, run_ours, table
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_tool_prints_what_kafkas_script_prints(name: str, target_name: str, tmp_path: Path) -> None:
+    wanted = table(name)
+    recorded = json.loads(wanted.recorded.read_text())
+    assert [each["command"] for each in recorded] == [step.command for step in wanted.steps], "to be recorded anew"
+    with brokers_of(wanted, target_name == "kafka", tmp_path) as bootstrap:
+        found = [_difference(step, row, bootstrap, tmp_path) for step, row in zip(wanted.steps, recorded, strict=True)]
+    assert not list(filter(None, found)), "\n\n".join(filter(None, found))
+
+
+def _difference(step: Step, row: dict[str, object], bootstrap: str, directory: Path) -> str:
+    ours = run_ours(step, bootstrap, directory)
+    lines = step.normal(ours.out)
+    if ours.status == row["status"] and (step.why_not or lines == row["out"]):
+        return ""
+    theirs = "\n".join(map(str, row["out"] if isinstance(row["out"], list) else []))
+    printed = "\n".join(lines)
+    return (
+        f"{step.tool} {step.command}: exit code {ours.status}, Kafka's {row['status']}\n--- Kafka's\n{theirs}\n"
+        f"--- ours\n{printed}\n--- ours, standard error\n{ours.err[-1000:]}"
+    )
+
+
+def test_every_tool_has_a_table() -> None:
+    from pykafka_broker.tools import TOOLS
+
+    assert {each.replace("-", "_") for each in TOOLS} <= set(names())
+
+
+def test_a_table_is_recorded_whole() -> None:
+    assert isinstance(table("topics"), Table)
+    for name in names():
+        assert len(json.loads(table(name).recorded.read_text())) == len(table(name).steps)

@@ -1,0 +1,25 @@
+"""The brokers that a table is run against: one with default settings, or several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from interop.kafka_cluster import OURS, THEIRS, KafkaCluster
+from interop.targets import start
+from interop.tools.steps import Table
+
+
+@contextmanager
+def brokers_of(table: Table, kafka: bool, directory: Path) -> Iterator[str]:
+    """Fresh ones, prepared; yields where they are."""
+    if table.brokers == 1:
+        with start("kafka" if kafka else "pykafka", table.settings) as target:
+            table.prepare(target.bootstrap_servers)
+            yield target.bootstrap_servers
+        return
+    kind = THEIRS if kafka else OURS
+    with KafkaCluster(directory, controllers=[kind], brokers=[kind] * table.brokers) as cluster:
+        table.prepare(cluster.bootstrap_servers)
+        yield cluster.bootstrap_servers

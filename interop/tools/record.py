@@ -1,0 +1,34 @@
+"""What Kafka's own scripts print: `python -m interop.tools.record NAME...` (all tables without a name)."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from interop.java_tools import JavaTools
+from interop.tools.brokers import brokers_of
+from interop.tools.steps import Table, names, run_java, table
+
+
+def main() -> int:
+    with JavaTools() as jvm:
+        for name in sys.argv[1:] or names():
+            _record(jvm, table(name))
+    return 0
+
+
+def _record(jvm: JavaTools, wanted: Table) -> None:
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, brokers_of(wanted, True, Path(folder)) as bootstrap:
+        for step in wanted.steps:
+            found = run_java(jvm, step, bootstrap, Path(folder))
+            rows.append({"command": step.command, "status": found.status, "out": step.normal(found.out)})
+            print(f"{found.status}  {step.tool} {step.command}\n{found.out}{found.err[:300]}", file=sys.stderr)
+    wanted.recorded.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+    print(f"{wanted.recorded.name}: {len(rows)} calls")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

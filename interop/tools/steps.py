@@ -1,0 +1,143 @@
+"""Invocations of tools, and what is left of their output when it is compared.
+
+Rule: a command line is written as for a shell; `{file:TEXT}` in it is the path of a file with that text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from interop.java_tools import JavaTools, Outcome
+from pykafka_broker.tools.frame import main as our_tool
+
+_FILE = re.compile(r"\{file:(.*?)\}", re.DOTALL)
+_CONNECTED_BY = {"--bootstrap-server", "--bootstrap-controller"}
+_SAME = (
+    (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UUID"),
+    (re.compile(r"(?<![\w-])[\w-]{22}(?![\w-])(?=\s|$|,|;|\")"), "ID"),
+    (re.compile(r"\b(localhost|127\.0\.0\.1)(/127\.0\.0\.1)?:\d+\b"), "ADDRESS"),
+    (re.compile(r"\b1[6-9]\d{11}\b"), "TIME"),
+    (re.compile(r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.:,]\d{3})?(Z|[+-]\d{4})?"), "DATE"),
+    (re.compile(r"[ \t]+"), " "),
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of a tool. `stdin`: what it reads; `alike`: a further change before its output is compared; `why_not`:
+    what it prints is other than Kafka's, for this reason, and only its exit code is compared.
+    """
+
+    tool: str
+    command: str
+    stdin: str = ""
+    alike: Callable[[str], str] | None = None
+    why_not: str = ""
+
+    def arguments(self, bootstrap: str, directory: Path) -> list[str]:
+        """With the broker's address, unless the command says itself how to connect, and with its files written."""
+        text = _FILE.sub(lambda match: str(_written(directory, match[1])), self.command)
+        found = shlex.split(text.replace("{bootstrap}", bootstrap))
+        if "{nowhere}" in found:
+            found.remove("{nowhere}")
+            return found
+        given = {each.partition("=")[0] for each in found}
+        return found if given & _CONNECTED_BY else ["--bootstrap-server", bootstrap, *found]
+
+    def normal(self, out: str) -> list[str]:
+        """The lines of its output that are compared."""
+        for pattern, replacement in _SAME:
+            out = pattern.sub(replacement, out)
+        if self.alike is not None:
+            out = self.alike(out)
+        return [line.strip() for line in out.splitlines() if line.strip()]
+
+
+def steps(tool: str, *commands: str | Step) -> list[Step]:
+    """Of one tool, in their order."""
+    return [each if isinstance(each, Step) else Step(tool, each) for each in commands]
+
+
+def sorted_lines(out: str) -> str:
+    """For what is printed in no order."""
+    return "\n".join(sorted(out.splitlines()))
+
+
+def _written(directory: Path, text: str) -> Path:
+    path = directory / f"{abs(hash(text)):x}.txt"
+    path.write_text(text.encode().decode("unicode_escape"))
+    return path
+
+
+@dataclass(frozen=True)
+class Table:
+    """The steps of one module of `tables/`, and what they need."""
+
+    name: str
+    module: ModuleType
+
+    @property
+    def steps(self) -> list[Step]:
+        return list(self.module.STEPS)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Of the broker."""
+        return dict(getattr(self.module, "SETTINGS", {}))
+
+    @property
+    def brokers(self) -> int:
+        return int(getattr(self.module, "BROKERS", 1))
+
+    @property
+    def recorded(self) -> Path:
+        return Path(__file__).parent / "recorded" / f"{self.name}.json"
+
+    def prepare(self, bootstrap: str) -> None:
+        """What is there before the first step."""
+        make: Any = getattr(self.module, "prepare", None)
+        if make is not None:
+            make(bootstrap)
+
+
+def table(name: str) -> Table:
+    return Table(name, import_module(f"interop.tools.tables.{name}"))
+
+
+def names() -> list[str]:
+    """Of all tables."""
+    return sorted(path.stem for path in (Path(__file__).parent / "tables").glob("[a-z]*.py"))
+
+
+def run_java(jvm: JavaTools, step: Step, bootstrap: str, directory: Path) -> Outcome:
+    return jvm.run(f"kafka-{step.tool}", *step.arguments(bootstrap, directory), stdin=step.stdin)
+
+
+def run_ours(step: Step, bootstrap: str, directory: Path) -> Outcome:
+    """In this process, as from the command line."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _reading(step.stdin):
+        try:
+            status = our_tool(step.tool, step.arguments(bootstrap, directory))
+        except SystemExit as leaving:  # --help and --version
+            status = int(leaving.code or 0)
+    return Outcome(status, out.getvalue(), err.getvalue())
+
+
+@contextlib.contextmanager
+def _reading(text: str) -> Iterator[None]:
+    before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8")
+    try:
+        yield
+    finally:
+        sys.stdin = before

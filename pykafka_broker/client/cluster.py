@@ -1,0 +1,245 @@
+"""The brokers of one cluster, as a client sees them.
+
+Rule: a request is repeated, with a pause, while the broker that it is for can't be reached, until
+`default.api.timeout.ms` have passed; one that may have been acted on is repeated only if its caller says that this does
+no harm. What an answer says is the caller's business, but for a coordinator that has moved: it is looked up anew here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from pykafka_broker.client.errors import ClientError, Refused, TimedOut, check
+from pykafka_broker.client.properties import addresses, number, security_of
+from pykafka_broker.peers import LinkBroken, LinkError, LinkTimeout, NotServed, Versions
+from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.metadata_response import MetadataResponse
+from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.server.link import PLAIN, Link
+from pykafka_broker.server.link_settings import LinkSettings
+from pykafka_broker.server.system_clock import SystemClock
+from pykafka_broker.server.turns import Turns
+
+API_TIMEOUT_MS = 60_000  # Kafka docs, "Admin Configs": default.api.timeout.ms
+REQUEST_TIMEOUT_MS = 30_000
+RETRY_BACKOFF_MS = 100
+_CONTROLLERS = 2  # endpoint_type of DescribeCluster (KIP-919)
+
+GROUP, TRANSACTION, SHARE = 0, 1, 2  # key types of FindCoordinator
+
+_TRANSIENT = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+
+
+class Node(NamedTuple):
+    """One broker or controller."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class Client:
+    """For one event loop; `async with Client("localhost:9092") as client`.
+
+    properties: those of Kafka's clients; unknown ones are left alone. of_controllers: `bootstrap` names controllers.
+    Raises Unusable.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        properties: Mapping[str, str] | None = None,
+        *,
+        client_id: str = "pykafka-broker-tools",
+        of_controllers: bool = False,
+    ) -> None:
+        self.properties = dict(properties or {})
+        self.nodes: dict[int, Node] = {}
+        self.controller_id = -1
+        self.cluster_id: str | None = None
+        self.clock = SystemClock()
+        self.api_timeout_ms = number(self.properties, "default.api.timeout.ms", API_TIMEOUT_MS)
+        self.request_timeout_ms = number(self.properties, "request.timeout.ms", REQUEST_TIMEOUT_MS)
+        self.backoff_ms = number(self.properties, "retry.backoff.ms", RETRY_BACKOFF_MS)
+        self._of_controllers = of_controllers
+        self._bootstrap = addresses(bootstrap)
+        self._security = security_of(self.properties) or PLAIN
+        self._settings = LinkSettings(client_id=self.properties.get("client.id", client_id))
+        self._links: dict[tuple[str, int], Link] = {}
+        self._turns: Turns | None = None
+
+    async def __aenter__(self) -> Self:
+        self._turns = Turns(asyncio.get_running_loop(), self.clock)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for link in self._links.values():
+            link.close()
+        await asyncio.sleep(0)
+        if self._turns is not None:
+            self._turns.close()
+
+    def deadline(self, timeout_ms: int | None = None) -> int:
+        """On the steady clock, so many milliseconds from now."""
+        self.clock.tick()
+        return self.clock.now + (self.api_timeout_ms if timeout_ms is None else timeout_ms)
+
+    # -- one broker
+
+    async def ask(
+        self,
+        request: Message,
+        node_id: int | None = None,
+        *,
+        versions: Versions | None = None,
+        timeout_ms: int | None = None,
+        call: str | None = None,
+        repeatable: bool = True,
+    ) -> Any:
+        """The answer of that node, or of any. Raises TimedOut, and Refused where the node does not serve the request.
+
+        call: what Kafka's client calls it, for the text of a time-out. repeatable: it may be acted on twice.
+        """
+        until = self.deadline(timeout_ms)
+        if node_id is not None and node_id not in self.nodes:
+            await self.refresh(timeout_ms=timeout_ms, call=call)
+        while True:
+            for address in self._addresses_of(node_id):
+                left = until - self.deadline(0)
+                if left <= 0:
+                    raise self._too_late(request, call)
+                try:
+                    asked = self._link(address).ask(request, min(left, self.request_timeout_ms), versions=versions)
+                    return await asked
+                except NotServed as error:
+                    raise _not_served(request, error) from None
+                except LinkError as error:
+                    self._check(error, request, until, call, repeatable)
+            await asyncio.sleep(min(self.backoff_ms, max(0, until - self.deadline(0))) / 1000)
+
+    def _check(self, error: LinkError, request: Message, until: int, call: str | None, repeatable: bool) -> None:
+        """Raises what ends the attempts."""
+        acted = isinstance(error, LinkBroken) or (isinstance(error, LinkTimeout) and error.sent)
+        if "refuses the login" in str(error) or "certificate" in str(error):
+            raise ClientError(str(error)) from None  # the next attempt would not be let in either
+        if acted and not repeatable:
+            raise TimedOut(f"{SPECS[request.API_KEY].name} was sent, and no answer came: {error}") from None
+        if self.deadline(0) >= until:
+            raise self._too_late(request, call) from error
+
+    def _too_late(self, request: Message, call: str | None) -> TimedOut:
+        name = SPECS[request.API_KEY].name
+        return TimedOut(f"Timed out waiting for a node assignment. Call: {call or name[0].lower() + name[1:]}")
+
+    def _addresses_of(self, node_id: int | None) -> list[tuple[str, int]]:
+        if node_id is not None and node_id in self.nodes:
+            node = self.nodes[node_id]
+            return [(node.host, node.port)]
+        known = [(node.host, node.port) for node in self.nodes.values()]
+        return [*random.sample(known, len(known)), *(each for each in self._bootstrap if each not in known)]
+
+    def _link(self, address: tuple[str, int]) -> Link:
+        link = self._links.get(address)
+        if link is None:
+            assert self._turns is not None, "async with Client(...)"
+            link = self._links[address] = Link(self._turns, *address, self._settings, security=self._security)
+        return link
+
+    # -- who is there
+
+    async def refresh(self, *, timeout_ms: int | None = None, call: str | None = None) -> None:
+        """Look who is there: nodes, controller, cluster id."""
+        if self._of_controllers:
+            request = DescribeClusterRequest(endpoint_type=_CONTROLLERS)
+            answer = await self.ask(request, versions=(1, 2), timeout_ms=timeout_ms, call=call)
+            check(answer.error_code, answer.error_message)
+            self.nodes = {each.broker_id: Node(each.broker_id, each.host, each.port) for each in answer.brokers}
+            self.controller_id, self.cluster_id = answer.controller_id, answer.cluster_id
+            return
+        await self.metadata([], timeout_ms=timeout_ms, call=call)
+
+    async def metadata(
+        self, topics: list[str] | None, *, timeout_ms: int | None = None, call: str | None = None
+    ) -> MetadataResponse:
+        """Of these topics or, for None, of all; `nodes` are looked at anew. No topic is created by it."""
+        wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(wanted, allow_auto_topic_creation=False)
+        answer: MetadataResponse = await self.ask(request, timeout_ms=timeout_ms, call=call)
+        self.nodes = {each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in answer.brokers}
+        self.controller_id, self.cluster_id = answer.controller_id, answer.cluster_id
+        return answer
+
+    async def ask_controller(self, request: Message, *, call: str | None = None, **options: Any) -> Any:
+        """The answer of the node that is, or that speaks for, the controller."""
+        if self.controller_id not in self.nodes:
+            await self.refresh(call=call)
+        known = self.controller_id if self.controller_id in self.nodes else None
+        return await self.ask(request, known, call=call, **options)
+
+    async def ask_each(self, make: Callable[[int], Message], **options: Any) -> dict[int, Any]:
+        """The answers of all nodes, by node id."""
+        await self.refresh(call=options.get("call"))
+        nodes = sorted(self.nodes)
+        answers = await asyncio.gather(*(self.ask(make(node), node, **options) for node in nodes))
+        return dict(zip(nodes, answers, strict=True))
+
+    # -- coordinators
+
+    async def coordinator(self, kind: int, key: str, *, timeout_ms: int | None = None) -> int:
+        """The node that coordinates this group (GROUP), transactional id (TRANSACTION) or share partition (SHARE)."""
+        until = self.deadline(timeout_ms)
+        while True:
+            found = await self._find_coordinator(kind, key, until)
+            if found.error_code not in _TRANSIENT or self.deadline(0) >= until:
+                check(found.error_code, found.error_message)
+                self.nodes.setdefault(found.node_id, Node(found.node_id, found.host, found.port))
+                return int(found.node_id)
+            await asyncio.sleep(self.backoff_ms / 1000)
+
+    async def _find_coordinator(self, kind: int, key: str, until: int) -> Any:
+        left, call = max(1, until - self.deadline(0)), "findCoordinator"
+        try:
+            several = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+            answer = await self.ask(several, versions=(4, 6), timeout_ms=left, call=call)
+            return answer.coordinators[0]
+        except Refused:  # Kafka before 3.0
+            return await self.ask(FindCoordinatorRequest(key, kind), versions=(0, 3), timeout_ms=left, call=call)
+
+    async def ask_coordinator(
+        self, kind: int, key: str, request: Message, code_of: Callable[[Any], int], **options: Any
+    ) -> Any:
+        """The coordinator's answer, asked again while `code_of` it says that it is elsewhere or loads."""
+        until = self.deadline()
+
+        async def once() -> Any:
+            node = await self.coordinator(kind, key, timeout_ms=max(1, until - self.deadline(0)))
+            return await self.ask(request, node, timeout_ms=max(1, until - self.deadline(0)), **options)
+
+        return await self.while_transient(once, code_of, until)
+
+    async def while_transient(
+        self, once: Callable[[], Awaitable[Any]], code_of: Callable[[Any], int], until: int | None = None
+    ) -> Any:
+        """Ask again while the error is one that passes with the move of a coordinator."""
+        until = self.deadline() if until is None else until
+        while True:
+            answer = await once()
+            if code_of(answer) not in _TRANSIENT or self.deadline(0) >= until:
+                return answer
+            await asyncio.sleep(self.backoff_ms / 1000)
+
+
+def _not_served(request: Message, error: NotServed) -> Refused:
+    name = SPECS[request.API_KEY].name
+    return Refused(ErrorCode.UNSUPPORTED_VERSION, f"The node does not support {name.upper()}: {error}")

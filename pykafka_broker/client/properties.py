@@ -1,0 +1,83 @@
+"""The properties of a client, named as Kafka's Java clients name them (Kafka docs, "Admin Configs").
+
+Rule: how a connection is secured is read by the code that secures links between brokers, so that one reader knows
+stores, protocols and login modules: the properties become settings of a listener that is called CLIENT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pykafka_broker.client.errors import Unusable
+from pykafka_broker.config.properties import parse_properties
+
+if TYPE_CHECKING:
+    from pykafka_broker.server.link import Security
+
+_LISTENER = "CLIENT"
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+DEFAULT_PORT_MISSING = "Invalid url in bootstrap.servers"
+
+
+def read_properties(path: str) -> dict[str, str]:
+    """Of a file in the form of java.util.Properties. Raises Unusable."""
+    try:
+        return parse_properties(Path(path).read_text(encoding="latin-1"))
+    except OSError as error:
+        raise Unusable(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise Unusable(f"cannot read {path}: {error}") from None
+
+
+def addresses(text: str) -> list[tuple[str, int]]:
+    """Host and port of each of `host:port,host:port`. Raises Unusable."""
+    found = []
+    for each in filter(None, (part.strip() for part in text.split(","))):
+        host, colon, port = each.rpartition(":")
+        host = host.partition("://")[2] or host
+        if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+            raise Unusable(f"{DEFAULT_PORT_MISSING}: {each}")
+        found.append((host.removeprefix("[").removesuffix("]"), int(port)))
+    if not found:
+        raise Unusable("No resolvable bootstrap urls given in bootstrap.servers")
+    return found
+
+
+def security_of(properties: Mapping[str, str]) -> Security | None:
+    """What secures connections, None where nothing does. Raises Unusable."""
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in _PROTOCOLS:
+        raise Unusable(f"security.protocol {protocol} is none of {', '.join(_PROTOCOLS)}")
+    if protocol == "PLAINTEXT":
+        return None
+    from pykafka_broker.config import BrokerConfig, ConfigError  # knows hundreds of keys: a plain client needs none
+    from pykafka_broker.server.link_security import LinkSecurity
+
+    try:
+        return LinkSecurity(BrokerConfig(_as_listener(properties, protocol)), _LISTENER)
+    except ConfigError as error:
+        raise Unusable(str(error)) from None
+
+
+def _as_listener(properties: Mapping[str, str], protocol: str) -> dict[str, str]:
+    mechanism = properties.get("sasl.mechanism", "GSSAPI")
+    settings = {name: value for name, value in properties.items() if name.startswith("ssl.")}
+    settings["listener.security.protocol.map"] = f"{_LISTENER}:{protocol},CONTROLLER:PLAINTEXT"
+    settings["sasl.mechanism.inter.broker.protocol"] = mechanism
+    if "sasl.jaas.config" in properties:
+        name = f"listener.name.{_LISTENER.lower()}.{mechanism.lower()}.sasl.jaas.config"
+        settings[name] = properties["sasl.jaas.config"]
+    return settings
+
+
+def number(properties: Mapping[str, str], name: str, default: int) -> int:
+    """A property that is a number. Raises Unusable."""
+    text = properties.get(name)
+    if text is None:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise Unusable(f"Invalid value {text} for configuration {name}: Not a number of type INT") from None

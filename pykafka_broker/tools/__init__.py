@@ -1,0 +1,17 @@
+"""Kafka's command line tools: `pykafka-broker topics --bootstrap-server localhost:9092 --list`.
+
+Rule: flags, standard output and exit codes are those of the scripts of Apache Kafka 4.3 (`kafka-topics.sh` and its
+siblings), also where they surprise; what they print to standard error is told more shortly. A tool is a module with
+
+    SUMMARY: str                                one line for `pykafka-broker help`
+    def options(parser: ToolParser) -> None     its flags
+    async def run(tool: Tool) -> int            its exit code
+
+and speaks with any Kafka through `pykafka_broker.client`. `TOOLS` lists them; nothing of them is imported by a broker.
+"""
+
+from __future__ import annotations
+
+TOOLS = {
+    "topics": "create, describe, alter, delete and list topics",
+}

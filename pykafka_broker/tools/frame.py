@@ -1,0 +1,122 @@
+"""What all tools have in common: their flags, how they connect, where they print, and how they end.
+
+Rule: a wrong use is one line on standard error and exit code 1, as with Kafka's scripts; so is what a broker refuses
+and what can't be reached, without a stack trace. `--json` replaces what is printed on standard output by one JSON
+value.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, NoReturn, TextIO
+
+from pykafka_broker import __version__
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.properties import read_properties
+
+FAILED = 1  # wrong usage too, as with Kafka's scripts
+INTERRUPTED = 130
+
+
+class UsageError(Exception):
+    """The flags make no sense; the text says why."""
+
+
+class ToolParser(argparse.ArgumentParser):
+    """Flags as Kafka's scripts take them: `--flag value` and `--flag=value`, and shortened where that is clear."""
+
+    def __init__(self, name: str, summary: str) -> None:
+        super().__init__(prog=f"pykafka-broker {name}", description=summary)
+        self.add_argument("--version", action="version", version=__version__)
+        self.add_argument("--json", action="store_true", help="print what was found or done as JSON")
+
+    def add_connection(self, *, controllers: bool = False, config: str = "--command-config") -> None:
+        """`--bootstrap-server` and the file of properties of the client; `controllers`: `--bootstrap-controller`."""
+        where = self.add_mutually_exclusive_group() if controllers else self
+        where.add_argument("--bootstrap-server", metavar="HOST:PORT,...", help="brokers to connect to")
+        if controllers:
+            where.add_argument("--bootstrap-controller", metavar="HOST:PORT,...", help="controllers to connect to")
+        self.add_argument(config, dest="command_config", metavar="FILE", help="properties of the client")
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+class Tool:
+    """One run of a tool: its options, and where it reads and prints."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.result: Any = None  # what `--json` prints
+        self.stdin: TextIO = sys.stdin
+
+    def print(self, text: str = "") -> None:
+        """A line on standard output, unless JSON is asked for."""
+        if not self.options.json:
+            print(text)
+
+    def warn(self, text: str) -> None:
+        """A line on standard error."""
+        print(text, file=sys.stderr)
+
+    def properties(self) -> dict[str, str]:
+        """Of the client, from the file that was named. Raises Unusable."""
+        path = self.options.command_config
+        return {} if path is None else read_properties(path)
+
+    def connect(self, extra: dict[str, str] | None = None) -> Client:
+        """A client for the addresses that were named: `async with tool.connect() as client`."""
+        bootstrap = self.options.bootstrap_server
+        controllers = getattr(self.options, "bootstrap_controller", None)
+        where = bootstrap if controllers is None else controllers
+        if where is None:
+            raise UsageError("--bootstrap-server must be specified")
+        properties = self.properties() | (extra or {})
+        return Client(where, properties, of_controllers=bootstrap is None)
+
+
+def main(name: str, arguments: Sequence[str]) -> int:
+    """Run the tool `name` with what stands behind its name, and return its exit code."""
+    module = import_module(f"pykafka_broker.tools.{name.replace('-', '_')}")
+    parser = ToolParser(name, module.SUMMARY)
+    module.options(parser)
+    try:
+        tool = Tool(parser.parse_args(arguments))
+        status = _run(module, tool)
+        if tool.options.json and tool.result is not None:
+            print(json.dumps(tool.result, indent=2, ensure_ascii=False))
+        sys.stdout.flush()
+        return status
+    except UsageError as error:
+        print(f"{parser.prog}: {error}; --help shows what there is", file=sys.stderr)
+    except ClientError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return FAILED
+
+
+def _run(module: Any, tool: Tool) -> int:
+    """In an event loop of its own; Ctrl-C and SIGTERM cancel it, so that members leave their groups."""
+
+    async def run() -> int:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or a thread
+            loop.add_signal_handler(signal.SIGTERM, task.cancel)
+        return int(await module.run(tool))
+
+    try:
+        return asyncio.run(run())
+    except asyncio.CancelledError:
+        return 128 + signal.SIGTERM
