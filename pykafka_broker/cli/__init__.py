@@ -19,7 +19,7 @@ INTERRUPTED = 130  # what a shell reports of a command that Ctrl-C has ended
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    if arguments and arguments[0] in COMMANDS:
+    if arguments and (arguments[0] in COMMANDS or arguments[0] in TOOLS):
         return _inspect(arguments)
     from pykafka_broker.server.signals import StopSignals
 

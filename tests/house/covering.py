@@ -199,6 +199,13 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/group_protocols broker/api/streams_group_describe broker/api/streams_group_heartbeat
         """,
     ),
+    "tools/test_frame.py": (
+        "runs every tool against a broker",
+        """
+        client/cluster client/errors client/properties
+        tools/topics
+        """,
+    ),
     "cli/test_settings.py": (
         "mistypes them",
         """

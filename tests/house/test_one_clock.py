@@ -33,7 +33,13 @@ MAY_READ = {
 }
 
 TIMERS = {"call_later", "call_at", "timeout", "timeout_at", "wait_for", "setitimer", "alarm", "Timer"}
-ROOMS_OF_REAL_TIME = ("pykafka_broker.testing", "pykafka_broker.cli", "pykafka_broker.pytest_plugin")
+ROOMS_OF_REAL_TIME = (
+    "pykafka_broker.testing",
+    "pykafka_broker.cli",
+    "pykafka_broker.pytest_plugin",
+    "pykafka_broker.client",
+    "pykafka_broker.tools",
+)
 MAY_WAIT = {
     "pykafka_broker.server.server": "the timer of the broker's clock, for as long as that runs; the end of a process",
     "pykafka_broker.server.accepting": "until other processes have given back descriptors or memory",
