@@ -10,18 +10,18 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Generator, Iterator
-from typing import Any
+from functools import partial
 
 from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.decompression import (
     XERIAL_MAGIC,
     gzip_pieces,
-    lz4_pieces,
     snappy_pieces,
-    xxh32_short,
+    zstd_library,
     zstd_pieces,
 )
 from pykafka_broker.records.errors import CorruptBatch, GrowsTooLarge
+from pykafka_broker.records.lz4_frame import lz4_begin, lz4_block, lz4_end, lz4_frame, lz4_pieces
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -32,8 +32,6 @@ MAX_DECOMPRESSED = 128 << 20  # a request has 100 MiB at most; what grows beyond
 
 _XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version and the oldest one that can read it
 _XERIAL_BLOCK = 32 << 10
-
-_LZ4_FAST_LEVEL = 9  # Kafka's default means lz4's fast compressor, every other level the high compressor
 
 _ZSTD_DEFAULT_LEVEL = 3
 
@@ -58,11 +56,10 @@ def compress(codec: int, data: Buffer, level: int | None = None, *, broken_lz4_c
     if codec == SNAPPY:
         return _compress_snappy(data)
     if codec == LZ4:
-        return _compress_lz4(data, level, broken_lz4_checksum)
+        return lz4_frame(data, level, broken_checksum=broken_lz4_checksum)
     if codec == ZSTD:
-        import zstandard
-
-        return zstandard.ZstdCompressor(level=_ZSTD_DEFAULT_LEVEL if level is None else level).compress(data)
+        frame: bytes = zstd_library().compress(data, _ZSTD_DEFAULT_LEVEL if level is None else level)
+        return frame
     if codec == NONE:
         return bytes(data)
     raise ValueError(f"compression codec {codec}")
@@ -92,14 +89,9 @@ def _compressor(codec: int, level: int | None) -> tuple[bytes, Callable[[memoryv
         deflater = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 31)
         return b"", deflater.compress, deflater.flush
     if codec == ZSTD:
-        import zstandard
-
-        packer = zstandard.ZstdCompressor(level=_ZSTD_DEFAULT_LEVEL if level is None else level).compressobj()
+        packer = zstd_library().ZstdCompressor(_ZSTD_DEFAULT_LEVEL if level is None else level)
         return b"", packer.compress, packer.flush
-    import lz4.frame
-
-    frame = lz4.frame.LZ4FrameCompressor(**_lz4_options(level))
-    return frame.begin(), frame.compress, frame.flush
+    return lz4_begin(), partial(lz4_block, level=level), lz4_end
 
 
 def decompress(
@@ -149,30 +141,11 @@ def decompressed(codec: int, data: Buffer, *, check_lz4_header: bool = True) -> 
 
 
 def _compress_snappy(data: Buffer) -> bytes:
-    import snappy
+    from cramjam import snappy
 
     view = memoryview(data)
     pieces = [_XERIAL_HEADER]
     for start in range(0, len(view), _XERIAL_BLOCK):
-        block = snappy.compress(view[start : start + _XERIAL_BLOCK])
+        block = bytes(snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
         pieces += (len(block).to_bytes(4, "big"), block)
     return b"".join(pieces)
-
-
-def _lz4_options(level: int | None) -> dict[str, Any]:
-    import lz4.frame
-
-    return {
-        "compression_level": 0 if level in (None, _LZ4_FAST_LEVEL) else max(level, lz4.frame.COMPRESSIONLEVEL_MINHC),
-        "block_size": lz4.frame.BLOCKSIZE_MAX64KB,
-        "block_linked": False,  # Java's reader knows independent blocks only
-    }
-
-
-def _compress_lz4(data: Buffer, level: int | None, broken_checksum: bool) -> bytes:
-    import lz4.frame
-
-    frame: bytes = lz4.frame.compress(data, store_size=False, **_lz4_options(level))
-    if broken_checksum:
-        return frame[:6] + bytes((xxh32_short(frame[:6]) >> 8 & 0xFF,)) + frame[7:]
-    return frame

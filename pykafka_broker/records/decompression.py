@@ -5,17 +5,17 @@ one piece takes well under a millisecond and about `PIECE_BYTES`, however far th
 held up stops between two pieces. Pieces may be empty. Damage is a `CorruptBatch` where it is reached.
 
 What differs from the formats: after a gzip member, bytes that begin no other one are passed over, and up to 18 bytes
-are not looked at; an lz4 frame is the only one, its blocks stand for themselves, and a checksum of its content is not
-compared; a zstd frame that is cut is the end if another has ended shortly before it.
+are not looked at; a zstd frame that is cut is the end if another has ended shortly before it; of lz4 see `lz4_frame`.
 """
 
 from __future__ import annotations
 
-import struct
+import sys
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from struct import Struct
 from struct import error as StructError
+from typing import Any
 
 from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.errors import CorruptBatch
@@ -30,10 +30,6 @@ _UINT32_BE = Struct(">I").unpack_from
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER_SIZE = 16
 _SNAPPY_MAX_RATIO = 22  # 64 bytes from a copy of 3
-
-LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_LZ4_RAW_BLOCK = 0x80000000
-_LZ4_BLOCK_CHECKSUM, _LZ4_CONTENT_SIZE, _LZ4_CONTENT_CHECKSUM = 0x10, 0x08, 0x04
 
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_SKIPPABLE = 0x184D2A50  # and the 15 after it
@@ -154,7 +150,7 @@ def snappy_pieces(data: memoryview) -> Iterator[bytes]:
 
 
 def snappy_block(block: memoryview) -> bytes:
-    import snappy
+    from cramjam import DecompressionError, snappy
 
     size = shift = 0
     for byte in block[:5]:
@@ -165,87 +161,21 @@ def snappy_block(block: memoryview) -> bytes:
     if size > len(block) * _SNAPPY_MAX_RATIO:
         raise CorruptBatch(f"snappy: {size} bytes can't come from {len(block)}")
     try:
-        data: bytes = snappy.uncompress(block)
-    except snappy.UncompressError as error:
-        raise CorruptBatch(f"snappy: {error.__cause__ or error}") from None
-    return data
-
-
-# -- lz4
-
-
-def lz4_pieces(data: memoryview, *, check_header: bool = True) -> Iterator[bytes]:
-    """`check_header`: its checksum, which message format v0 has over the wrong bytes (KIP-57)."""
-    import lz4.block
-
-    flags, largest, position = _lz4_header(data, check_header)
-    unpack: Callable[..., bytes] = lz4.block.decompress
-    try:
-        while True:
-            (size,) = _UINT32(data, position)
-            position += 4
-            raw, size = size & _LZ4_RAW_BLOCK, size & ~_LZ4_RAW_BLOCK
-            if not size:
-                break
-            end = position + size
-            if size > largest or end > len(data):
-                raise CorruptBatch(f"lz4: a block of {size} bytes at byte {position}")
-            block, position = data[position:end], end
-            if flags & _LZ4_BLOCK_CHECKSUM:
-                _check_lz4_block(block, data[end : end + 4])
-                position += 4
-            yield bytes(block) if raw else unpack(block, uncompressed_size=largest)
-        if flags & _LZ4_CONTENT_CHECKSUM:
-            _UINT32(data, position)
-    except StructError:
-        raise CorruptBatch("lz4: the frame is cut short") from None
-    except lz4.block.LZ4BlockError as error:
-        raise CorruptBatch(f"lz4: {error}") from None
-
-
-def _lz4_header(data: memoryview, check_header: bool) -> tuple[int, int, int]:
-    """Flags, the size of the largest block, and where the first one begins."""
-    if len(data) < 7 or data[:4] != LZ4_MAGIC:
-        raise CorruptBatch("lz4: no frame header")
-    flags, descriptor = data[4], data[5]
-    checksum_at = 6 + (8 if flags & _LZ4_CONTENT_SIZE else 0)
-    if flags >> 6 != 1 or flags & 0x03 or descriptor & 0x8F or descriptor >> 4 < 4 or checksum_at >= len(data):
-        raise CorruptBatch(f"lz4: a frame header with {flags:#04x} and {descriptor:#04x}")
-    if check_header and data[checksum_at] != xxh32_short(bytes(data[4:checksum_at])) >> 8 & 0xFF:
-        raise CorruptBatch("lz4: the header's checksum is wrong")
-    return flags, 1 << (2 * (descriptor >> 4) + 8), checksum_at + 1
-
-
-def _check_lz4_block(block: memoryview, checksum: memoryview) -> None:
-    """The library checks blocks of frames only, so it gets a frame with this one, as if it were not compressed."""
-    import lz4.frame
-
-    header = b"\x70\x70"  # version 1, independent blocks, block checksums; blocks of 4 MiB
-    size = (len(block) | _LZ4_RAW_BLOCK).to_bytes(4, "little")
-    frame = (LZ4_MAGIC, header, bytes([xxh32_short(header) >> 8 & 0xFF]), size, block, checksum, bytes(4))
-    try:
-        lz4.frame.decompress(b"".join(frame))
-    except RuntimeError as error:
-        raise CorruptBatch(f"lz4: {error}") from None
-
-
-def xxh32_short(data: bytes) -> int:
-    """xxHash32 with seed 0 of less than 16 bytes, as long as a frame header is."""
-    mask = 0xFFFFFFFF
-    value = (374761393 + len(data)) & mask
-    whole = len(data) & ~3
-    for (word,) in struct.iter_unpack("<I", data[:whole]):
-        value = (value + word * 3266489917) & mask
-        value = ((value << 17 | value >> 15) * 668265263) & mask
-    for byte in data[whole:]:
-        value = (value + byte * 374761393) & mask
-        value = ((value << 11 | value >> 21) * 2654435761) & mask
-    value = ((value ^ value >> 15) * 2246822519) & mask
-    value = ((value ^ value >> 13) * 3266489917) & mask
-    return value ^ value >> 16
+        return bytes(snappy.decompress_raw(block))
+    except DecompressionError as error:
+        raise CorruptBatch(str(error)) from None
 
 
 # -- zstd
+
+
+def zstd_library() -> Any:
+    """The module of the standard library, or what gives it to a Python that is older than 3.14."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
 
 
 def zstd_pieces(data: memoryview) -> Iterator[bytes]:
@@ -267,8 +197,7 @@ def _zstd_frame(data: memoryview, start: int) -> Generator[bytes, None, int]:
     """Returns where it ends (RFC 8878). It is handed to the library block by block: one has 128 KiB at most, however
     few bytes it takes. Raises StructError where it is cut short.
     """
-    import zstandard
-
+    zstd = zstd_library()
     (magic,) = _UINT32(data, start)
     if magic & ~0xF == _ZSTD_SKIPPABLE:
         end: int = start + 8 + _UINT32(data, start + 4)[0]
@@ -276,7 +205,7 @@ def _zstd_frame(data: memoryview, start: int) -> Generator[bytes, None, int]:
     if magic != _ZSTD_MAGIC:
         raise CorruptBatch(f"zstd: no frame at byte {start}")
     position = start + _zstd_header_size(data, start)
-    frame = zstandard.ZstdDecompressor().decompressobj()
+    frame = zstd.ZstdDecompressor()
     last, fed = 0, start
     while not last:
         held = 0
@@ -289,7 +218,7 @@ def _zstd_frame(data: memoryview, start: int) -> Generator[bytes, None, int]:
             position = _within(position + 4, data)  # the checksum
         try:
             piece = frame.decompress(data[fed:position])
-        except zstandard.ZstdError as error:
+        except (zstd.ZstdError, EOFError) as error:
             raise CorruptBatch(f"zstd: {error}") from None
         fed = position
         yield piece
