@@ -221,8 +221,10 @@ class Fetcher:
                 followed = self._followed.get(key)
                 if followed is not None and followed.is_current and self._is_as_asked(followed):
                     size = len(data.records or b"")
-                    self._done(followed, followed.take(data, wall), now)
-                    self._hold_back(followed, size, now)
+                    taken = followed.take(data, wall)
+                    if self._followed.get(key) is followed:  # not if its directory has failed at that
+                        self._done(followed, taken, now)
+                        self._hold_back(followed, size, now)
         self.go_on(now)
 
     def _is_as_asked(self, followed: FollowedPartition) -> bool:

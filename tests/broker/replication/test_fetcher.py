@@ -9,7 +9,7 @@ import pytest
 
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.replication.fetcher import Fetcher
-from pykafka_broker.broker.replication.followed import FollowedPartition
+from pykafka_broker.broker.replication.followed import FollowedPartition, Taken
 from pykafka_broker.broker.replication.node_replication import NodeReplication
 from pykafka_broker.peers import LinkBroken, LinkFull, OnReply, Peer, Versions
 from pykafka_broker.protocol.errors import ErrorCode
@@ -224,3 +224,18 @@ def test_the_leader_hears_of_records_when_they_are_synced(tmp_path: Path, monkey
     following.fetcher.synced(following.followed[0].key)
     following.answer()
     assert following.named == {0: 1}
+
+
+def test_one_whose_disk_fails_at_an_answer_is_followed_no_more(
+    following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(followed: FollowedPartition, *_: object) -> Taken:
+        following.fetcher.remove(followed.key)  # all of the directory are let go of before `take` is over
+        return Taken.LATER
+
+    following.answer()
+    monkeypatch.setattr(FollowedPartition, "take", fail)
+    following.answer(records(1))
+    assert [topic.partitions for topic in following.last.forgotten_topics_data] == [[1]]
+    following.pass_time(BACKOFF_MS)
+    assert len(following.fetcher) == 1
