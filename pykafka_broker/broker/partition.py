@@ -39,7 +39,7 @@ class NotLeader(ApiError):
         self.leader_epoch = leader_epoch
 
 
-def _everybody(node_id: int, broker_epoch: int) -> bool:
+def _everybody(node_id: int, broker_epoch: int, directory_id: bytes) -> bool:
     return True
 
 
@@ -64,8 +64,8 @@ class Replication(Protocol):
     def max_lag_ms(self) -> int:
         """`replica.lag.time.max.ms`."""
 
-    def may_join(self, node_id: int, broker_epoch: int) -> bool:
-        """Whether that broker may be in sync, by what the metadata says of it."""
+    def may_join(self, node_id: int, broker_epoch: int, directory_id: bytes) -> bool:
+        """Whether the replica that broker has in that directory may be in sync, by what the metadata says of it."""
 
     def wish_isr(self, partition: Partition) -> None:
         """Ask the controller for the ISR that the partition wishes for."""

@@ -198,7 +198,10 @@ class Replicas:
                 try:
                     self.replica(topic.name, state.partition)
                 except ApiError as error:
-                    logger.warning("%s-%d is not replicated here: %s", topic.name, state.partition, error)
+                    directory = self._logs.directory_of((topic.name, state.partition))
+                    told = directory is not None and not directory.online  # with all that is in it
+                    level = logging.DEBUG if told else logging.WARNING
+                    logger.log(level, "%s-%d is not replicated here: %s", topic.name, state.partition, error)
 
     def _make_again(self, topic: TopicImage, state: PartitionImage, *, had_another: bool) -> bool:
         """Whether there is a log now. `had_another`: there was an earlier topic of that name."""

@@ -62,7 +62,7 @@ def _altered(
     members = wanted.new_isr_with_epochs or [BrokerState(broker, _EPOCH_UNKNOWN) for broker in wanted.new_isr]
     _check_epochs(partition, sender, wanted)
     _check_isr(partition, [member.broker_id for member in members], wanted.leader_recovery_state)
-    if not all(_eligible(controller, member) for member in members):
+    if not all(_eligible(controller, partition, member) for member in members):
         raise ApiError(ErrorCode.INELIGIBLE_REPLICA)
     record = partition_change(
         controller,
@@ -106,9 +106,11 @@ def _check_isr(partition: PartitionImage, isr: list[int], recovery_state: int) -
         raise ApiError(ErrorCode.INVALID_REQUEST)
 
 
-def _eligible(controller: Controller, member: BrokerState) -> bool:
+def _eligible(controller: Controller, partition: PartitionImage, member: BrokerState) -> bool:
+    """Its broker is there, in that incarnation, and the directory of its replica is not offline."""
     image = controller.image
-    return active(image, member.broker_id) and member.broker_epoch in (
-        _EPOCH_UNKNOWN,
-        image.brokers[member.broker_id].epoch,
-    )
+    if not active(image, member.broker_id):
+        return False
+    broker = image.brokers[member.broker_id]
+    known = member.broker_epoch in (_EPOCH_UNKNOWN, broker.epoch)
+    return known and broker.has_online(partition.directory_of(member.broker_id))

@@ -92,6 +92,13 @@ def test_who_loses_the_leadership_by_it_is_told_so(cluster: Cluster) -> None:
     assert (after.leader, after.replicas, after.isr, after.adding_replicas) == (3, (3, 2), (2, 3), ())
 
 
+def test_a_replica_in_a_directory_that_is_offline_does_not_come_back(cluster: Cluster) -> None:
+    topic, _ = partition_in(cluster, isr=(1, 2))
+    cluster.image.brokers[3].log_dirs = (b"another" * 2 + b"..",)
+    decision = alter_partition(cluster.controller, request(topic.id, wanted([1, 2, 3])))
+    assert (decision.reply.topics[0].partitions[0].error_code, decision.records) == (ErrorCode.INELIGIBLE_REPLICA, [])
+
+
 def test_a_broker_of_another_time_is_refused_whole(cluster: Cluster) -> None:
     topic, _ = partition_in(cluster)
     asked = request(topic.id, wanted([1, 2]))

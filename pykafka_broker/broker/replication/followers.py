@@ -32,8 +32,9 @@ class Watch(Protocol):
         """There may be something new in that one."""
 
 
-# Whether a broker may be in sync: it is registered with that epoch, not fenced, and not about to leave.
-MayJoin = Callable[[int, int], bool]
+# Whether a broker may be in sync: it is registered with that epoch, not fenced, not about to leave, and the directory
+# of its replica is not offline.
+MayJoin = Callable[[int, int, bytes], bool]
 Isr = tuple[int, ...]
 
 
@@ -152,7 +153,7 @@ class Followers:
             if node_id not in isr
             and each.log_end_offset >= 0
             and (each.log_end_offset == log_end_offset or each.caught_up_ms >= since)
-            and self._may_join(node_id, each.broker_epoch)
+            and self._may_be_in_sync(node_id, each)
         )
 
     @property
@@ -172,9 +173,12 @@ class Followers:
         starts = [
             each.log_start_offset
             for node_id, each in self._by_id.items()
-            if each.broker_epoch == NO_BROKER_EPOCH or self._may_join(node_id, each.broker_epoch)
+            if each.broker_epoch == NO_BROKER_EPOCH or self._may_be_in_sync(node_id, each)
         ]
         return None if UNKNOWN_OFFSET in starts else min(starts, default=None)
+
+    def _may_be_in_sync(self, node_id: int, follower: FollowerProgress) -> bool:
+        return self._may_join(node_id, follower.broker_epoch, self._state.directory_of(node_id))
 
     # -- who should be in sync
 
@@ -187,7 +191,7 @@ class Followers:
             self.wished is None
             and node_id not in self._state.isr
             and follower.log_end_offset >= max(high_watermark, self.epoch_start)
-            and self._may_join(node_id, follower.broker_epoch)
+            and self._may_be_in_sync(node_id, follower)
         ):
             return (*self._state.isr, node_id)
         return None

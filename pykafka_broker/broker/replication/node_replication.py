@@ -85,14 +85,15 @@ class NodeReplication:
     def max_lag_ms(self) -> int:
         return self.config.replica_lag_time_max_ms
 
-    def may_join(self, broker_id: int, broker_epoch: int) -> bool:
-        """Whether that broker may be in sync, by what the metadata says of it."""
+    def may_join(self, broker_id: int, broker_epoch: int, directory_id: bytes) -> bool:
+        """Whether the replica that broker has in that directory may be in sync, by what the metadata says of it."""
         broker = self._node.image.brokers.get(broker_id)
         return (
             broker is not None
             and not broker.fenced
             and not broker.in_controlled_shutdown
             and broker_epoch in (_UNKNOWN_EPOCH, broker.epoch)
+            and broker.has_online(directory_id)
         )
 
     def wish_isr(self, partition: Partition) -> None:

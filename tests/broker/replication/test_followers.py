@@ -7,6 +7,7 @@ from pykafka_broker.cluster.image import PartitionImage
 
 NOW = 1_700_000_000_000
 LAG_MS = 30_000
+OFFLINE, ONLINE = b"a directory off.", b"a directory on.."
 
 
 def state(*isr: int, epoch: int = 0) -> PartitionImage:
@@ -14,8 +15,8 @@ def state(*isr: int, epoch: int = 0) -> PartitionImage:
 
 
 def followers(*isr: int, end: int = 0, fenced: tuple[int, ...] = (), epoch: int = -1) -> Followers:
-    def may_join(node_id: int, broker_epoch: int) -> bool:
-        return node_id not in fenced and broker_epoch == epoch
+    def may_join(node_id: int, broker_epoch: int, directory_id: bytes) -> bool:
+        return node_id not in fenced and broker_epoch == epoch and directory_id != OFFLINE
 
     return Followers(1, state(*isr), end, NOW, LAG_MS, may_join)
 
@@ -65,6 +66,16 @@ def test_a_follower_of_a_fenced_broker_holds_nothing_up() -> None:
     group = followers(1, fenced=(2,))
     fetched(group, 2, 10, 10)
     assert (group.reached(12), group.leader_alone_counts) == (12, True)
+
+
+def test_a_follower_whose_directory_is_offline_holds_nothing_up_and_does_not_come_back() -> None:
+    group = followers(1, 2, 3)
+    fetched(group, 2, 10, 10)
+    fetched(group, 3, 10, 10)
+    without = PartitionImage(0, (1, 2, 3), (1, 3), 1, partition_epoch=1, directories=(ONLINE, OFFLINE, ONLINE))
+    group.follow(without, 12, NOW)
+    fetched(group, 3, 12, 12)
+    assert (group.reached(12), group.any_newcomer(10, NOW)) == (12, None)
 
 
 def test_a_follower_that_has_what_is_committed_may_join() -> None:
