@@ -89,7 +89,7 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.LIST_GROUPS: Route("list_groups"),
     ApiKey.DESCRIBE_GROUPS: Route("describe_groups"),
     ApiKey.DELETE_GROUPS: Route("delete_groups"),
-    ApiKey.ALTER_CONFIGS: Route("alter_configs", when_lost=_STORAGE, forwarded=True),
+    ApiKey.ALTER_CONFIGS: Route("alter_configs", when_lost=_STORAGE),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Route("alter_configs", when_lost=_STORAGE),
     ApiKey.DESCRIBE_LOG_DIRS: Route("describe_log_dirs"),
     ApiKey.ALTER_REPLICA_LOG_DIRS: Route("alter_replica_log_dirs", when_lost=_STORAGE),

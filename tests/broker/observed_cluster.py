@@ -19,6 +19,9 @@ from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from pykafka_broker.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsRequest
+from pykafka_broker.protocol.messages.alter_configs_response import AlterConfigsResourceResponse as Replaced
+from pykafka_broker.protocol.messages.alter_configs_response import AlterConfigsResponse
 from pykafka_broker.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
 from pykafka_broker.protocol.messages.assign_replicas_to_dirs_response import (
     AssignReplicasToDirsResponse,
@@ -80,6 +83,7 @@ class TestController(Voter):
             BrokerHeartbeatRequest: self._heartbeat,
             EnvelopeRequest: self._open,
             CreateTopicsRequest: self._create,
+            AlterConfigsRequest: self._replace,
             IncrementalAlterConfigsRequest: self._alter,
             AllocateProducerIdsRequest: self._allocate,
             AssignReplicasToDirsRequest: self._assign,
@@ -118,6 +122,10 @@ class TestController(Voter):
         for topic in request.topics:
             self.create(topic.name)
         return CreateTopicsResponse(topics=[CreatableTopicResult(topic.name) for topic in request.topics])
+
+    def _replace(self, request: AlterConfigsRequest) -> Message:
+        done = [Replaced(0, None, r.resource_type, r.resource_name) for r in request.resources]
+        return AlterConfigsResponse(responses=done)
 
     def _alter(self, request: IncrementalAlterConfigsRequest) -> Message:
         done = [AlterConfigsResourceResponse(0, None, r.resource_type, r.resource_name) for r in request.resources]

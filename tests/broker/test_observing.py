@@ -10,6 +10,9 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.alter_configs_request import AlterableConfig as AnyConfig
+from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsRequest
+from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsResource as AnyConfigs
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -83,6 +86,22 @@ def test_settings_of_a_broker_are_looked_at_before_they_go_on(cluster: ObservedC
     assert cluster.controller.forwarded == []
     assert ask(str(NODE), "log.cleaner.threads", "2") == (0, "")
     assert [type(request) for request in cluster.controller.forwarded] == [IncrementalAlterConfigsRequest]
+
+
+def test_settings_that_replace_others_are_looked_at_too(cluster: ObservedCluster) -> None:
+    cluster.start()
+
+    def replaced(name: str, value: str) -> AnyConfigs:
+        return AnyConfigs(4, name, [AnyConfig("log.cleaner.threads", value)])
+
+    topic = AnyConfigs(2, "t", [AnyConfig("cleanup.policy", "compact")])
+    answer = cluster.ask(AlterConfigsRequest([replaced("8", "2"), topic, replaced(str(NODE), "many")]), 2)
+    codes = [(each.resource_name, each.error_code) for each in answer.responses]
+    wrong = ErrorCode.INVALID_REQUEST
+    assert codes == [("8", wrong), ("t", 0), (str(NODE), wrong)]
+    assert [[each.resource_name for each in asked.resources] for asked in cluster.controller.forwarded] == [["t"]]
+    answer = cluster.ask(AlterConfigsRequest([replaced("8", "2")]), 2)
+    assert (len(answer.responses), len(cluster.controller.forwarded)) == (1, 1)
 
 
 def test_what_a_broker_needs_itself_is_there_a_moment_later(cluster: ObservedCluster) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pykafka_broker.broker.api import broker_loggers
 from pykafka_broker.broker.context import RequestContext
@@ -45,6 +45,9 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from pykafka_broker.steps import Pace
 
+if TYPE_CHECKING:
+    from pykafka_broker.broker.observed_metadata import ObservedMetadata
+
 # What is wrong with these is told before rights are asked for: a broker of Kafka looks at it, its controller at rights.
 _CHECKED_FIRST = (ResourceType.BROKER,)
 Outcome = tuple[int, str | None, int, str]  # error code, message, resource type, resource name
@@ -64,18 +67,44 @@ A = TypeVar("A", bound=ConfigResource)
 
 @handles(ApiKey.ALTER_CONFIGS)
 def alter_all_configs(
+    services: Services, context: RequestContext, request: AlterConfigsRequest
+) -> replaced.AlterConfigsResponse | Reply:
+    if services.node.observed is None:
+        return services.metadata.submit(context, request, decide_all)
+    return services.slices.reply(_replaced(services, context, request, services.node.observed), outlives_client=True)
+
+
+def _replaced(
+    services: Services, context: RequestContext, request: AlterConfigsRequest, observed: ObservedMetadata
+) -> Steps[replaced.AlterConfigsResponse | Reply]:
+    alter = partial(alter_configs, observed.checks)
+    refused = yield from _refused_here(services, context, request.resources, _replacing, alter)
+    others = _without(request.resources, refused)
+    own = [replaced.AlterConfigsResourceResponse(*outcome) for outcome in refused]
+
+    def respond(decided: replaced.AlterConfigsResponse) -> replaced.AlterConfigsResponse:
+        found = _in_order(request.resources, [*own, *decided.responses])
+        return replaced.AlterConfigsResponse(decided.throttle_time_ms, found)
+
+    if not others:
+        return respond(replaced.AlterConfigsResponse())
+    return then(observed.submit(context, AlterConfigsRequest(others, request.validate_only), decide_all), respond)
+
+
+def decide_all(
     controller: Controller, context: RequestContext, request: AlterConfigsRequest
 ) -> Deciding[replaced.AlterConfigsResponse]:
-    def ops(resource: AlterConfigsResource) -> Iterator[ConfigOp]:
-        return (ConfigOp(config.name, SET, config.value) for config in resource.configs)
-
     rights = Rights(controller.authorizer, context)
     alter = partial(alter_configs, controller)
     records, outcomes = yield from _each(
-        context, request.resources, rights, ops, alter, (*_CHECKED_FIRST, ResourceType.BROKER_LOGGER)
+        context, request.resources, rights, _replacing, alter, (*_CHECKED_FIRST, ResourceType.BROKER_LOGGER)
     )
     responses = [replaced.AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
     return Decision([] if request.validate_only else records, replaced.AlterConfigsResponse(responses=responses))
+
+
+def _replacing(resource: AlterConfigsResource) -> Iterator[ConfigOp]:
+    return (ConfigOp(config.name, SET, config.value) for config in resource.configs)
 
 
 @handles(ApiKey.INCREMENTAL_ALTER_CONFIGS)
@@ -94,14 +123,13 @@ def _altered(
     alter = partial(_alter_loggers, services.node_id, request.validate_only)
     _, own = yield from _each(context, loggers, services.rights(context), _ops, alter)
     if services.node.observed is not None:
-        refused = yield from _refused_here(services, context, others, services.node.observed.checks)
+        check = partial(incremental_alter_configs, services.node.observed.checks)
+        refused = yield from _refused_here(services, context, others, _ops, check)
         own += refused
-        known = {outcome[2:] for outcome in refused}
-        others = [each for each in others if (each.resource_type, each.resource_name) not in known]
+        others = _without(others, refused)
 
     def respond(decided: changed.IncrementalAlterConfigsResponse) -> changed.IncrementalAlterConfigsResponse:
-        of = {(each.resource_type, each.resource_name): each for each in (*_responses(own), *decided.responses)}
-        found = [of[each.resource_type, each.resource_name] for each in request.resources]
+        found = _in_order(request.resources, [*_responses(own), *decided.responses])
         return changed.IncrementalAlterConfigsResponse(decided.throttle_time_ms, found)
 
     if not others:
@@ -114,13 +142,27 @@ def _altered(
 
 
 def _refused_here(
-    services: Services, context: RequestContext, resources: list[IncrementalResource], checks: Controller
+    services: Services,
+    context: RequestContext,
+    resources: Sequence[A],
+    ops_of: Callable[[A], Iterator[ConfigOp]],
+    alter: Callable[[int, str, Sequence[ConfigOp], Pace], Alteration],
 ) -> Steps[list[Outcome]]:
     """Only a broker can tell whether it takes a setting of its own: a controller elsewhere does not look at it."""
     brokers = [each for each in resources if each.resource_type == ResourceType.BROKER]
-    alter = partial(incremental_alter_configs, checks)
-    _, outcomes = yield from _each(context, brokers, services.rights(context), _ops, alter, _CHECKED_FIRST)
+    _, outcomes = yield from _each(context, brokers, services.rights(context), ops_of, alter, _CHECKED_FIRST)
     return [outcome for outcome in outcomes if outcome[0]]
+
+
+def _without(resources: Sequence[A], refused: list[Outcome]) -> list[A]:
+    known = {outcome[2:] for outcome in refused}
+    return [each for each in resources if (each.resource_type, each.resource_name) not in known]
+
+
+def _in_order(resources: Sequence[ConfigResource], answers: Sequence[A]) -> list[A]:
+    """As they were asked for."""
+    of = {(each.resource_type, each.resource_name): each for each in answers}
+    return [of[each.resource_type, each.resource_name] for each in resources]
 
 
 def decide_incrementally(
