@@ -36,7 +36,7 @@ from pykafka_broker.broker.failure import whole_request_failure
 from pykafka_broker.broker.purgatory import Parked, Purgatory
 from pykafka_broker.broker.reply import After, Reply, when_all
 from pykafka_broker.broker.request_header import read_header_tail
-from pykafka_broker.broker.routes import ROUTES, Route
+from pykafka_broker.broker.routes import BETWEEN_NODES, ROUTES, Route
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps, Work
 from pykafka_broker.errors import ApiError, FrameError
@@ -226,10 +226,11 @@ def _submitting(decide: Handler) -> Handler:
 
 
 def _refuse(services: Services, context: RequestContext, request: Any) -> Any:
-    """An API of the protocol that this broker does not serve: whoever asks is told, where Kafka only hangs up. What an
-    emulated release offered is refused in words all the same, since clients rely on the offer.
+    """An API of the protocol that this broker does not serve: whoever asks is told, where Kafka only hangs up. It hangs
+    up on what no client ever asks. What an emulated release offered is refused in words all the same, since clients
+    rely on the offer.
     """
-    if services.own.refusals and services.emulation is None:
+    if services.emulation is None and (services.own.refusals or context.api_key in BETWEEN_NODES):
         raise FrameError(f"API key {context.api_key} is not served")
     raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 

@@ -9,11 +9,9 @@ import pytest
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.controller_routes import CONTROLLER_ROUTES, FORWARDED
-from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID
-from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from pykafka_broker.protocol.messages.alter_partition_request import AlterPartitionRequest, BrokerState
@@ -110,13 +108,9 @@ def test_nothing_else_is_served(node: ControllerNode) -> None:
         node.ask(MetadataRequest())
 
 
-def test_what_a_controller_serves_no_client_is_served(node: ControllerNode) -> None:
-    request = BrokerHeartbeatRequest(1, 1)
-    pieces = node.router.dispatch(CONNECTION, framed(request, 0))
-    assert not isinstance(pieces, PendingReply)
-    assert pieces is not None
-    response: Any = SPECS[ApiKey.BROKER_HEARTBEAT].response_class().decode(b"".join(pieces)[9:], 0)
-    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+def test_who_asks_as_a_client_what_a_controller_serves_is_hung_up_on(node: ControllerNode) -> None:
+    with pytest.raises(FrameError, match="is not served"):
+        node.router.dispatch(CONNECTION, framed(BrokerHeartbeatRequest(1, 1), 0))
 
 
 def test_only_who_may_act_for_the_cluster_is_heard(node: ControllerNode) -> None:

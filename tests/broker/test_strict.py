@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.broker.routes import BETWEEN_NODES, ROUTES
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -68,10 +69,25 @@ def test_a_coordinator_is_there_at_the_second_question(strict: RealBroker, key_t
     assert (second.error_code, second.node_id) == (0, 1)
 
 
-def test_what_is_not_served_closes_the_connection(strict: RealBroker) -> None:
-    vote = SPECS[ApiKey.VOTE].request_class()()
+def test_what_is_not_served_closes_the_connection(strict: RealBroker, quick: RealBroker) -> None:
+    telemetry = SPECS[ApiKey.GET_TELEMETRY_SUBSCRIPTIONS].request_class()()
     with pytest.raises(FrameError, match="is not served"):
-        strict.call(vote, 0)
+        strict.call(telemetry, 0)
+    assert quick.call(telemetry, 0).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("api_key", sorted(BETWEEN_NODES))
+def test_what_only_nodes_ask_closes_the_connection_anyhow(quick: RealBroker, api_key: ApiKey) -> None:
+    with pytest.raises(FrameError, match="is not served"):
+        quick.call(SPECS[api_key].request_class()(), SPECS[api_key].min_version)
+
+
+def test_what_a_client_may_ask_is_nothing_between_nodes() -> None:
+    assert not BETWEEN_NODES & ROUTES.keys()
+    assert BETWEEN_NODES | ROUTES.keys() == SPECS.keys() - {
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+        ApiKey.PUSH_TELEMETRY,
+    }
 
 
 def test_what_a_release_offered_is_refused_in_words(tmp_path: Path) -> None:
