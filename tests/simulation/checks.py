@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
-from tests.simulation.history import Ending, History, TopicPartition
+from tests.simulation.history import Ending, History, TopicPartition, source_of
 
 Found = dict[TopicPartition, dict[int, bytes]]
 
@@ -24,7 +25,7 @@ def check_history(history: History, found: Found, committed: Found) -> list[str]
         wrong += [
             f"{partition} {offset}: {value!r} was never sent" for offset, value in records.items() if value not in known
         ]
-    return wrong + list(_torn(history, committed))
+    return [*wrong, *_torn(history, committed), *_unprocessed(history, committed), *_inexact(history, committed)]
 
 
 def _lost(partition: TopicPartition, values: dict[bytes, int], there: dict[int, bytes]) -> Iterable[str]:
@@ -64,3 +65,23 @@ def _torn(history: History, committed: Found) -> Iterable[str]:
             yield f"a transaction of {each.producer} was committed, and is not there: {list(each.parts)}"
         elif each.ending in (Ending.ABORTED, Ending.OPEN) and there:
             yield f"a transaction of {each.producer} {each.ending.value}, and is there: {there}"
+
+
+def _unprocessed(history: History, committed: Found) -> Iterable[str]:
+    for (group, partition), processed in history.processed.items():
+        missed = committed[partition].keys() - processed
+        if missed:
+            yield f"{group} has never processed these of {partition}: {sorted(missed)}"
+
+
+def _inexact(history: History, committed: Found) -> Iterable[str]:
+    """Each record that a group has read in transactions has one output; `exact` are those groups."""
+    outputs = [source_of(value) for records in committed.values() for value in records.values() if b">" in value]
+    for group in history.exact:
+        wanted = {(group, partition, offset) for partition in history.ends for offset in committed[partition]}
+        got = Counter(each for each in outputs if each[0] == group)
+        twice = sorted(each for each, times in got.items() if times > 1)
+        if twice:
+            yield f"these have more than one output: {twice}"
+        if got.keys() != wanted:
+            yield f"{group} has no output of {sorted(wanted - got.keys())}, and one of {sorted(got.keys() - wanted)}"

@@ -55,6 +55,7 @@ class SimClient(Host):
         self.bootstrap = bootstrap
         self._nodes: dict[int, Place] = {}
         self.leaders: dict[TopicPartition, tuple[int, int]] = {}  # with the epoch
+        self.topic_ids: dict[str, bytes] = {}
         self._links: dict[Place, Peer] = {}
         self._coordinators: dict[tuple[int, str], Place] = {}
 
@@ -107,6 +108,8 @@ class SimClient(Host):
             return
         self._nodes.update({each.node_id: (each.host, each.port) for each in answer.brokers})
         for described in answer.topics:
+            if described.error_code == ErrorCode.NONE:
+                self.topic_ids[described.name] = described.topic_id
             for each in described.partitions:
                 place = described.name, each.partition_index
                 if each.leader_epoch >= self.leaders.get(place, (-1, -1))[1]:  # as clients do: no way back

@@ -10,6 +10,7 @@ from collections import defaultdict
 from enum import Enum
 
 TopicPartition = tuple[str, int]
+Place = tuple[str, TopicPartition]  # of a group
 
 
 class Ending(Enum):
@@ -22,13 +23,11 @@ class Ending(Enum):
 
 
 class Transaction:
-    """`parts`: where its records went, by value, with their partition; `offset`: what it commits for its group."""
+    """`parts`: where its records went, by value, with their partition."""
 
     def __init__(self, producer: str) -> None:
         self.producer = producer
         self.parts: dict[bytes, TopicPartition] = {}
-        self.group = ""
-        self.offset = -1
         self.ending = Ending.OPEN
 
 
@@ -43,8 +42,11 @@ class History:
         self.read: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)  # by any reader
         self.read_committed: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
         self.transactions: list[Transaction] = []
-        self.asked_offsets: dict[str, int] = {}  # by group: the highest that a commit was sent for
-        self.committed_offsets: dict[str, int] = {}  # the highest that was acknowledged
+        self.asked_offsets: dict[Place, int] = {}  # the highest that a commit was sent for
+        self.committed_offsets: dict[Place, int] = {}  # the highest that was acknowledged
+        self.processed: dict[Place, set[int]] = defaultdict(set)  # offsets, by groups that process at least once
+        self.exact: set[str] = set()  # groups that write one record for each that they have read
+        self.ends: dict[TopicPartition, int] = {}  # once there comes nothing more
         self.leaders: dict[tuple[bytes, int, int], int] = {}  # by topic id, partition and epoch
         self.violations: list[str] = []
         self.did: dict[str, int] = defaultdict(int)  # how often what happened
@@ -65,3 +67,31 @@ class History:
         known = self.leaders.setdefault((topic_id, partition, epoch), node)
         if known != node:
             self.violation(f"partition {partition} has two leaders in epoch {epoch}: {known} and {node}")
+
+    def note_asked(self, group: str, partition: TopicPartition, offset: int) -> None:
+        """It may be committed from now on."""
+        key = group, partition
+        self.asked_offsets[key] = max(offset, self.asked_offsets.get(key, -1))
+
+    def note_committed(self, group: str, partition: TopicPartition, offset: int) -> None:
+        """Somebody was told that it is. Nobody commits less than what is committed."""
+        key = group, partition
+        known = self.committed_offsets.get(key, -1)
+        if offset < known:
+            self.violation(f"{group} has committed {offset} of {partition}, and had {known}")
+        self.committed_offsets[key] = max(offset, known)
+
+    def is_worked_off(self, group: str) -> bool:
+        """Whether it has committed everything."""
+        return all(self.committed_offsets.get((group, each), 0) >= end for each, end in self.ends.items())
+
+
+def output_value(name: str, number: int, group: str, partition: TopicPartition, offset: int) -> bytes:
+    """Of that record; no two attempts write the same."""
+    return f"{name}.{number}>{group}:{partition[0]}:{partition[1]}:{offset}".encode()
+
+
+def source_of(value: bytes) -> tuple[str, TopicPartition, int]:
+    """What `output_value` says."""
+    group, topic, number, offset = value.decode().partition(">")[2].split(":")
+    return group, (topic, int(number)), int(offset)

@@ -37,6 +37,11 @@ def _of_all(controllers: list[int]) -> Settings:
         "transaction.state.log.min.isr": "2",
         "unclean.leader.election.enable": "false",
         "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "500",
+        "group.consumer.min.session.timeout.ms": "500",
+        "group.consumer.session.timeout.ms": "1200",
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        "group.consumer.heartbeat.interval.ms": "250",
         "initial.broker.registration.timeout.ms": "600000",
     }
 

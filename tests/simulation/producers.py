@@ -18,14 +18,15 @@ from pykafka_broker.protocol.messages.txn_offset_commit_request import (
 from pykafka_broker.records.builder import BatchBuilder
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.history import Ending, TopicPartition, Transaction
+from tests.simulation.memberships import GROUP
 
-GROUP, TRANSACTION = 0, 1
+TRANSACTION = 1
 OF: TopicPartition = "t", 0  # what offsets are committed for
 PRODUCE_MS = 2_000
 TRANSACTION_MS = 2_000
 _LOST = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE)
 # A transaction that ran out of time, or that another answer has ended: its producer begins anew.
-_ENDED = (*_LOST, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+ENDED = (*_LOST, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 
 class TransactionLost(Exception):
@@ -90,7 +91,7 @@ def produce(
             if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 who.sequences[partition] = who.sequences.get(partition, 0) + len(values)
                 return told.base_offset if code == ErrorCode.NONE else -1
-            if not client.expect(code, "Produce", *(_ENDED if transactional_id is not None else ())):
+            if not client.expect(code, "Produce", *(ENDED if transactional_id is not None else ())):
                 raise TransactionLost
         client.forget_leader(partition)
         yield client.backoff()
@@ -152,16 +153,20 @@ class Transactional:
             transaction.parts[value] = partition
             client.history.sent[client.name, partition].append(value)
             yield from produce(client, who, partition, [value], self._id)
+        offset = -1
         if random.random() < 0.4:
-            yield from self._commit_offset(who, transaction)
+            offset = yield from self._commit_offset(who)
         if random.random() < 0.1:
             yield Wait(random.randrange(2 * TRANSACTION_MS))
-        return (yield from self._end(who, transaction, commit=random.random() < 0.7))
+        who = yield from end_transaction(client, self._id, who, transaction, commit=random.random() < 0.7)
+        if offset >= 0 and transaction.ending is Ending.COMMITTED:
+            client.history.note_committed(self._group, OF, offset)
+        return who
 
-    def _commit_offset(self, who: Identity, transaction: Transaction) -> Script:
+    def _commit_offset(self, who: Identity) -> Generator[Ask | Wait, Any, int]:
         client = self._client
         self._offset += 1
-        transaction.group, transaction.offset = self._group, self._offset
+        client.history.note_asked(self._group, OF, self._offset)
         while True:
             place = yield from client.coordinator(GROUP, self._group)
             request = TxnOffsetCommitRequest(self._id, self._group, who.id, who.epoch, -1, "", None)
@@ -172,30 +177,33 @@ class Transactional:
             if not isinstance(answer, LinkError):
                 code = answer.topics[0].partitions[0].error_code
                 if code == ErrorCode.NONE:
-                    return
-                if not client.expect(code, "TxnOffsetCommit", *_ENDED):
+                    return self._offset
+                if not client.expect(code, "TxnOffsetCommit", *ENDED):
                     raise TransactionLost
             client.forget_coordinator(GROUP, self._group)
             yield client.backoff()
 
-    def _end(self, who: Identity, transaction: Transaction, *, commit: bool) -> Generator[Ask | Wait, Any, Identity]:
-        client = self._client
-        asked = False
-        while True:
-            place = yield from client.coordinator(TRANSACTION, self._id)
-            transaction.ending = Ending.UNKNOWN
-            answer = yield Ask(place, EndTxnRequest(self._id, who.id, who.epoch, commit), (5, 5))
-            if not isinstance(answer, LinkError):
-                if answer.error_code == ErrorCode.NONE:
-                    transaction.ending = Ending.COMMITTED if commit else Ending.ABORTED
-                    client.history.did["transaction"] += 1
-                    changed = (answer.producer_id, answer.producer_epoch) != (who.id, who.epoch)
-                    return Identity(answer.producer_id, answer.producer_epoch) if changed else who
-                if not client.expect(answer.error_code, "EndTxn", *_ENDED):
-                    if not asked:
-                        transaction.ending = Ending.ABORTED  # it had run out of time
-                    raise TransactionLost
-            else:
-                asked = True
-            client.forget_coordinator(TRANSACTION, self._id)
-            yield client.backoff()
+
+def end_transaction(
+    client: SimClient, transactional_id: str, who: Identity, transaction: Transaction, *, commit: bool
+) -> Generator[Ask | Wait, Any, Identity]:
+    """EndTxn, until there is an answer, and who the producer is afterwards. Raises TransactionLost."""
+    asked = False
+    while True:
+        place = yield from client.coordinator(TRANSACTION, transactional_id)
+        transaction.ending = Ending.UNKNOWN
+        answer = yield Ask(place, EndTxnRequest(transactional_id, who.id, who.epoch, commit), (5, 5))
+        if not isinstance(answer, LinkError):
+            if answer.error_code == ErrorCode.NONE:
+                transaction.ending = Ending.COMMITTED if commit else Ending.ABORTED
+                client.history.did["transaction"] += 1
+                changed = (answer.producer_id, answer.producer_epoch) != (who.id, who.epoch)
+                return Identity(answer.producer_id, answer.producer_epoch) if changed else who
+            if not client.expect(answer.error_code, "EndTxn", *ENDED):
+                if not asked:
+                    transaction.ending = Ending.ABORTED  # it had run out of time
+                raise TransactionLost
+        else:
+            asked = True
+        client.forget_coordinator(TRANSACTION, transactional_id)
+        yield client.backoff()

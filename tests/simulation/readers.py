@@ -24,7 +24,8 @@ from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.history import TopicPartition
-from tests.simulation.producers import GROUP, OF
+from tests.simulation.memberships import BEHIND, GONE, GROUP, Membership
+from tests.simulation.producers import OF
 
 FETCH_MS = 300
 Found = list[tuple[int, bytes]]
@@ -88,8 +89,10 @@ def reader(client: SimClient, partition: TopicPartition, *, committed: bool) -> 
         yield Wait(client.random.randrange(30))
 
 
-def read_whole(client: SimClient, partition: TopicPartition, found: dict[int, bytes], *, committed: bool) -> Script:
-    """All that is there, up to the high watermark or the last stable offset."""
+def read_whole(
+    client: SimClient, partition: TopicPartition, found: dict[int, bytes], *, committed: bool
+) -> Generator[Ask | Wait, Any, int]:
+    """All that is there, up to the high watermark or the last stable offset, which is told."""
     offset = 0
     while True:
         part = yield from fetch(client, partition, offset, committed=committed)
@@ -99,7 +102,7 @@ def read_whole(client: SimClient, partition: TopicPartition, found: dict[int, by
         records, offset = records_of(part, offset, committed=committed)
         found.update(records)
         if offset >= end:
-            return
+            return end
 
 
 def committer(client: SimClient, group: str) -> Script:
@@ -109,7 +112,7 @@ def committer(client: SimClient, group: str) -> Script:
     while not client.stopping:
         offset += 1
         topic = OffsetCommitRequestTopic(OF[0], partitions=[OffsetCommitRequestPartition(OF[1], offset)])
-        history.asked_offsets[group] = offset
+        history.note_asked(group, OF, offset)
         while True:
             place = yield from client.coordinator(GROUP, group)
             answer = yield Ask(place, OffsetCommitRequest(group, -1, "", topics=[topic]), (8, 8))
@@ -120,28 +123,45 @@ def committer(client: SimClient, group: str) -> Script:
                 client.expect(code, "OffsetCommit")
             client.forget_coordinator(GROUP, group)
             yield client.backoff()
-        history.committed_offsets[group] = offset
+        history.note_committed(group, OF, offset)
         history.did["commit"] += 1
         if client.random.random() < 0.3:
-            yield from check_offset(client, group, offset, offset)
+            yield from committed_offset(client, group, OF)
         yield Wait(client.random.randrange(60))
 
 
-def check_offset(client: SimClient, group: str, lowest: int, highest: int) -> Script:
-    """What is committed lies between these."""
-    while True:
+def committed_offset(
+    client: SimClient, group: str, partition: TopicPartition, member: Membership | None = None
+) -> Generator[Ask | Wait, Any, int | None]:
+    """What is committed: no less than what anybody was promised when it was asked, no more than what was ever sent.
+    None: `member` is none any more, or its epoch has changed.
+    """
+    history = client.history
+    lowest = history.committed_offsets.get((group, partition), -1)
+    while member is None or member.epoch >= 0:
         place = yield from client.coordinator(GROUP, group)
-        wanted = OffsetFetchRequestGroup(group, topics=[OffsetFetchRequestTopics(OF[0], partition_indexes=[OF[1]])])
-        answer = yield Ask(place, OffsetFetchRequest(groups=[wanted], require_stable=True), (8, 8))
+        wanted = OffsetFetchRequestGroup(
+            group, topics=[OffsetFetchRequestTopics(partition[0], partition_indexes=[partition[1]])]
+        )
+        if member is not None:
+            wanted.member_id, wanted.member_epoch = member.as_told
+        answer = yield Ask(place, OffsetFetchRequest(groups=[wanted], require_stable=True), (9, 9))
         if not isinstance(answer, LinkError):
             told = answer.groups[0]
-            partition = told.topics[0].partitions[0] if told.topics else None
-            code = told.error_code or (partition.error_code if partition is not None else 0)
-            if code == ErrorCode.NONE:
-                found = -1 if partition is None else partition.committed_offset
+            one = told.topics[0].partitions[0] if told.topics else None
+            code = ErrorCode(told.error_code or (one.error_code if one is not None else 0))
+            if code is ErrorCode.NONE:
+                found = -1 if one is None else one.committed_offset
+                highest = history.asked_offsets.get((group, partition), -1)
                 if not lowest <= found <= highest:
-                    client.history.violation(f"{group} has {found} committed, which is not {lowest} to {highest}")
-                return
-            client.expect(code, "OffsetFetch")
+                    history.violation(
+                        f"{group} has {found} committed of {partition}, which is not {lowest} to {highest}"
+                    )
+                return found
+            if not client.expect(code, "OffsetFetch", *((*GONE, *BEHIND) if member is not None else ())):
+                if member is not None:
+                    member.refused(code)
+                return None
         client.forget_coordinator(GROUP, group)
         yield client.backoff()
+    return None

@@ -40,6 +40,19 @@ def run_cluster(
         return _in_trouble(seed, simulation, faults, trouble_ms)
 
 
+def run_groups(
+    seed: int, faults: Sequence[Fault], *, combined: bool = False, trouble_ms: int = TROUBLE_MS
+) -> Simulation:
+    """The same with groups whose members come and go."""
+    with Simulation(seed, cluster(3, combined=combined)) as simulation:
+        for node in simulation.nodes.values():
+            node.format(CLUSTER_ID)
+            node.start()
+        simulation.create_topic(2, 3)
+        simulation.groups_begin()
+        return _in_trouble(seed, simulation, faults, trouble_ms)
+
+
 def _in_trouble(seed: int, simulation: Simulation, faults: Sequence[Fault], trouble_ms: int = TROUBLE_MS) -> Simulation:
     simulation.clients_begin()
     nodes = list(simulation.nodes.values())

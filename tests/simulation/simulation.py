@@ -20,13 +20,15 @@ from tests.simulation.checks import Found, check_history
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.equality import differences, unsettled
 from tests.simulation.history import History, TopicPartition
+from tests.simulation.memberships import ClassicMembership, ConsumerMembership, Membership
 from tests.simulation.network import Network
 from tests.simulation.node import QUICK_DISK_MS, SimNode
 from tests.simulation.producers import Transactional, idempotent
-from tests.simulation.readers import check_offset, committer, fetch, read_whole, reader
+from tests.simulation.readers import committed_offset, committer, fetch, read_whole, reader
 from tests.simulation.timeline import Timeline
+from tests.simulation.workers import AtLeastOnce, ExactlyOnce
 
-TOPIC = "t"
+TOPIC, OUTPUT = "t", "o"
 _LOGGER = logging.getLogger("pykafka_broker")
 LOOK_MS = 50
 REST_MS = 3_000
@@ -43,7 +45,9 @@ class Simulation:
         self.history = History()
         self.nodes = {id: SimNode(self.network, id, each, self.random) for id, each in settings.items()}
         self.clients: list[SimClient] = []
+        self.workers: list[SimClient] = []  # who go on until everything is worked off
         self.partitions: list[TopicPartition] = []
+        self.output: list[TopicPartition] = []
         self._defects = Defects(self.history)
         for node in self.nodes.values():
             node.on_made = self._watch
@@ -71,10 +75,11 @@ class Simulation:
 
     def create_topic(self, partitions: int, replicas: int, **configs: str) -> None:
         """Before anything else; all nodes are well."""
-        self.partitions = [(TOPIC, number) for number in range(partitions)]
+        self.partitions = self._create(TOPIC, partitions, replicas)
 
+    def _create(self, name: str, partitions: int, replicas: int) -> list[TopicPartition]:
         def create(client: SimClient) -> Script:
-            request = CreateTopicsRequest([CreatableTopic(TOPIC, partitions, replicas)], 1000)
+            request = CreateTopicsRequest([CreatableTopic(name, partitions, replicas)], 1000)
             while True:
                 answer = yield Ask(client.random.choice(client.bootstrap), request, (7, 7))
                 code = getattr(answer, "topics", None) and answer.topics[0].error_code
@@ -82,7 +87,8 @@ class Simulation:
                     return
                 yield Wait(100)
 
-        self.finish([self.do("creator", create)])
+        self.finish([self.do(f"creator of {name}", create)])
+        return [(name, number) for number in range(partitions)]
 
     def clients_begin(self) -> None:
         """Two producers, a transactional one, readers of both kinds, and a committer."""
@@ -93,6 +99,24 @@ class Simulation:
         for partition in partitions:
             self.do(f"r{partition[1]}", partial(reader, partition=partition, committed=bool(partition[1] % 2)))
         self.do("g", lambda client: committer(client, "group-g"))
+
+    def groups_begin(self) -> None:
+        """Two groups with members of either protocol, or of both: one that processes, one whose output is exact."""
+        self.output = self._create(OUTPUT, 2, 3)
+        for group, kinds in (("once", self._kinds()), ("exact", self._kinds())):
+            for number, kind in enumerate(kinds):
+                self._worker(group, f"{group}{number}", kind)
+        self.history.exact.add("exact")
+
+    def _kinds(self) -> list[type[Membership]]:
+        return [self.random.choice((ClassicMembership, ConsumerMembership)) for _ in range(2)]
+
+    def _worker(self, group: str, name: str, kind: type[Membership]) -> None:
+        client = self.client(name)
+        member = kind(client, group, self.partitions, name if self.random.random() < 0.2 else None)
+        worker = ExactlyOnce(client, member, self.output) if group == "exact" else AtLeastOnce(client, member)
+        client.begin(worker.script())
+        self.workers.append(client)
 
     # -- time
 
@@ -135,7 +159,12 @@ class Simulation:
         for client in self.clients:
             client.stopping = True
         self.finish(self.clients)
-        found, committed = self._read_all()
+        found, committed = self._read_all(REST_MS)
+        if self.workers:
+            for client in self.workers:
+                client.stopping = True
+            self.finish(self.workers)
+            found, committed = self._read_all(0)
         nodes = list(self.nodes.values())
         brokers = [node for node in nodes if node.is_broker]
         self._until(lambda: not unsettled(brokers) and not any(differences(nodes)))
@@ -145,19 +174,22 @@ class Simulation:
             self.history.violations += node.violations
         return check_history(self.history, found, committed)
 
-    def _read_all(self) -> tuple[Found, Found]:
-        found: Found = {partition: {} for partition in self.partitions}
-        committed: Found = {partition: {} for partition in self.partitions}
+    def _read_all(self, rest_ms: int) -> tuple[Found, Found]:
+        partitions = self.partitions + self.output
+        found: Found = {partition: {} for partition in partitions}
+        committed: Found = {partition: {} for partition in partitions}
 
         def read(client: SimClient) -> Script:
-            for partition in self.partitions:
+            for partition in partitions:
                 yield from fetch(client, partition, 0, committed=False)  # its log is opened at its first use
-            yield Wait(REST_MS)  # and a high watermark that a crash has set back rises again
-            for partition in self.partitions:
+            yield Wait(rest_ms)  # and a high watermark that a crash has set back rises again
+            for partition in partitions:
                 yield from read_whole(client, partition, found[partition], committed=False)
-                yield from read_whole(client, partition, committed[partition], committed=True)
-            for group, asked in self.history.asked_offsets.items():
-                yield from check_offset(client, group, self.history.committed_offsets.get(group, -1), asked)
+                end = yield from read_whole(client, partition, committed[partition], committed=True)
+                if partition in self.partitions:
+                    self.history.ends[partition] = end
+            for group, partition in list(self.history.asked_offsets):
+                yield from committed_offset(client, group, partition)
 
         self.finish([self.do("last", read)])
         return found, committed
@@ -174,12 +206,11 @@ class Simulation:
 
 def led_by(node: SimNode) -> list[tuple[bytes, int, int]]:
     """What a node takes itself for the leader of, and in which epoch."""
-    image = node.broker.node.image
-    topic = image.topics.get(TOPIC)
-    if topic is None:
-        return []
     return [
-        (topic.id, number, each.leader_epoch) for number, each in topic.partitions.items() if each.leader == node.id
+        (topic.id, number, each.leader_epoch)
+        for topic in node.broker.node.image.topics.values()
+        for number, each in topic.partitions.items()
+        if each.leader == node.id
     ]
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.simulation.layouts import ALONE
-from tests.simulation.runs import KILLS, POWER_CUTS, SYNCED, run_alone, run_cluster
+from tests.simulation.runs import KILLS, POWER_CUTS, SYNCED, run_alone, run_cluster, run_groups
 from tests.simulation.simulation import Simulation
 
 KINDS: dict[str, Callable[[int], Simulation]] = {
@@ -22,6 +22,9 @@ KINDS: dict[str, Callable[[int], Simulation]] = {
     "alone, synced": lambda seed: run_alone(seed, SYNCED, POWER_CUTS),
     "cluster": partial(run_cluster, faults=KILLS, trouble_ms=8_000),
     "combined": partial(run_cluster, faults=KILLS, combined=True, trouble_ms=8_000),
+    "groups": partial(run_groups, faults=KILLS, trouble_ms=8_000),
+    "groups, combined": partial(run_groups, faults=KILLS, combined=True, trouble_ms=8_000),
+    "groups, power cuts": partial(run_groups, faults=POWER_CUTS, trouble_ms=8_000),
     "cluster, power cuts": partial(run_cluster, faults=POWER_CUTS, trouble_ms=8_000),
 }
 

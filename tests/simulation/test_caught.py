@@ -6,16 +6,20 @@ from collections.abc import Callable
 
 import pytest
 
+from pykafka_broker.broker.group_host import GroupHost
 from pykafka_broker.broker.replication.followed import FollowedPartition, Taken
 from pykafka_broker.broker.replication.followers import Followers
 from pykafka_broker.cluster.partition_change import Election, _Change
+from pykafka_broker.coordinators.groups import offset_requests
+from pykafka_broker.coordinators.groups.reconciliation import Reconciliation
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_state import ProducerState
+from pykafka_broker.protocol.errors import ErrorCode
 from tests.log.crash.simulator import SimHandle
 from tests.simulation.faults import Fault, break_connections, cut_power, kill
 from tests.simulation.layouts import ALONE
-from tests.simulation.runs import HARMLESS, KILLS, SYNCED, run_alone, run_cluster
+from tests.simulation.runs import HARMLESS, KILLS, SYNCED, run_alone, run_cluster, run_groups
 
 MOST_SEEDS = 25
 Defect = Callable[[pytest.MonkeyPatch], None]
@@ -58,6 +62,18 @@ def elects_whoever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_Change, "_in_sync", first)
 
 
+def takes_commits_of_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_requests, "_verdict", lambda *args, **named: ErrorCode.NONE)
+
+
+def gives_what_others_still_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Reconciliation, "_is_free", lambda self, topic_id, partition: True)
+
+
+def begins_with_nothing_when_it_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GroupHost, "_replay", lambda self, record, *, now, producer_id: None)
+
+
 def _is_caught(run_one: Callable[[int], object]) -> bool:
     for seed in range(MOST_SEEDS):
         try:
@@ -95,3 +111,16 @@ def test_a_defect_of_one_node(
 def test_a_defect_of_replication(monkeypatch: pytest.MonkeyPatch, defect: Defect) -> None:
     defect(monkeypatch)
     assert _is_caught(lambda seed: run_cluster(seed, KILLS))
+
+
+@pytest.mark.parametrize(
+    "defect",
+    [
+        takes_commits_of_anybody,
+        gives_what_others_still_have,
+        begins_with_nothing_when_it_takes_over,
+    ],
+)
+def test_a_defect_of_groups(monkeypatch: pytest.MonkeyPatch, defect: Defect) -> None:
+    defect(monkeypatch)
+    assert _is_caught(lambda seed: run_groups(seed, KILLS))

@@ -1,0 +1,229 @@
+"""Members that work: they read what they are assigned, and commit how far they have come.
+
+Rule: one kind notes what it has processed and commits later, so each record is processed at least once; the other
+writes a record for each that it has read, and commits in the same transaction, so each has its output exactly once.
+Both come and go: now and then one leaves, and now and then one is gone without a word and begins anew. Where a member
+begins to read, it asks what is committed, and that must be no less than anybody was promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pykafka_broker.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.simulation.client import Ask, Script, SimClient, Wait
+from tests.simulation.history import TopicPartition, Transaction, output_value
+from tests.simulation.memberships import BEHIND, GONE, GROUP, Membership
+from tests.simulation.producers import ENDED, Identity, TransactionLost, end_transaction, identity, produce
+from tests.simulation.readers import committed_offset, fetch, records_of
+
+LEAST_LIFE_MS, MOST_LIFE_MS = 800, 6_000
+MOST_AT_ONCE = 5
+Read = list[tuple[int, bytes]]
+
+
+class Worker:
+    """What both kinds have in common."""
+
+    def __init__(self, client: SimClient, membership: Membership) -> None:
+        self.client = client
+        self.membership = membership
+
+    def script(self) -> Script:
+        """Until the client stops and the group has committed everything."""
+        client, member, random = self.client, self.membership, self.client.random
+        while not self._over():
+            yield from self.live(client.clock.now + random.randrange(LEAST_LIFE_MS, MOST_LIFE_MS))
+            if client.stopping or random.random() < 0.5:
+                yield from self.revoking(member.assigned)
+                yield from member.leave()
+                client.history.did["member left"] += 1
+            else:
+                member.forget()
+                client.history.did["member vanished"] += 1
+            yield Wait(random.randrange(1_000))
+
+    def live(self, until: int) -> Script:
+        """As a member."""
+        client, member = self.client, self.membership
+        while not self._over() and (client.stopping or client.clock.now < until):
+            yield from member.keep(self.revoking)
+            if not member.assigned:
+                yield Wait(50)
+                continue
+            partition = client.random.choice(sorted(member.assigned))
+            if partition not in self.membership.positions:
+                yield from self._begin(partition)
+                continue
+            yield from self._read(partition)
+            yield Wait(client.random.randrange(40))
+
+    def _over(self) -> bool:
+        return self.client.stopping and self.client.history.is_worked_off(self.membership.group)
+
+    def _begin(self, partition: TopicPartition) -> Script:
+        member = self.membership
+        offset = yield from committed_offset(self.client, member.group, partition, member)
+        if offset is not None:
+            self.membership.positions[partition] = max(offset, 0)
+
+    def _read(self, partition: TopicPartition) -> Script:
+        offset = self.membership.positions[partition]
+        found = yield from fetch(self.client, partition, offset, committed=True)
+        if found is None:
+            return
+        records, end = records_of(found, offset, committed=True)
+        if len(records) > MOST_AT_ONCE:
+            records, end = records[:MOST_AT_ONCE], records[MOST_AT_ONCE][0]
+        if end == offset:
+            yield from self.at_end(partition)
+        elif (yield from self.process(partition, records, end)) and partition in self.membership.positions:
+            self.membership.positions[partition] = end
+
+    # -- what differs
+
+    def process(self, partition: TopicPartition, records: Read, end: int) -> Generator[Ask | Wait, Any, bool]:
+        """Whether that is done, and reading goes on at `end`."""
+        raise NotImplementedError
+
+    def at_end(self, partition: TopicPartition) -> Script:
+        """There is nothing more to read for now."""
+        raise NotImplementedError
+
+    def revoking(self, partitions: set[TopicPartition]) -> Script:
+        """These are somebody else's from now on."""
+        raise NotImplementedError
+
+
+class AtLeastOnce(Worker):
+    """It commits now and then, at the end, and when it gives a partition back."""
+
+    def process(self, partition: TopicPartition, records: Read, end: int) -> Generator[Ask | Wait, Any, bool]:
+        processed = self.client.history.processed[self.membership.group, partition]
+        processed.update(offset for offset, _ in records)
+        self.client.history.did["processed"] += len(records)
+        if self.client.random.random() < 0.3:
+            yield from self._commit({partition: end})
+        return True
+
+    def at_end(self, partition: TopicPartition) -> Script:
+        key = self.membership.group, partition
+        if self.client.history.committed_offsets.get(key, 0) < self.membership.positions[partition]:
+            yield from self._commit({partition: self.membership.positions[partition]})
+
+    def revoking(self, partitions: set[TopicPartition]) -> Script:
+        positions = {
+            each: self.membership.positions[each] for each in sorted(partitions) if each in self.membership.positions
+        }
+        if positions:
+            yield from self._commit(positions)
+
+    def _commit(self, positions: dict[TopicPartition, int]) -> Script:
+        """Until it is done or refused."""
+        client, member = self.client, self.membership
+        for partition, offset in positions.items():
+            client.history.note_asked(member.group, partition, offset)
+        while member.epoch >= 0:
+            topics = [
+                OffsetCommitRequestTopic(topic, partitions=[OffsetCommitRequestPartition(number, offset)])
+                for (topic, number), offset in positions.items()
+            ]
+            request = OffsetCommitRequest(member.group, member.epoch, member.member_id, member.instance, topics=topics)
+            place = yield from client.coordinator(GROUP, member.group)
+            answer = yield Ask(place, request, (9, 9))
+            if not isinstance(answer, LinkError):
+                codes = {ErrorCode(each.error_code) for topic in answer.topics for each in topic.partitions}
+                if codes == {ErrorCode.NONE}:
+                    for partition, offset in positions.items():
+                        client.history.note_committed(member.group, partition, offset)
+                    return
+                code = max(codes)
+                if not client.expect(code, "OffsetCommit of a member", *GONE, *BEHIND):
+                    member.refused(code)
+                    return
+            client.forget_coordinator(GROUP, member.group)
+            yield client.backoff()
+
+
+class ExactlyOnce(Worker):
+    """Its output goes to some partition of another topic: each value says of what it is the output."""
+
+    def __init__(self, client: SimClient, membership: Membership, output: list[TopicPartition]) -> None:
+        super().__init__(client, membership)
+        self._who = Identity(-1, -1)
+        self._output = output
+        self._id = f"tx-{client.name}"
+        self._number = 0
+
+    def script(self) -> Script:
+        """Nothing is left open."""
+        self._who = yield from identity(self.client, self._id)
+        yield from super().script()
+        yield from identity(self.client, self._id)
+
+    def at_end(self, partition: TopicPartition) -> Script:
+        yield from ()
+
+    def revoking(self, partitions: set[TopicPartition]) -> Script:
+        yield from ()
+
+    def process(self, partition: TopicPartition, records: Read, end: int) -> Generator[Ask | Wait, Any, bool]:
+        client = self.client
+        transaction = Transaction(self._id)
+        client.history.transactions.append(transaction)
+        try:
+            for offset, _ in records:
+                self._number += 1
+                value = output_value(client.name, self._number, self.membership.group, partition, offset)
+                into = client.random.choice(self._output)
+                transaction.parts[value] = into
+                client.history.sent[client.name, into].append(value)
+                yield from produce(client, self._who, into, [value], self._id)
+            fine = yield from self._commit_offset(partition, end)
+            self._who = yield from end_transaction(client, self._id, self._who, transaction, commit=fine)
+        except TransactionLost:
+            client.history.did["transaction lost"] += 1
+            self._who = yield from identity(client, self._id)
+            fine = False
+        if fine:
+            client.history.note_committed(self.membership.group, partition, end)
+            client.history.did["exactly once"] += len(records)
+        else:
+            self.membership.positions.clear()  # what is committed is asked anew
+        return fine
+
+    def _commit_offset(self, partition: TopicPartition, offset: int) -> Generator[Ask | Wait, Any, bool]:
+        """Whether the group takes it of this member."""
+        client, member, who = self.client, self.membership, self._who
+        client.history.note_asked(member.group, partition, offset)
+        topic = TxnOffsetCommitRequestTopic(partition[0], [TxnOffsetCommitRequestPartition(partition[1], offset)])
+        while member.epoch >= 0:
+            place = yield from client.coordinator(GROUP, member.group)
+            request = TxnOffsetCommitRequest(
+                self._id, member.group, who.id, who.epoch, member.epoch, member.member_id, member.instance, [topic]
+            )
+            answer = yield Ask(place, request, (5, 5))
+            if not isinstance(answer, LinkError):
+                code = ErrorCode(answer.topics[0].partitions[0].error_code)
+                if code is ErrorCode.NONE:
+                    return True
+                if not client.expect(code, "TxnOffsetCommit of a member", *GONE, *BEHIND, *ENDED):
+                    if code in ENDED:
+                        raise TransactionLost
+                    member.refused(code)
+                    return False
+            client.forget_coordinator(GROUP, member.group)
+            yield client.backoff()
+        return False
