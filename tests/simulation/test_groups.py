@@ -4,6 +4,8 @@ processed, and what is read and written in transactions has its output once.
 
 from __future__ import annotations
 
+import pytest
+
 from tests.simulation.runs import KILLS, run_groups
 
 SEEDS = 60
@@ -20,3 +22,9 @@ def test_a_run_does_much_of_everything() -> None:
 
 def test_each_record_has_its_output(seed: int) -> None:
     run_groups(seed, KILLS, combined=bool(seed % 2))
+
+
+@pytest.mark.parametrize("failed", [1179])
+def test_what_has_failed_once(failed: int) -> None:
+    """1179: a member with nothing but an id was refused by a group whose members had all gone."""
+    run_groups(failed, KILLS)

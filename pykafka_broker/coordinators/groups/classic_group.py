@@ -316,7 +316,10 @@ class ClassicGroup:
         """Whether a member with these protocols fits in: one of them must be known to every member."""
         if self.state in (EMPTY, DEAD):
             return bool(protocol_type) and any(True for _ in names)
-        return protocol_type == self.protocol_type_or_none and not self.candidates().isdisjoint(names)
+        if protocol_type != self.protocol_type_or_none:
+            return False
+        # All may have gone while somebody is awaited who has only an id: it fits with nobody.
+        return not self.members or not self.candidates().isdisjoint(names)
 
     def candidates(self) -> set[str]:
         """Protocols that all members support."""

@@ -88,6 +88,43 @@ def pending_id_holds_up_the_rebalance(s: Stage) -> None:
 
 
 @scenario
+def pending_id_outlives_all_members(s: Stage) -> None:
+    one = ClassicMember(s, "one", rebalance_ms=10_000)
+    one.enter()
+    one.joined()
+    one.sync({one.member_id: b"all"})
+    late = ClassicMember(s, "late")
+    late.join()
+    two = ClassicMember(s, "two", rebalance_ms=10_000)
+    two.enter()
+    two.waits()
+    late.leave((two.member_id, None), (one.member_id, None))
+    two.joined()
+    late.describe()
+    other = ClassicMember(s, "other", protocol_type="connect")
+    other.join()
+    late.protocols = {"roundrobin": b"late"}
+    late.send_join()
+    late.joined()
+    late.describe()
+
+
+@scenario
+def last_member_leaves_before_a_pending_id(s: Stage) -> None:
+    one = ClassicMember(s, "one", rebalance_ms=10_000)
+    one.enter()
+    one.joined()
+    one.sync({one.member_id: b"all"})
+    late = ClassicMember(s, "late")
+    late.join()
+    one.leave()
+    s.wait(100)
+    one.describe()
+    late.send_join()
+    late.joined()
+
+
+@scenario
 def member_that_never_syncs(s: Stage) -> None:
     one, two = joined_pair(s, rebalance_ms=1_000)
     one.sync({one.member_id: b"x", two.member_id: b"y"})
