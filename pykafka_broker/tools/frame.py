@@ -31,11 +31,23 @@ class UsageError(Exception):
     """The flags make no sense; the text says why."""
 
 
+class _Once(argparse.Action):
+    """A flag with a value. Kafka's scripts refuse one that is given twice."""
+
+    def __call__(self, parser: Any, options: argparse.Namespace, value: Any, flag: str | None = None) -> None:
+        given: set[str] = vars(options).setdefault("_given", set())
+        if flag is not None and self.dest in given:
+            raise UsageError(f"{flag} was given more than once")
+        given.add(self.dest)
+        setattr(options, self.dest, value)
+
+
 class ToolParser(argparse.ArgumentParser):
     """Flags as Kafka's scripts take them: `--flag value` and `--flag=value`, and shortened where that is clear."""
 
     def __init__(self, name: str, summary: str) -> None:
         super().__init__(prog=f"pykafka-broker {name}", description=summary)
+        self.register("action", None, _Once)
         self.add_argument("--version", action="version", version=__version__)
         self.add_argument("--json", action="store_true", help="print what was found or done as JSON")
 
@@ -46,6 +58,16 @@ class ToolParser(argparse.ArgumentParser):
         if controllers:
             where.add_argument("--bootstrap-controller", metavar="HOST:PORT,...", help="controllers to connect to")
         self.add_argument(config, dest="command_config", metavar="FILE", help="properties of the client")
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Words that belong to no flag are left alone, as Kafka's scripts do it, and named. Raises UsageError."""
+        options, rest = self.parse_known_args(arguments)
+        unknown = [each for each in rest if each.startswith("-")]
+        if unknown:
+            raise UsageError(f"{unknown[0]} is not a recognized option")
+        if rest:
+            print(f"{self.prog}: ignored: {' '.join(rest)}", file=sys.stderr)
+        return options
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
@@ -67,6 +89,12 @@ class Tool:
     def warn(self, text: str) -> None:
         """A line on standard error."""
         print(text, file=sys.stderr)
+
+    def fail(self, text: str) -> int:
+        """An error that Kafka's script prints on standard output; the exit code. With `--json` nothing but data is."""
+        self.result = None
+        (self.warn if self.options.json else print)(text)
+        return FAILED
 
     def properties(self) -> dict[str, str]:
         """Of the client, from the file that was named. Raises Unusable."""
@@ -90,7 +118,7 @@ def main(name: str, arguments: Sequence[str]) -> int:
     parser = ToolParser(name, module.SUMMARY)
     module.options(parser)
     try:
-        tool = Tool(parser.parse_args(arguments))
+        tool = Tool(parser.parse(arguments))
         status = _run(module, tool)
         if tool.options.json and tool.result is not None:
             print(json.dumps(tool.result, indent=2, ensure_ascii=False))

@@ -2,21 +2,224 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.errors import ClientError, Refused
+from pykafka_broker.client.topics import (
+    PARTITIONS_IN_AN_ANSWER,
+    create_partitions,
+    create_topic,
+    delete_topics,
+    describe_topics,
+    list_topics,
+)
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import ZERO_UUID, parse_uuid_text
 from pykafka_broker.tools.frame import Tool, ToolParser
+from pykafka_broker.tools.topic_description import Filters, describe
+from pykafka_broker.tools.topic_names import matcher
+from pykafka_broker.tools.usage import never_with, one_of, only_with, required
 
 SUMMARY = "create, describe, alter, delete and list topics"
 
+_ACTIONS = ("list", "describe", "create", "alter", "delete")
+_FILTERS = (
+    "under_replicated_partitions",
+    "under_min_isr_partitions",
+    "at_min_isr_partitions",
+    "unavailable_partitions",
+)
+_COLLIDING = (
+    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
+    "To avoid issues it is best to use either, but not both."
+)
+_MAX_REPLICATION_FACTOR = 32767
+
 
 def options(parser: ToolParser) -> None:
+    add = parser.add_argument
     parser.add_connection()
-    parser.add_argument("--list", action="store_true", help="list all topics")
+    add("--list", action="store_true", help="list topics")
+    add("--describe", action="store_true", help="what there is of topics: their partitions, replicas, configs")
+    add("--create", action="store_true", help="create a topic")
+    add("--alter", action="store_true", help="give topics more partitions")
+    add("--delete", action="store_true", help="delete topics")
+    add("--topic", metavar="NAME", help="the topic; all but --create take a regular expression")
+    add("--topic-id", metavar="ID", help="describe the topic with this id")
+    add("--partitions", type=int, metavar="N", help="how many partitions; without it as many as the broker gives")
+    add("--replication-factor", type=int, metavar="N", help="how many replicas of each; without it as the broker does")
+    add("--replica-assignment", metavar="1:2,2:3,...", help="the brokers of each partition, the leader first")
+    add("--config", action="append", default=[], metavar="KEY=VALUE", help="a config of the new topic; may be repeated")
+    add("--delete-config", action="append", help="no more supported, as in Kafka: see pykafka-broker configs")
+    add("--if-exists", action="store_true", help="with --describe, --alter, --delete: no error if it does not exist")
+    add("--if-not-exists", action="store_true", help="with --create: no error if it exists")
+    add("--exclude-internal", action="store_true", help="without the topics of the broker itself")
+    add("--topics-with-overrides", action="store_true", help="only topics with configs of their own")
+    add("--under-replicated-partitions", action="store_true", help="only partitions with replicas out of sync")
+    add("--under-min-isr-partitions", action="store_true", help="only those with less in sync than the minimum")
+    add("--at-min-isr-partitions", action="store_true", help="only those with just the minimum in sync")
+    add("--unavailable-partitions", action="store_true", help="only partitions without a leader")
+    limit = "--partition-size-limit-per-response"
+    add(limit, dest="limit", type=int, default=PARTITIONS_IN_AN_ANSWER, metavar="N", help="partitions in one answer")
 
 
 async def run(tool: Tool) -> int:
-    async with tool.connect() as client:
-        found = await client.metadata(None, call="listTopics")
-        names = sorted(each.name for each in found.topics if each.name is not None)
-        for name in names:
-            tool.print(name)
-        tool.result = names
+    _check(tool)
+    client = tool.connect()
+    act = _RUN[one_of(tool, *_ACTIONS)]
+    try:
+        async with client:
+            await act(tool, client)
+    except ClientError as error:
+        return tool.fail(f"Error while executing topic command : {error}")
     return 0
+
+
+def _check(tool: Tool) -> None:
+    """Which flags go together. Raises UsageError."""
+    action = one_of(tool, *_ACTIONS)
+    if action not in ("list", "describe"):
+        required(tool, "topic")
+    only_with(tool, "partitions", "create", "alter")
+    only_with(tool, "replication_factor", "create")
+    only_with(tool, "replica_assignment", "create", "alter")
+    only_with(tool, "config", "create")
+    for flag in (*_FILTERS, "topics_with_overrides"):
+        only_with(tool, flag, "describe")
+    only_with(tool, "if_exists", "describe", "alter", "delete")
+    only_with(tool, "if_not_exists", "create")
+    only_with(tool, "exclude_internal", "list", "describe")
+    if action == "create":
+        never_with(tool, "replica_assignment", "partitions", "replication_factor")
+    never_with(tool, "topics_with_overrides", *_FILTERS)
+    if action == "alter":
+        required(tool, "partitions")
+
+
+async def _list(tool: Tool, client: Client) -> None:
+    tool.result = await _names(tool, client)
+    for name in tool.result:
+        tool.print(name)
+
+
+async def _describe(tool: Tool, client: Client) -> None:
+    options = tool.options
+    try:
+        topic_id = ZERO_UUID if options.topic_id is None else parse_uuid_text(options.topic_id)
+    except ValueError as error:
+        raise ClientError(str(error)) from None
+    if topic_id != ZERO_UUID:
+        names = [each.name for each in await list_topics(client) if each.topic_id == topic_id and each.name]
+        what = f"TopicId '{options.topic_id}'"
+    else:
+        names = await _names(tool, client)
+        what = f"Topic '{options.topic}'"
+    if not names and (options.topic is not None or topic_id != ZERO_UUID) and not options.if_exists:
+        raise ClientError(f"{what} does not exist as expected")
+    filters = Filters(options.topics_with_overrides, *(getattr(options, each) for each in _FILTERS))
+    tool.result = await describe(tool, client, names, filters, options.limit)
+
+
+async def _create(tool: Tool, client: Client) -> None:
+    options = tool.options
+    if "." in options.topic or "_" in options.topic:
+        tool.print(_COLLIDING)
+    partitions, factor = options.partitions, options.replication_factor
+    if partitions is not None and partitions < 1:
+        raise ClientError("The partitions must be greater than 0")
+    if factor is not None and not 1 <= factor <= _MAX_REPLICATION_FACTOR:
+        raise ClientError(f"The replication factor must be between 1 and {_MAX_REPLICATION_FACTOR} inclusive")
+    tool.result = {"name": options.topic, "created": False}
+    try:
+        await create_topic(
+            client,
+            options.topic,
+            partitions=-1 if partitions is None else partitions,
+            replication_factor=-1 if factor is None else factor,
+            assignment=_assignment(options.replica_assignment),
+            configs=_configs(options.config),
+        )
+    except Refused as error:
+        if error.code != ErrorCode.TOPIC_ALREADY_EXISTS or not options.if_not_exists:
+            raise
+        return
+    tool.result["created"] = True
+    tool.print(f"Created topic {options.topic}.")
+
+
+async def _alter(tool: Tool, client: Client) -> None:
+    options = tool.options
+    names = await _existing(tool, client)
+    assignments: dict[str, list[list[int]]] | None = None
+    if options.replica_assignment is not None:
+        whole, found = _assignment(options.replica_assignment), await describe_topics(client, names)
+        assignments = {name: whole[len(found[name].partitions) :] for name in names if name in found}
+    tool.result = [{"name": name, "partition_count": options.partitions} for name in names]
+    if names:
+        await create_partitions(client, dict.fromkeys(names, options.partitions), assignments)
+
+
+async def _delete(tool: Tool, client: Client) -> None:
+    names = await _existing(tool, client)
+    tool.result = [{"name": name, "deleted": True} for name in names]
+    if names:
+        await delete_topics(client, names)
+
+
+async def _existing(tool: Tool, client: Client) -> list[str]:
+    names = await _names(tool, client)
+    if not names and not tool.options.if_exists:
+        raise ClientError(f"Topic '{tool.options.topic}' does not exist as expected")
+    return names
+
+
+async def _names(tool: Tool, client: Client) -> list[str]:
+    """Of the topics that `--topic` means, all without it."""
+    wanted: Callable[[str], Any] = bool if tool.options.topic is None else matcher(tool.options.topic)
+    internal = not tool.options.exclude_internal
+    topics = [each for each in await list_topics(client) if internal or not each.is_internal]
+    return [each.name for each in topics if each.name and wanted(each.name)]
+
+
+def _assignment(text: str | None) -> list[list[int]]:
+    """`1:2,2:3` is two partitions of two replicas each. Raises ClientError."""
+    found: list[list[int]] = []
+    for index, part in enumerate([] if text is None else text.split(",")):
+        replicas = [_number(each.strip()) for each in part.split(":")]
+        repeated = sorted({each for each in replicas if replicas.count(each) > 1})
+        if repeated:
+            listed = ", ".join(map(str, repeated))
+            raise ClientError(f"Partition replica lists may not contain duplicate entries: {listed}")
+        found.append(replicas)
+        if len(replicas) != len(found[0]):
+            raise ClientError(f"Partition {index} has different replication factor: {replicas}")
+    return found
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ClientError(f'For input string: "{text}"') from None
+
+
+def _configs(pairs: list[str]) -> dict[str, str]:
+    found = {}
+    for each in pairs:
+        key, equals, value = each.partition("=")
+        if not equals:
+            reason = 'Invalid topic config: all configs to be added must be in the format "key=val".'
+            raise ClientError(f"requirement failed: {reason}")
+        found[key.strip()] = value.strip()
+    return found
+
+
+_RUN: dict[str, Callable[[Tool, Client], Awaitable[None]]] = {
+    "list": _list,
+    "describe": _describe,
+    "create": _create,
+    "alter": _alter,
+    "delete": _delete,
+}

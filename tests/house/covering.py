@@ -200,10 +200,16 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         """,
     ),
     "tools/test_frame.py": (
-        "runs every tool against a broker",
+        "runs one tool against a broker",
         """
         client/cluster client/errors client/properties
-        tools/topics
+        """,
+    ),
+    "tools/test_topics.py": (
+        "runs the tool that it is of against a broker",
+        """
+        client/configs client/topics
+        tools/topic_description
         """,
     ),
     "cli/test_settings.py": (

@@ -1,0 +1,117 @@
+"""Configs of topics, brokers, loggers, groups and subscriptions to metrics.
+
+Rule: what is asked of one broker goes to that broker (its static settings are known to nobody else, its loggers
+neither); everything else may be asked of any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.errors import Unusable, check
+from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from pykafka_broker.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
+from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+
+class ResourceType(IntEnum):
+    """What has configs (Kafka protocol, ConfigResource.Type)."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Resource(NamedTuple):
+    """`name` is empty for what holds for all brokers."""
+
+    type: ResourceType
+    name: str
+
+
+class Source(IntEnum):
+    """Where a value comes from (Kafka protocol, ConfigSource); the names are those that Kafka's tools print."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+
+class ConfigOperation(IntEnum):
+    """How a value is changed (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    """Of one key."""
+
+    name: str
+    operation: ConfigOperation
+    value: str | None = None
+
+
+def source_of(resource: Resource, config: DescribeConfigsResourceResult) -> Source:
+    """Brokers before 1.1 say only whether a value is the default."""
+    if config.config_source >= 0:
+        known = config.config_source in Source.__members__.values()
+        return Source(config.config_source) if known else Source.UNKNOWN
+    if config.is_default:
+        return Source.DEFAULT_CONFIG
+    topic = resource.type is ResourceType.TOPIC
+    return Source.DYNAMIC_TOPIC_CONFIG if topic else Source.STATIC_BROKER_CONFIG
+
+
+async def describe_configs(
+    client: Client, resources: Sequence[Resource], *, synonyms: bool = False
+) -> dict[Resource, list[DescribeConfigsResourceResult]]:
+    """Every key of these resources. Raises Refused with the first error among them."""
+    found: dict[Resource, list[DescribeConfigsResourceResult]] = {}
+    for node, asked in _by_node(resources).items():
+        request = DescribeConfigsRequest(
+            [DescribeConfigsResource(each.type, each.name, None) for each in asked], include_synonyms=synonyms
+        )
+        answer = await client.ask(request, node, versions=(1, 4) if synonyms else None)
+        for each in answer.results:
+            check(each.error_code, each.error_message)
+            found[Resource(ResourceType(each.resource_type), each.resource_name)] = each.configs
+    return found
+
+
+async def alter_configs(client: Client, resource: Resource, changes: Iterable[ConfigChange]) -> None:
+    """Change some keys and leave the others. Raises Refused."""
+    configs = [AlterableConfig(each.name, each.operation, each.value) for each in changes]
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(resource.type, resource.name, configs)])
+    (node,) = _by_node([resource])
+    answer = await client.ask(request, node, call="incrementalAlterConfigs")
+    for each in answer.responses:
+        check(each.error_code, each.error_message)
+
+
+def _by_node(resources: Iterable[Resource]) -> dict[int | None, list[Resource]]:
+    """Of the node that has to be asked, None for any. Raises Unusable."""
+    found: dict[int | None, list[Resource]] = {}
+    for each in resources:
+        of_one = each.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and each.name
+        if of_one and not each.name.isdigit():
+            raise Unusable(f"{each.name} is no id of a broker")
+        found.setdefault(int(each.name) if of_one else None, []).append(each)
+    return found

@@ -1,0 +1,180 @@
+"""Topics: what there is of them, and their changes.
+
+Rule: a description comes from DescribeTopicPartitions, which tells the eligible leaders (KIP-966), and from Metadata
+where a broker does not serve it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.errors import Refused, check
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.create_partitions_request import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from pykafka_broker.protocol.messages.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from pykafka_broker.protocol.messages.describe_topic_partitions_request import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from pykafka_broker.protocol.messages.list_partition_reassignments_request import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from pykafka_broker.protocol.messages.list_partition_reassignments_response import OngoingPartitionReassignment
+from pykafka_broker.protocol.messages.metadata_response import MetadataResponseTopic
+from pykafka_broker.protocol.runtime import ZERO_UUID
+
+PARTITIONS_IN_AN_ANSWER = 2000
+
+
+class PartitionView(NamedTuple):
+    """`elr` and `last_known_elr` are None where the broker does not tell them."""
+
+    partition: int
+    leader: int
+    replicas: list[int]
+    isr: list[int]
+    elr: list[int] | None = None
+    last_known_elr: list[int] | None = None
+
+
+class TopicView(NamedTuple):
+    """A topic and its partitions in their order."""
+
+    name: str
+    topic_id: bytes
+    is_internal: bool
+    partitions: list[PartitionView]
+
+
+async def list_topics(client: Client) -> list[MetadataResponseTopic]:
+    """All that the client may see, by name."""
+    found = await client.metadata(None, call="listTopics")
+    return sorted((each for each in found.topics if each.name is not None), key=lambda each: each.name or "")
+
+
+async def describe_topics(
+    client: Client, names: Collection[str], *, limit: int = PARTITIONS_IN_AN_ANSWER
+) -> dict[str, TopicView]:
+    """Those of these topics that exist, by name. limit: of the partitions in one answer. Raises Refused."""
+    try:
+        return await _by_partitions(client, sorted(names), limit)
+    except Refused as error:
+        if error.code != ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        return await _by_metadata(client, sorted(names))
+
+
+async def _by_partitions(client: Client, names: list[str], limit: int) -> dict[str, TopicView]:
+    found: dict[str, TopicView] = {}
+    cursor: Cursor | None = None
+    while names:
+        request = DescribeTopicPartitionsRequest([TopicRequest(each) for each in names], limit, cursor)
+        answer = await client.ask(request, call="describeTopicPartitions")
+        for each in answer.topics:
+            if each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue
+            check(each.error_code)
+            topic = found.setdefault(each.name, TopicView(each.name, each.topic_id, each.is_internal, []))
+            topic.partitions.extend(
+                PartitionView(
+                    part.partition_index,
+                    part.leader_id,
+                    part.replica_nodes,
+                    part.isr_nodes,
+                    part.eligible_leader_replicas,
+                    part.last_known_elr,
+                )
+                for part in each.partitions
+            )
+        if answer.next_cursor is None:
+            break
+        cursor = Cursor(answer.next_cursor.topic_name, answer.next_cursor.partition_index)
+        names = [each for each in names if each >= cursor.topic_name]
+    return found
+
+
+async def _by_metadata(client: Client, names: list[str]) -> dict[str, TopicView]:
+    found: dict[str, TopicView] = {}
+    for each in (await client.metadata(names, call="describeTopics")).topics if names else []:
+        if each.name is None or each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            continue
+        check(each.error_code)
+        parts = [
+            PartitionView(part.partition_index, part.leader_id, part.replica_nodes, part.isr_nodes)
+            for part in sorted(each.partitions, key=lambda part: part.partition_index)
+        ]
+        found[each.name] = TopicView(each.name, each.topic_id or ZERO_UUID, each.is_internal, parts)
+    return found
+
+
+async def list_reassignments(
+    client: Client, partitions: dict[str, list[int]] | None = None
+) -> dict[tuple[str, int], OngoingPartitionReassignment]:
+    """Those under way, of these partitions or, for None, of all. Raises Refused."""
+    wanted = None
+    if partitions is not None:
+        wanted = [ListPartitionReassignmentsTopics(name, indexes) for name, indexes in partitions.items()]
+    request = ListPartitionReassignmentsRequest(client.request_timeout_ms, wanted)
+    answer = await client.ask_controller(request, call="listPartitionReassignments")
+    check(answer.error_code, answer.error_message)
+    return {(topic.name, part.partition_index): part for topic in answer.topics for part in topic.partitions}
+
+
+async def create_topic(
+    client: Client,
+    name: str,
+    *,
+    partitions: int = -1,
+    replication_factor: int = -1,
+    assignment: Sequence[Sequence[int]] = (),
+    configs: dict[str, str] | None = None,
+) -> None:
+    """-1 leaves it to the broker; assignment: the replicas of each partition. Raises Refused."""
+    topic = CreatableTopic(
+        name,
+        partitions,
+        replication_factor,
+        [CreatableReplicaAssignment(index, list(replicas)) for index, replicas in enumerate(assignment)],
+        [CreatableTopicConfig(key, value) for key, value in (configs or {}).items()],
+    )
+    request = CreateTopicsRequest([topic], client.request_timeout_ms)
+    answer = await client.ask_controller(request, call="createTopics", repeatable=False)
+    for each in answer.topics:
+        check(each.error_code, getattr(each, "error_message", None))
+
+
+async def create_partitions(
+    client: Client, counts: dict[str, int], assignments: dict[str, list[list[int]]] | None = None
+) -> None:
+    """Grow topics to so many partitions; assignments: the replicas of the new ones. Raises Refused."""
+    topics = []
+    for name, count in counts.items():
+        given = (assignments or {}).get(name)
+        places = None if given is None else [CreatePartitionsAssignment(each) for each in given]
+        topics.append(CreatePartitionsTopic(name, count, places))
+    request = CreatePartitionsRequest(topics, client.request_timeout_ms)
+    answer = await client.ask_controller(request, call="createPartitions", repeatable=False)
+    for each in answer.results:
+        check(each.error_code, each.error_message)
+
+
+async def delete_topics(client: Client, names: Collection[str]) -> None:
+    """Raises Refused with the first error; the other topics are deleted all the same."""
+    request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=client.request_timeout_ms)
+    answer = await client.ask_controller(request, versions=(0, 5), call="deleteTopics", repeatable=False)
+    for each in answer.responses:
+        check(each.error_code, each.error_message)

@@ -1,0 +1,21 @@
+"""Topics named by a regular expression, as `--topic` and `--include` take them.
+
+Rule: a comma stands for `|`, quotes at both ends and spaces do not count, and the whole name has to match.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from pykafka_broker.client.errors import ClientError
+
+
+def matcher(text: str) -> Callable[[str], bool]:
+    """Whether a name is one of those that are meant. Raises ClientError."""
+    pattern = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
+    try:
+        compiled = re.compile(pattern)
+    except re.error:
+        raise ClientError(f"{pattern} is an invalid regex.") from None
+    return lambda name: compiled.fullmatch(name) is not None

@@ -1,0 +1,102 @@
+"""`topics` as JSON, and what a single broker never shows: replicas out of sync, partitions without a leader."""
+
+import json
+from typing import Any
+
+import pytest
+
+from pykafka_broker.client.topics import PartitionView
+from pykafka_broker.protocol.messages.list_partition_reassignments_response import OngoingPartitionReassignment
+from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.tools.frame import main
+from pykafka_broker.tools.topic_description import Filters, Part
+
+
+def told(capsys: pytest.CaptureFixture[str], broker: KafkaBroker, *arguments: str) -> Any:
+    assert main("topics", ["--bootstrap-server", broker.bootstrap_servers, "--json", *arguments]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return json.loads(out)
+
+
+def test_topics_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker() as broker:
+        made = told(capsys, broker, "--create", "--topic", "a_b", "--partitions", "2", "--config", "retention.ms=5")
+        assert made == {"name": "a_b", "created": True}
+        again = told(capsys, broker, "--create", "--topic", "a_b", "--if-not-exists")
+        assert again == {"name": "a_b", "created": False}
+        (topic,) = told(capsys, broker, "--describe", "--partition-size-limit-per-response", "1")
+        assert (topic["name"], topic["partition_count"], topic["configs"]["retention.ms"]) == ("a_b", 2, "5")
+        assert [each["partition"] for each in topic["partitions"]] == [0, 1]
+        assert told(capsys, broker, "--describe", "--unavailable-partitions") == []
+        assert told(capsys, broker, "--alter", "--topic", ".*", "--partitions", "3") == [
+            {"name": "a_b", "partition_count": 3}
+        ]
+        assert told(capsys, broker, "--delete", "--topic", "a_b") == [{"name": "a_b", "deleted": True}]
+        assert told(capsys, broker, "--list") == []
+
+
+def test_an_error_is_no_json(capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker() as broker:
+        where = ["--bootstrap-server", broker.bootstrap_servers]
+        assert main("topics", [*where, "--json", "--delete", "--topic", "none"]) == 1
+    assert capsys.readouterr() == (
+        "",
+        "Error while executing topic command : Topic 'none' does not exist as expected\n",
+    )
+
+
+@pytest.mark.parametrize("release", ["0.11", "2.8"])
+def test_an_older_broker_is_described_by_its_metadata(release: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker(config={"pykafka.emulate": release}) as broker:
+        broker.create_topic("old", 2)
+        assert main("topics", ["--bootstrap-server", broker.bootstrap_servers, "--describe", "--topic", "old"]) == 0
+    head, *partitions = capsys.readouterr().out.splitlines()
+    assert "PartitionCount: 2\tReplicationFactor: 1" in head
+    assert len(partitions) == 2
+    assert partitions[0].endswith("Isr: 1\tElr: N/A\tLastKnownElr: N/A")
+
+
+def part(leader: int, replicas: list[int], isr: list[int], adding: list[int] | None = None, minimum: int = 2) -> Part:
+    move = None if adding is None else OngoingPartitionReassignment(0, replicas, adding, [1])
+    return Part(PartitionView(0, leader, replicas, isr, [], []), move, minimum, frozenset({1, 2}))
+
+
+IN_SYNC = part(1, [1, 2, 3], [1, 2, 3])
+AT_MINIMUM = part(1, [1, 2, 3], [1, 2])
+BELOW = part(2, [1, 2, 3], [2])
+LEADERLESS = part(-1, [1, 2, 3], [3])
+LEADER_GONE = part(3, [3], [3], minimum=1)
+GROWING = part(1, [1, 2, 3], [1, 2], adding=[3], minimum=1)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shown"),
+    [
+        (Filters(), {"in sync", "at minimum", "below", "leaderless", "leader gone", "growing"}),
+        (Filters(with_overrides=True), set()),
+        (Filters(under_replicated=True), {"at minimum", "below", "leaderless"}),
+        (Filters(under_min_isr=True), {"below", "leaderless"}),
+        (Filters(at_min_isr=True), {"at minimum", "leader gone"}),
+        (Filters(unavailable=True), {"leaderless", "leader gone"}),
+        (Filters(under_min_isr=True, at_min_isr=True), {"below", "leaderless", "at minimum", "leader gone"}),
+    ],
+)
+def test_filters_of_partitions(wanted: Filters, shown: set[str]) -> None:
+    parts = {
+        "in sync": IN_SYNC,
+        "at minimum": AT_MINIMUM,
+        "below": BELOW,
+        "leaderless": LEADERLESS,
+        "leader gone": LEADER_GONE,
+        "growing": GROWING,
+    }
+    assert {name for name, each in parts.items() if each.passes(wanted)} == shown
+
+
+def test_the_line_of_a_partition_that_moves() -> None:
+    assert GROWING.line("t") == (
+        "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2,3\tIsr: 1,2"
+        "\tAdding Replicas: 3\tRemoving Replicas: 1\tElr: \tLastKnownElr: "
+    )
+    assert "\tLeader: none\t" in LEADERLESS.line("t")
