@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import logging
 import os
-import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -91,7 +90,7 @@ def main(arguments: Sequence[str], signals: StopSignals) -> int:
         return complain(["--ephemeral takes a directory of its own: leave out --data-dir"])
     orphaned = threading.Event()
     if options.stop_on_stdin_close:
-        threading.Thread(target=_stop_at_end_of_input, args=(orphaned,), daemon=True).start()
+        threading.Thread(target=_stop_at_end_of_input, args=(orphaned, signals), daemon=True).start()
     try:
         with _data_dir(options.data_dir, options.ephemeral) as data_dir:
             return _run(options, data_dir, signals)
@@ -228,11 +227,11 @@ def _write_whole(path: str, text: str) -> None:
         raise OSError(error.errno, error.strerror, path) from error
 
 
-def _stop_at_end_of_input(orphaned: threading.Event) -> None:
+def _stop_at_end_of_input(orphaned: threading.Event, signals: StopSignals) -> None:
     """A pipe from the parent ends when the parent does, however that comes about; so no broker outlives its test
     run."""
     with contextlib.suppress(OSError):
         while os.read(0, 4096):
             pass
     orphaned.set()
-    os.kill(os.getpid(), signal.SIGTERM)
+    signals.stop()

@@ -10,6 +10,7 @@ import errno
 import os
 import threading
 
+from pykafka_broker import system
 from pykafka_broker.log.filesystem import FileHandle, OsFile, OsFileSystem
 
 
@@ -36,7 +37,7 @@ class DisposableFiles(OsFileSystem):
         flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
         with self._turn:
             self._check()
-            return _File(os.open(path, flags | os.O_CLOEXEC, 0o644), self)
+            return _File(system.open_file(path, flags), self)
 
     def rename(self, source: str, target: str) -> None:
         with self._turn:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 from typing import NamedTuple, Protocol
+
+from pykafka_broker import system
 
 Buffer = bytes | bytearray | memoryview
 
@@ -126,13 +127,13 @@ class OsFile:
         return self._fd
 
     def read_at(self, length: int, position: int) -> bytes:
-        data = os.pread(self._fd, length, position)
+        data = system.read_at(self._fd, length, position)
         if len(data) == length or not data:
             return data
         pieces = [data]
         missing = length - len(data)
         while missing:
-            data = os.pread(self._fd, missing, position + length - missing)
+            data = system.read_at(self._fd, missing, position + length - missing)
             if not data:
                 break
             pieces.append(data)
@@ -140,10 +141,10 @@ class OsFile:
         return b"".join(pieces)
 
     def write_at(self, data: Buffer, position: int) -> None:
-        written = os.pwrite(self._fd, data, position)
+        written = system.write_at(self._fd, data, position)
         view = memoryview(data)
         while written != view.nbytes:
-            written += os.pwrite(self._fd, view[written:], position + written)
+            written += system.write_at(self._fd, view[written:], position + written)
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
@@ -152,10 +153,10 @@ class OsFile:
         os.ftruncate(self._fd, size)
 
     def allocate(self, size: int) -> None:
-        os.posix_fallocate(self._fd, 0, size)
+        system.allocate(self._fd, size)
 
     def sync(self) -> None:
-        os.fdatasync(self._fd)
+        system.sync_data(self._fd)
 
 
 def pretend_full(full: bool) -> None:
@@ -179,7 +180,7 @@ class OsFileLock:
         self._file = file
 
     def release(self) -> None:
-        fcntl.lockf(self._file.fileno(), fcntl.LOCK_UN)
+        system.unlock(self._file.fileno())
 
 
 class OsFileSystem:
@@ -187,7 +188,7 @@ class OsFileSystem:
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> FileHandle:
         flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
-        return OsFile(os.open(path, flags | os.O_CLOEXEC, 0o644))
+        return OsFile(system.open_file(path, flags))
 
     def stat(self, path: str) -> FileStat:
         status = os.stat(path)
@@ -227,11 +228,7 @@ class OsFileSystem:
             return [entry.name for entry in entries if entry.is_dir()]
 
     def sync_directory(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        system.sync_directory(path)
 
     def sync_all(self, path: str) -> bool:
         from pykafka_broker.log import syncfs  # few brokers have so many logs
@@ -239,10 +236,9 @@ class OsFileSystem:
         return syncfs.sync_all(path)
 
     def disk_usage(self, path: str) -> DiskUsage:
-        status = os.statvfs(path)
-        return DiskUsage(status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize)
+        return DiskUsage(*system.disk_usage(path))
 
     def lock(self, path: str) -> FileLock:
-        file = OsFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
-        fcntl.lockf(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file = OsFile(system.open_file(path, os.O_RDWR | os.O_CREAT))
+        system.lock(file.fileno())
         return OsFileLock(file)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import resource
 from collections.abc import Callable, Iterable
 
 from pykafka_broker.clock import Clock
@@ -41,6 +40,7 @@ from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.upkeep import Upkeep
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.system import open_files_limit
 
 logger = logging.getLogger(__name__)
 _OPEN_FILES = 4096
@@ -49,8 +49,8 @@ _HANDED_OVER = OSError(errno.ESTALE, "another broker has the directory now")
 
 def _open_files() -> int:
     """How many files of segments may be open: half of what the process may have, the rest is for connections."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _OPEN_FILES if soft == resource.RLIM_INFINITY else min(_OPEN_FILES, soft // 2)
+    limit = open_files_limit()
+    return _OPEN_FILES if limit is None else min(_OPEN_FILES, limit // 2)
 
 
 class LogManager:

@@ -15,9 +15,9 @@ import logging
 from collections import deque
 from typing import Any
 
+from pykafka_broker import system
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Pieces
-from pykafka_broker.server import sockets
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.transport import READ, WRITE, FilePiece, Transport
 from pykafka_broker.server.turns import Turns
@@ -236,7 +236,7 @@ class Channel:
         while out and len(gathered) < _MOST_PIECES and size < _MOST_JOINED_BYTES and not hasattr(out[0], "fileno"):
             size += len(out[0])
             gathered.append(out.popleft())
-        flags = sockets.MORE if out else 0
+        flags = system.MORE if out else 0
         return self._send_bytes(gathered[0] if len(gathered) == 1 else b"".join(gathered), flags)
 
     def _send_bytes(self, data: Any, flags: int) -> bool:

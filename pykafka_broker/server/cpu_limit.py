@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from pykafka_broker.system import HAS_CPU_TIMER
+
 
 class TooLong(Exception):
     """The limit is exceeded."""
@@ -19,10 +21,10 @@ class TooLong(Exception):
 
 @contextmanager
 def cpu_limit(seconds: float) -> Iterator[None]:
-    """Raises TooLong where it is when its time is over. Of the main thread, which a broker runs in; elsewhere there is
-    no limit.
+    """Raises TooLong where it is when its time is over. Of the main thread, which a broker runs in; elsewhere, and on
+    Windows, there is no limit.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if not HAS_CPU_TIMER or threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.signal(signal.SIGVTALRM, _over)

@@ -45,7 +45,8 @@ def readiness_of(loop: asyncio.AbstractEventLoop) -> Readiness:
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """The best that this platform has."""
-    return EpollLoop() if hasattr(select, "epoll") else asyncio.new_event_loop()
+    # Not what asyncio itself takes on Windows: its proactor has no readers and writers of sockets.
+    return EpollLoop() if hasattr(select, "epoll") else asyncio.SelectorEventLoop()
 
 
 class LoopReadiness:

@@ -10,7 +10,7 @@ import signal
 from collections.abc import Callable
 from types import FrameType
 
-_NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+from pykafka_broker.system import STOP_SIGNALS
 
 
 class StopSignals:
@@ -19,8 +19,8 @@ class StopSignals:
     def __init__(self) -> None:
         self.asked = False
         self._stop: Callable[[], object] | None = None
-        for number in _NUMBERS:
-            if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+        for number in STOP_SIGNALS:
+            if number.name != "SIGHUP" or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
                 signal.signal(number, self._on_signal)
 
     def hand_to(self, stop: Callable[[], object]) -> None:
@@ -34,6 +34,10 @@ class StopSignals:
         self.asked = True
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """As a signal does it; from any thread."""
         if not self.asked:
             self.asked = True
             if self._stop is not None:

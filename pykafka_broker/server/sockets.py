@@ -1,18 +1,9 @@
-"""Sockets, and what not every platform has of them.
-
-Rule: a call or a flag that some platform lacks is asked for here and nowhere else; without it the same bytes go out by
-a plainer way.
-"""
+"""Sockets as brokers and links want them, and addresses as Kafka writes them."""
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
-from collections.abc import Callable
-
-MORE: int = getattr(socket, "MSG_MORE", 0)  # the answer goes on: a file follows its header in the same packet
-SEND_FILE: Callable[[int, int, int, int], int] | None = getattr(os, "sendfile", None)
 
 
 def listening(host: str, port: int, backlog: int, receive_buffer_bytes: int) -> socket.socket:

@@ -7,13 +7,12 @@ read may have to wait until something can be written.
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Callable
 from typing import Protocol
 
+from pykafka_broker import system
 from pykafka_broker.protocol.runtime import Buffer
-from pykafka_broker.server import sockets
 
 READ = 1  # the bits of epoll
 WRITE = 4
@@ -50,7 +49,7 @@ class Transport(Protocol):
 
     @property
     def send(self) -> Callable[[Buffer, int], int]:
-        """Called with the bytes and `sockets.MORE` or 0; returns how many were taken."""
+        """Called with the bytes and `system.MORE` or 0; returns how many were taken."""
 
     def send_file(self, piece: FilePiece) -> int:
         """Returns how many bytes of it were taken; less than all of them if the socket takes no more now."""
@@ -77,8 +76,8 @@ class PlainTransport:
 
     def send_file(self, piece: FilePiece) -> int:
         """Without a copy, where the platform can."""
-        if sockets.SEND_FILE is not None:
-            return sockets.SEND_FILE(self._fd, piece.fileno(), piece.position, len(piece))
+        if system.SEND_FILE is not None:
+            return system.SEND_FILE(self._fd, piece.fileno(), piece.position, len(piece))
         return copy_file(self.send, piece)
 
     def fileno(self) -> int:
@@ -95,7 +94,7 @@ def copy_file(send: Callable[[Buffer, int], int], piece: FilePiece, at_once: int
     """`send_file` by way of memory, of which it takes so much."""
     done, size = 0, len(piece)
     while done < size:
-        data = os.pread(piece.fileno(), min(size - done, at_once), piece.position + done)
+        data = system.read_at(piece.fileno(), min(size - done, at_once), piece.position + done)
         try:
             sent = send(data, 0)
         except BlockingIOError:

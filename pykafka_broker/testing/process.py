@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
     from pykafka_broker.testing.security.wish import Security
 
+from pykafka_broker.system import CREATION_FLAGS, KILL, PROCESS_GROUP, STOP
 from pykafka_broker.testing.control_client import ControlClient
 from pykafka_broker.testing.controlled import Controlled
 
@@ -172,7 +173,9 @@ class KafkaBroker(Controlled):
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=_environment(),
-                process_group=0,  # Ctrl-C is for the tests: in a debugger they go on, and clients are closed in peace
+                # Ctrl-C is for the tests: in a debugger they go on, and clients are closed in peace
+                creationflags=CREATION_FLAGS,
+                process_group=PROCESS_GROUP,
             )
         try:
             self._await_ready(self._process)
@@ -265,11 +268,11 @@ class KafkaBroker(Controlled):
 
     def stop(self, timeout_s: float = 30) -> None:
         """End the broker as SIGTERM does: everything is flushed and marked as cleanly shut down."""
-        self._end(signal.SIGTERM, timeout_s)
+        self._end(STOP, timeout_s)
 
     def kill(self) -> None:
         """End the broker as kill -9 does."""
-        self._end(signal.SIGKILL, 10)
+        self._end(KILL, 10)
 
     def restart(self) -> None:
         """`stop` and `start` on the same port and data."""
@@ -303,7 +306,7 @@ class KafkaBroker(Controlled):
         finally:
             self._cleanup()
 
-    def _end(self, number: signal.Signals, timeout_s: float) -> None:
+    def _end(self, number: int, timeout_s: float) -> None:
         process = self._process
         if process is None:
             return
@@ -314,7 +317,8 @@ class KafkaBroker(Controlled):
         except subprocess.TimeoutExpired as error:
             process.kill()
             process.wait()
-            raise BrokerError(f"the broker did not end within {timeout_s} s of {number.name}\n{self.log}") from error
+            name = signal.Signals(number).name
+            raise BrokerError(f"the broker did not end within {timeout_s} s of {name}\n{self.log}") from error
         finally:
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:

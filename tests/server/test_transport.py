@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.server import sockets
+from pykafka_broker import system
 from pykafka_broker.server.channel import Channel
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.system_clock import SystemClock
@@ -49,7 +49,7 @@ def test_a_file_is_sent_as_far_as_the_socket_takes_it(
     pair: tuple[socket.socket, socket.socket], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str
 ) -> None:
     if lacking == "sendfile":
-        monkeypatch.setattr(sockets, "SEND_FILE", None)
+        monkeypatch.setattr(system, "SEND_FILE", None)
     ours, theirs = pair
     path = tmp_path / "segment"
     path.write_bytes(CONTENT)

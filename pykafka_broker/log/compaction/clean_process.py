@@ -20,6 +20,7 @@ from pykafka_broker.log.compaction.clean import PartitionCleaner
 from pykafka_broker.log.compaction.request import CleanRequest, CleanResult
 from pykafka_broker.log.filesystem import FileSystem, OsFileSystem
 from pykafka_broker.records.errors import GrowsTooLarge
+from pykafka_broker.system import CREATION_FLAGS, PROCESS_GROUP, give_way
 
 _SMALL_BYTES = 1 << 20
 _MOST_UNPACKED_HERE = 8 << 20
@@ -76,7 +77,13 @@ class CleaningProcesses:
             if self._cancelled:
                 raise CleaningStopped("cancelled")
             # a process group of its own: Ctrl-C in a terminal is for the broker, which then ends its workers
-            worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
+            worker = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                creationflags=CREATION_FLAGS,
+                process_group=PROCESS_GROUP,
+            )
             self._workers.add(worker)
         try:
             output = _exchange(worker, pickle.dumps(request))
@@ -129,7 +136,7 @@ def _end_with_parent() -> None:
 
 
 def main() -> None:
-    os.nice(_NICENESS)
+    give_way(_NICENESS)
     request = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     outcome: CleanResult | Exception

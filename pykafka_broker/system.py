@@ -1,0 +1,177 @@
+"""What not every operating system has.
+
+Rule: a call, a flag or a module that Linux, macOS or Windows lacks is asked for here and nowhere else; where it is
+missing, the same is done by a plainer way, or it is not done and the text says what that costs. What the event loop has
+of the kind is in `server/readiness.py`.
+
+Windows: a file is opened so that it may be renamed and removed while it is open, as elsewhere; a directory may not.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+_WINDOWS = sys.platform == "win32"
+
+# -- sockets
+
+MORE: int = getattr(socket, "MSG_MORE", 0)  # the answer goes on: a file follows its header in the same packet
+SEND_FILE: Callable[[int, int, int, int], int] | None = getattr(os, "sendfile", None)
+
+# -- signals
+
+# Those that end a broker in an orderly way.
+STOP_SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
+)
+# What another process is sent that has to end in that way (Windows ends it at once for any other), or at once.
+STOP: int = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
+KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
+# Of subprocess.Popen: Ctrl-C at the terminal is for the parent alone.
+PROCESS_GROUP: int | None = None if _WINDOWS else 0
+CREATION_FLAGS: int = 0x200 if _WINDOWS else 0  # a new process group
+HAS_CPU_TIMER = hasattr(signal, "setitimer") and hasattr(signal, "SIGVTALRM")
+
+# -- descriptors
+
+_OPENED = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
+
+
+def open_file(path: str, flags: int, mode: int = 0o644) -> int:
+    """A descriptor that no other program inherits."""
+    if _WINDOWS:
+        return _open_shared(path, flags)
+    return os.open(path, flags | _OPENED, mode)
+
+
+def _open_shared(path: str, flags: int) -> int:
+    """Open on Windows, so that others may rename and remove the file meanwhile (FILE_SHARE_DELETE)."""
+    import ctypes
+    import msvcrt
+
+    read, write, share_all, normal = 0x80000000, 0x40000000, 0x7, 0x80
+    access = read | (write if flags & os.O_RDWR else 0)
+    open_always, open_existing = 4, 3
+    create = ctypes.windll.kernel32.CreateFileW  # type: ignore[attr-defined]
+    create.restype = ctypes.c_void_p
+    how = open_always if flags & os.O_CREAT else open_existing
+    handle = create(path, access, share_all, None, how, normal, None)
+    if handle in (None, ctypes.c_void_p(-1).value):
+        raise ctypes.WinError()  # type: ignore[attr-defined]
+    return int(msvcrt.open_osfhandle(handle, flags | _OPENED))  # type: ignore[attr-defined]
+
+
+_seeking = threading.Lock()
+
+
+def _seek_and_read(fd: int, length: int, position: int) -> bytes:
+    with _seeking:
+        os.lseek(fd, position, os.SEEK_SET)
+        return os.read(fd, length)
+
+
+def _seek_and_write(fd: int, data: bytes | bytearray | memoryview, position: int) -> int:
+    with _seeking:
+        os.lseek(fd, position, os.SEEK_SET)
+        return os.write(fd, data)
+
+
+read_at: Callable[[int, int, int], bytes] = getattr(os, "pread", _seek_and_read)
+write_at: Callable[[int, bytes | bytearray | memoryview, int], int] = getattr(os, "pwrite", _seek_and_write)
+
+
+def allocate(fd: int, size: int) -> None:
+    """Make the file at least this long. Where the system can't promise room for it, the file only has its length."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(fd, 0, size)
+    elif os.fstat(fd).st_size < size:
+        os.ftruncate(fd, size)
+
+
+def sync_data(fd: int) -> None:
+    """What was written outlives a power cut."""
+    full = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is not None:  # macOS: fsync leaves it to the disk's own cache
+        try:
+            fcntl.fcntl(fd, full)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
+                raise
+    getattr(os, "fdatasync", os.fsync)(fd)
+
+
+def sync_directory(path: str) -> None:
+    """Creations, renames and removals in it outlive a power cut; Windows sees to that by itself."""
+    if _WINDOWS or not hasattr(os, "O_DIRECTORY"):
+        return
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _OPENED)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def lock(fd: int) -> None:
+    """Exclusively for this process until it ends or `unlock`; `BlockingIOError` if another one has it."""
+    if fcntl is not None:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return
+    import msvcrt
+
+    try:
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+    except OSError as error:
+        raise BlockingIOError(errno.EAGAIN, "another process has locked it") from error
+
+
+def unlock(fd: int) -> None:
+    """The end of `lock`."""
+    if fcntl is not None:
+        fcntl.lockf(fd, fcntl.LOCK_UN)
+        return
+    import msvcrt
+
+    msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+
+
+# -- the machine
+
+
+def disk_usage(path: str) -> tuple[int, int]:
+    """Bytes in all, and those that this process may still use."""
+    if hasattr(os, "statvfs"):
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
+    usage = shutil.disk_usage(path)
+    return usage.total, usage.free
+
+
+def open_files_limit() -> int | None:
+    """How many descriptors this process may have; None where nothing limits them."""
+    if resource is None:
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def give_way(niceness: int) -> None:
+    """Let other processes go first, where the system lets a process say so."""
+    if hasattr(os, "nice"):
+        os.nice(niceness)
