@@ -1,6 +1,7 @@
 """Invocations of tools, and what is left of their output when it is compared.
 
-Rule: a command line is written as for a shell; `{file:TEXT}` in it is the path of a file with that text.
+Rule: a command line is written as for a shell; `{file:TEXT}` in it is the path of a file with that text, which may
+have braces in pairs. Without `{nowhere}` the broker's address is added.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from typing import Any
 from interop.java_tools import JavaTools, Outcome
 from pykafka_broker.tools.frame import main as our_tool
 
-_FILE = re.compile(r"\{file:(.*?)\}", re.DOTALL)
+_BRACED = r"\{[^{}]*\}"  # braces within a file's text, up to three deep as in JSON
+for _ in range(2):
+    _BRACED = rf"\{{(?:[^{{}}]|{_BRACED})*\}}"
+_FILE = re.compile(rf"\{{file:((?:[^{{}}]|{_BRACED})*)\}}")
 _CONNECTED_BY = {"--bootstrap-server", "--bootstrap-controller"}
 _SAME = (
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UUID"),
@@ -30,6 +34,9 @@ _SAME = (
     (re.compile(r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.:,]\d{3})?(Z|[+-]\d{4})?"), "DATE"),
     (re.compile(r"[ \t]+"), " "),
 )
+
+QUICK = r"--command-config '{file:default.api.timeout.ms=300\nrequest.timeout.ms=300}'"
+UNREACHABLE = "{nowhere} --bootstrap-server localhost:1 " + QUICK
 
 
 @dataclass(frozen=True)

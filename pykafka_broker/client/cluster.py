@@ -175,7 +175,13 @@ class Client:
         """Of these topics or, for None, of all; `nodes` are looked at anew. No topic is created by it."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(wanted, allow_auto_topic_creation=False)
-        answer: MetadataResponse = await self.ask(request, timeout_ms=timeout_ms, call=call)
+        answer: MetadataResponse
+        try:
+            answer = await self.ask(request, versions=(4, 13), timeout_ms=timeout_ms, call=call)
+        except Refused:  # Kafka before 0.11 would create a topic that is asked for by its name
+            request = MetadataRequest(None, allow_auto_topic_creation=True)
+            answer = await self.ask(request, versions=(1, 3), timeout_ms=timeout_ms, call=call)
+            answer.topics = [each for each in answer.topics if topics is None or each.name in topics]
         self.nodes = {each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in answer.brokers}
         self.controller_id, self.cluster_id = answer.controller_id, answer.cluster_id
         return answer

@@ -199,6 +199,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/group_protocols broker/api/streams_group_describe broker/api/streams_group_heartbeat
         """,
     ),
+    "tools/test_get_offsets.py": (
+        "runs the tool, also against older brokers",
+        """
+        client/leaders client/offsets
+        """,
+    ),
     "tools/test_frame.py": (
         "runs one tool against a broker",
         """

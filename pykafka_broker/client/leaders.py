@@ -1,0 +1,108 @@
+"""Requests about partitions, which only the leader of each answers.
+
+Rule: what a leader refuses because it leads no more, and a partition that nobody knows or leads, is asked again until
+`default.api.timeout.ms` have passed, as Kafka's admin client does it; what comes of a partition is its own: an error of
+one does not hide what the others answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.errors import ClientError, Refused, TimedOut
+from pykafka_broker.peers import Versions
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import Message
+
+Place = tuple[str, int]  # topic and partition
+
+_ASK_AGAIN = {
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.BROKER_NOT_AVAILABLE,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+}
+
+Answered = Mapping[Place, tuple[int, Any]]  # error code and what was answered
+
+
+async def ask_leaders(
+    client: Client,
+    places: Collection[Place],
+    make: Callable[[list[Place]], Message],
+    read: Callable[[Any], Answered],
+    *,
+    call: str,
+    versions: Versions | None = None,
+) -> dict[Place, Any]:
+    """What the leader of each place answers, or the ClientError of that place.
+
+    make: the request for those of one leader. read: its answer. call: what Kafka's client calls it, for time-outs.
+    """
+    until, tries = client.deadline(), 0
+    found: dict[Place, Any] = {}
+    while len(found) < len(set(places)):
+        tries += 1
+        by_leader = await _leaders(client, set(places) - found.keys(), found, call)
+        asked = (_ask(client, leader, sorted(of), make, read, versions, found) for leader, of in by_leader.items())
+        await asyncio.gather(*asked)
+        now = client.deadline(0)
+        if now >= until:
+            late = TimedOut(
+                f"Call(callName={call}(api=METADATA), deadlineMs={until}, tries={tries}, nextAllowedTryMs={now}) "
+                f"timed out at {now} after {tries} attempt(s)"
+            )
+            found = dict.fromkeys(places, late) | found
+        elif len(found) < len(set(places)):
+            await asyncio.sleep(min(client.backoff_ms, until - now) / 1000)
+    return found
+
+
+async def _leaders(client: Client, places: set[Place], found: dict[Place, Any], call: str) -> dict[int, list[Place]]:
+    """Of the places that have one, by leader; those of topics that are refused go to `found`."""
+    by_leader: dict[int, list[Place]] = defaultdict(list)
+    try:
+        metadata = await client.metadata(sorted({topic for topic, _ in places}), call=f"{call}(api=METADATA)")
+    except ClientError as error:
+        found.update(dict.fromkeys(places, error))
+        return by_leader
+    topics = {each.name: each for each in metadata.topics}
+    for topic, partition in places:
+        told = topics.get(topic)
+        if told is None or told.error_code in _ASK_AGAIN:
+            continue
+        if told.error_code != ErrorCode.NONE:
+            found[topic, partition] = Refused(told.error_code)
+            continue
+        for each in told.partitions:
+            if each.partition_index == partition and each.leader_id in client.nodes:
+                by_leader[each.leader_id].append((topic, partition))
+    return by_leader
+
+
+async def _ask(
+    client: Client,
+    leader: int,
+    places: list[Place],
+    make: Callable[[list[Place]], Message],
+    read: Callable[[Any], Answered],
+    versions: Versions | None,
+    found: dict[Place, Any],
+) -> None:
+    try:
+        answer = await client.ask(make(places), leader, versions=versions)
+    except ClientError as error:
+        found.update(dict.fromkeys(places, error))
+        return
+    for place, (code, answered) in read(answer).items():
+        if code not in _ASK_AGAIN:
+            found[place] = answered if code == ErrorCode.NONE else Refused(code)

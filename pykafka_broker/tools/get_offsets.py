@@ -1,0 +1,125 @@
+"""`kafka-get-offsets`.
+
+Rule: a partition without such an offset has no line; one that refuses is told on standard error and skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.leaders import Place
+from pykafka_broker.client.offsets import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    list_offsets,
+)
+from pykafka_broker.client.topics import list_topics
+from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.topic_names import matcher
+from pykafka_broker.tools.usage import given, required
+
+SUMMARY = "offsets of partitions: the first, the last, or by time"
+
+_TIMES = {
+    "latest": LATEST,
+    "earliest": EARLIEST,
+    "max-timestamp": MAX_TIMESTAMP,
+    "earliest-local": EARLIEST_LOCAL,
+    "latest-tiered": LATEST_TIERED,
+    "earliest-pending-upload": EARLIEST_PENDING_UPLOAD,
+}
+_RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
+Filter = Callable[[str, int], bool]
+
+
+def options(parser: ToolParser) -> None:
+    parser.add_connection()
+    parser.add_argument("--topic", metavar="REGEX", help="of these topics; of all, if it is not given")
+    parser.add_argument("--partitions", metavar="ID,...", help="of these partitions of each topic")
+    parser.add_argument(
+        "--topic-partitions",
+        metavar="RULE,...",
+        help="topic1:1,topic2:0-3,topic3,topic4:5-,topic5:-3: the end of a range is not in it; :1 is of all topics",
+    )
+    parser.add_argument("--time", metavar="TIME", default="latest", help=f"{', '.join(_TIMES)}, or milliseconds")
+    parser.add_argument("--exclude-internal-topics", action="store_true", help="leave out internal topics")
+
+
+async def run(tool: Tool) -> int:
+    required(tool, "bootstrap_server")
+    if given(tool, "topic_partitions") and (given(tool, "topic") or given(tool, "partitions")):
+        raise UsageError("--topic-partitions cannot be used with --topic or --partitions")
+    time = _time(tool.options.time)
+    wanted = _by_rules(tool.options.topic_partitions) if given(tool, "topic_partitions") else _by_lists(tool)
+    async with tool.connect() as client:
+        places = await _places(client, wanted, tool.options.exclude_internal_topics)
+        if not places:
+            raise ClientError("Could not match any topic-partitions with the specified filters")
+        found = await list_offsets(client, dict.fromkeys(places, time))
+    tool.result = []
+    for topic, partition in places:
+        place = found[topic, partition]
+        if isinstance(place, ClientError):
+            tool.warn(f"Skip getting offsets for topic-partition {topic}-{partition} due to error: {place.java}")
+        elif place.offset >= 0:
+            tool.print(f"{topic}:{partition}:{place.offset}")
+            tool.result.append({"topic": topic, "partition": partition, "offset": place.offset})
+    return 0
+
+
+def _time(text: str) -> int:
+    try:
+        return _TIMES[text] if text in _TIMES else int(text)
+    except ValueError:
+        known = " / ".join(f"{number} or {name}" for name, number in _TIMES.items())
+        raise UsageError(
+            f"Malformed time argument {text}. Please use {known}, or a specified long format timestamp"
+        ) from None
+
+
+def _by_lists(tool: Tool) -> Filter:
+    """`--topic` and `--partitions`."""
+    allows = matcher(tool.options.topic or ".*")
+    try:
+        partitions = {int(each) for each in (tool.options.partitions or "").split(",") if each}
+    except ValueError:
+        raise UsageError(
+            "--partitions expects a comma separated list of numeric partition ids, "
+            f"but received: {tool.options.partitions}"
+        ) from None
+    return lambda topic, partition: allows(topic) and (not partitions or partition in partitions)
+
+
+def _by_rules(text: str) -> Filter:
+    """`--topic-partitions`: a partition is wanted if one of its rules says so."""
+    rules = [_rule(each) for each in text.split(",")]
+    return lambda topic, partition: any(rule(topic, partition) for rule in rules)
+
+
+def _rule(text: str) -> Filter:
+    match = _RULE.fullmatch(text)
+    if match is None:
+        raise UsageError(f"Invalid rule specification: {text}")
+    name, one, first, end = match.groups()
+    allows = matcher(name or ".*")
+    if one:
+        return lambda topic, partition: allows(topic) and partition == int(one)
+    low, high = int(first or 0), int(end) if end else 1 << 31
+    return lambda topic, partition: allows(topic) and low <= partition < high
+
+
+async def _places(client: Client, wanted: Filter, no_internal: bool) -> list[Place]:
+    topics = [topic for topic in await list_topics(client) if not (no_internal and topic.is_internal)]
+    return [
+        (topic.name or "", each.partition_index)
+        for topic in topics
+        for each in sorted(topic.partitions, key=lambda each: each.partition_index)
+        if wanted(topic.name or "", each.partition_index)
+    ]

@@ -1,0 +1,21 @@
+"""A tool asked for JSON."""
+
+import json
+from typing import Any
+
+import pytest
+
+from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.tools.frame import main
+
+
+class Asked:
+    """`asked("topics", "--list")` is what that tool says of a broker."""
+
+    def __init__(self, broker: KafkaBroker, capsys: pytest.CaptureFixture[str]) -> None:
+        self.broker = broker
+        self.capsys = capsys
+
+    def __call__(self, tool: str, *arguments: str, status: int = 0) -> Any:
+        assert main(tool, ["--bootstrap-server", self.broker.bootstrap_servers, "--json", *arguments]) == status
+        return json.loads(self.capsys.readouterr().out)
