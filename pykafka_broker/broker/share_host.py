@@ -333,6 +333,14 @@ class ShareHost:
         """A session ends, and what its member has is free for others. Raises SHARE_SESSION_NOT_FOUND."""
         session = self.sessions.close(member)
         self.partitions.release(session, now)
+        self._let_go(member[0])
+
+    def _let_go(self, group_id: str) -> None:
+        """Nobody tells this node how far a group is by now that nobody reads with here, where others keep that."""
+        if not self.sessions.has_group(group_id):
+            for key in self.partitions.of_group(group_id):
+                if self.other_coordinator(key) is not None:
+                    self.partitions.drop_once_written(key, lambda: self._let_go(group_id))
 
     def connection_closed(self, connection: ConnectionContext) -> None:
         """Its sessions end at the next deadline, which is now."""

@@ -181,6 +181,17 @@ class SharePartitions:
             del self._made_in[key]
             self._node.purgatory.touch(key)
 
+    def drop_once_written(self, key: ShareKey, again: Callable[[], None]) -> None:
+        """Drop it, or look `again` when the change that is on its way is there."""
+        writing = self._writing.get(key)
+        if writing is None:
+            self.drop(key)
+        else:
+            writing.when_committed(0, lambda _: again())
+
+    def of_group(self, group_id: str) -> list[ShareKey]:
+        return [key for key in self._partitions if key.group_id == group_id]
+
     def drop_topic(self, topic_id: bytes) -> None:
         for key in [key for key in self._partitions if key.topic_id == topic_id]:
             self.drop(key)

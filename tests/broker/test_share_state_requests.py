@@ -136,6 +136,22 @@ def test_what_is_acknowledged_is_kept_at_the_other_node(nodes: Neighbourhood) ->
     assert kept(nodes) == (0, [(0, 2, 2, 1)])
 
 
+def test_who_reads_after_all_have_left_begins_where_the_group_was_put(nodes: Neighbourhood) -> None:
+    """The node that reads is told nothing of it: it has to forget the group, but not before its changes are kept."""
+    altered(nodes)
+    nodes.asked(1, fetching(nodes, 0), 1)
+    nodes.settle()
+    nodes.asked(1, acknowledging(nodes, 1, 0, 3, ACCEPT), 1)
+    assert nodes.network.sent, "the change is on its way when the session ends"
+    nodes.asked(1, fetching(nodes, -1, wait_ms=0), 1)
+    nodes.settle()
+    assert kept(nodes) == (4, [(4, 4, 0, 1)])
+    assert altered(nodes, 1) == ErrorCode.NONE
+    answers = nodes.asked(1, fetching(nodes, 0, member="two"), 1)
+    nodes.settle()
+    assert got(answers[0]) == [(1, 4, 1)]
+
+
 def test_one_change_waits_for_the_one_before_it(nodes: Neighbourhood) -> None:
     altered(nodes)
     nodes.asked(1, fetching(nodes, 0), 1)

@@ -75,6 +75,10 @@ class ShareSessions:
         del self._sessions[member]
         return session
 
+    def has_group(self, group_id: str) -> bool:
+        """Whether any member of the group has a session here."""
+        return any(member[0] == group_id for member in self._sessions)
+
     def of_connection(self, connection_id: int) -> list[Member]:
         """Who has a session over this connection."""
         return [member for member, session in self._sessions.items() if session.connection_id == connection_id]
