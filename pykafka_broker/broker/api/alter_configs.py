@@ -88,7 +88,8 @@ def _replaced(
 
     if not others:
         return respond(replaced.AlterConfigsResponse())
-    return then(observed.submit(context, AlterConfigsRequest(others, request.validate_only), decide_all), respond)
+    decided = observed.submit(context, AlterConfigsRequest(others, request.validate_only), decide_all)
+    return then(decided, respond)
 
 
 def decide_all(
