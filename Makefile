@@ -13,7 +13,7 @@ WORKERS ?= 4
 # Beside the default, which is in pyproject.toml.
 OTHER_SPARKS := 3.5.7 4.3.0
 
-.PHONY: run test check generate bench matrix spark-demo clean
+.PHONY: run test check generate bench matrix dist spark-demo clean
 
 run: $(VENV)/.run
 	$(BIN)/pykafka-broker $(ARGS)
@@ -50,6 +50,10 @@ matrix: $(VENV)/.dev $(OTHER_SPARKS:%=.cache/pyspark-%)
 	export PYTHONPATH="$(CURDIR)/.cache/pyspark-$$version"; \
 	where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; \
 	$(BIN)/python -m pytest -n $(WORKERS) interop/spark spark/tests $(ARGS); done
+
+# Wheel and sdist in dist/, checked and tried in every Python that is here.
+dist: $(VENV)/.dev
+	$(BIN)/python packaging/dist.py $(ARGS)
 
 # The whole pipeline on a broker of its own; it checks its results against plain Python.
 spark-demo: $(VENV)/.dev
