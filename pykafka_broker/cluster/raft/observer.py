@@ -96,6 +96,7 @@ class Observer:
         self._follower: Follower
         self._closed = False
         self._due: int | None = None
+        self._trouble_at: int | None = None  # with what came from that offset on: it is not told at every attempt
 
     # -- life
 
@@ -256,7 +257,10 @@ class Observer:
             self._follower.on_refusal(str(error))
             self._pause(line)
         except (CorruptBatch, ApiError, OSError) as error:
-            logger.warning("what came from offset %d of the metadata log on: %s", log.log.log_end_offset, error)
+            offset = log.log.log_end_offset
+            level = logging.DEBUG if self._trouble_at == offset else logging.WARNING
+            logger.log(level, "what came from offset %d of the metadata log on: %s", offset, error)
+            self._trouble_at = offset
             self._pause(line)
         if log.raise_high_watermark(answer.high_watermark):
             self._follower.on_progress()

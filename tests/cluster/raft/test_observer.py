@@ -151,13 +151,17 @@ def test_a_damaged_snapshot_is_fetched_again(quorum: ObservedQuorum) -> None:
     assert quorum.image.features == {"f": 2}
 
 
-def test_a_damaged_batch_is_fetched_again(quorum: ObservedQuorum) -> None:
+def test_a_damaged_batch_is_fetched_again_and_told_of_once(
+    quorum: ObservedQuorum, caplog: pytest.LogCaptureFixture
+) -> None:
     quorum.leader.append(feature(2))
     base, epoch, data = quorum.leader.batches[-1]
     quorum.leader.batches[-1] = base, epoch, data[:-1] + b"x"
     quorum.start()
     quorum.run()
+    quorum.run()
     assert quorum.image.features == {}
+    assert [each.levelname for each in caplog.records if "what came from offset" in each.message] == ["WARNING"]
     quorum.leader.batches[-1] = base, epoch, data
     quorum.run()
     assert quorum.image.features == {"f": 2}
