@@ -12,7 +12,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
 from interop.java_exceptions import plain_exceptions
-from interop.targets import Target, start
+from interop.targets import BROKERS, Target, start
 
 NewBroker = Callable[..., Target]
 MakeTopic = Callable[..., str]
@@ -30,13 +30,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "ours_only: what a Kafka of today refuses or what looks into our own files")
+    config.addinivalue_line("markers", "one_broker(reason): it counts on one broker, for that reason")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--target") != "pykafka":
-        for item in items:
-            if item.get_closest_marker("ours_only"):
-                item.add_marker(pytest.mark.skip(reason="only for our own broker"))
+    target = config.getoption("--target")
+    for item in items:
+        if target not in ("pykafka", "cluster") and item.get_closest_marker("ours_only"):
+            item.add_marker(pytest.mark.skip(reason="only for our own broker"))
+        alone = item.get_closest_marker("one_broker")
+        if target == "cluster" and alone is not None:
+            item.add_marker(pytest.mark.skip(reason=f"counts on one broker: {alone.args[0]}"))
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +80,12 @@ def broker(target_name: str) -> Iterator[Target]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def broker_count(target_name: str) -> int:
+    """How many brokers there are, and replicas of what is created without a word about them."""
+    return BROKERS if target_name == "cluster" else 1
+
+
 @pytest.fixture
 def new_broker(target_name: str) -> Iterator[NewBroker]:
     """Starts brokers with the given settings, and ends them with the test."""
@@ -98,14 +108,14 @@ def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
 
 
 @pytest.fixture
-def make_topic(request: pytest.FixtureRequest, admin: KafkaAdminClient) -> MakeTopic:
+def make_topic(request: pytest.FixtureRequest, admin: KafkaAdminClient, broker_count: int) -> MakeTopic:
     """Creates a topic named after the test; the number tells several of one test, and similar names, apart."""
 
     def make(partitions: int = 1, **configs: object) -> str:
         test = f"{request.path.stem}-{request.node.name}".replace("test_", "")
         name = f"{re.sub(r'[^A-Za-z0-9]+', '-', test)}-{next(NUMBER)}"
         settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
-        admin.create_topics([NewTopic(name, partitions, 1, topic_configs=settings)], wait_for_metadata=True)
+        admin.create_topics([NewTopic(name, partitions, broker_count, topic_configs=settings)], wait_for_metadata=True)
         return name
 
     return make

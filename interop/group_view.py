@@ -2,7 +2,7 @@
 ready, the group looks empty. Clients that are asked while their broker restarts would answer for themselves.
 """
 
-from interop.raw import RawClient
+from interop.raw import RawClient, coordinator_of, leader_of
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from pykafka_broker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
@@ -19,7 +19,7 @@ LATEST = -1
 
 def shares(bootstrap: str, group: str) -> dict[str, int]:
     """Member id to the number of its partitions."""
-    with RawClient(bootstrap) as client:
+    with RawClient(coordinator_of(bootstrap, group)) as client:
         [found] = client.call(ConsumerGroupDescribeRequest([group]), 0).groups
         if found.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
             return {m.member_id: sum(len(t.partitions) for t in m.assignment.topic_partitions) for m in found.members}
@@ -37,14 +37,18 @@ def _partitions(assignment: bytes) -> int:
 
 def committed(bootstrap: str, group: str) -> dict[int, int]:
     """Partition to offset, of a group that reads one topic."""
-    with RawClient(bootstrap) as client:
+    with RawClient(coordinator_of(bootstrap, group)) as client:
         [found] = client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)]), 8).groups
     return {place.partition_index: place.committed_offset for topic in found.topics for place in topic.partitions}
 
 
 def log_ends(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
     """Partition to the offset that its next record gets."""
-    asked = [ListOffsetsPartition(number, timestamp=LATEST) for number in range(partitions)]
-    with RawClient(bootstrap) as client:
+    return {number: _log_end(leader_of(bootstrap, topic, number), topic, number) for number in range(partitions)}
+
+
+def _log_end(leader: str, topic: str, number: int) -> int:
+    asked = [ListOffsetsPartition(number, timestamp=LATEST)]
+    with RawClient(leader) as client:
         [found] = client.call(ListOffsetsRequest(-1, topics=[ListOffsetsTopic(topic, asked)]), 7).topics
-    return {place.partition_index: place.offset for place in found.partitions}
+    return int(found.partitions[0].offset)

@@ -2,9 +2,11 @@
 
 import psutil
 
+from interop.raw import address_of
+
 
 def process_at(bootstrap_servers: str) -> psutil.Process:
-    port = int(bootstrap_servers.rpartition(":")[2])
+    _, port = address_of(bootstrap_servers)
     for connection in psutil.net_connections("tcp"):
         if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
             return psutil.Process(connection.pid)

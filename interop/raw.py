@@ -1,13 +1,17 @@
 """A client of a few lines: any request in any version over a plain socket. Rule: it hides nothing, retries nothing and
-negotiates nothing; what a test sends is what the broker gets.
+negotiates nothing; what a test sends is what the broker gets. Of several brokers that is the first, but for the tests
+that ask `leader_of` or `coordinator_of`.
 """
 
 import socket
+import time
 from collections import deque
 from types import TracebackType
 from typing import Any, Self
 
 from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.request_header import RequestHeader
 from pykafka_broker.protocol.messages.response_header import ResponseHeader
 from pykafka_broker.protocol.runtime import Message
@@ -25,7 +29,14 @@ def framed(body: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
+def address_of(bootstrap_servers: str) -> tuple[str, int]:
+    """Of the first broker."""
+    host, _, port = bootstrap_servers.partition(",")[0].rpartition(":")
+    return host, int(port)
+
+
 _CONNECT_TIMEOUT_S = 5  # a busy machine may take its time, however short an answer's own limit is
+_LEADER_WITHIN_S = 20
 
 
 class Closed(Exception):
@@ -40,9 +51,8 @@ class RawClient:
     ) -> None:
         """`source`: the address that it comes from, of this machine."""
         self.client_id = client_id
-        host, _, port = bootstrap_servers.rpartition(":")
         self.socket = socket.create_connection(
-            (host, int(port)), max(timeout_s, _CONNECT_TIMEOUT_S), (source, 0) if source else None
+            address_of(bootstrap_servers), max(timeout_s, _CONNECT_TIMEOUT_S), (source, 0) if source else None
         )
         self.socket.settimeout(timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -108,3 +118,25 @@ class RawClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def leader_of(bootstrap_servers: str, topic: str, partition: int = 0) -> str:
+    """The address of the broker that leads it, as soon as the first broker knows of one."""
+    deadline = time.monotonic() + _LEADER_WITHIN_S
+    with RawClient(bootstrap_servers) as client:
+        while time.monotonic() < deadline:
+            request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+            answer = client.call(request, 12)
+            leaders = [each.leader_id for each in answer.topics[0].partitions if each.partition_index == partition]
+            for broker in answer.brokers:
+                if broker.node_id in leaders:
+                    return f"{broker.host}:{broker.port}"
+            time.sleep(0.02)
+    raise TimeoutError(f"nobody leads {topic}-{partition}")
+
+
+def coordinator_of(bootstrap_servers: str, group: str) -> str:
+    """The address of the group's coordinator, or of any broker while there is none."""
+    with RawClient(bootstrap_servers) as client:
+        [found] = client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4).coordinators
+    return bootstrap_servers if found.error_code else f"{found.host}:{found.port}"

@@ -8,6 +8,8 @@ from interop.answers.__main__ import RECORDED, SETTLE_S
 from interop.answers.areas import AREAS
 from interop.answers.script import differences, run, scenarios_of
 
+pytestmark = pytest.mark.one_broker("that is what was asked when they were recorded")
+
 ALL = [(area, name) for area, module in AREAS.items() for name in scenarios_of(module)]
 
 

@@ -19,7 +19,7 @@ from interop.raw import RawClient
 from interop.targets import Target
 from interop.witness import Witness
 
-pytestmark = pytest.mark.ours_only
+pytestmark = [pytest.mark.ours_only, pytest.mark.one_broker("it looks into the files of the one that leads")]
 
 TOPIC = "bombs"
 BATCHES = 6

@@ -8,7 +8,7 @@ import pytest
 from interop.answers.requests import BY_NAME, create, fetch, fetch_topic, new_topic, produce
 from interop.batches import Rec, batch, records
 from interop.conftest import NewBroker
-from interop.raw import Closed, RawClient
+from interop.raw import Closed, RawClient, leader_of
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 
@@ -37,9 +37,9 @@ def test_connections_of_one_address_are_limited(new_broker: NewBroker, target_na
     broker = new_broker(max_connections_per_ip=12)
     clients = [RawClient(broker.bootstrap_servers) for _ in range(15)]
     admitted = [client for client in clients if is_served(client)]
-    if target_name == "pykafka":
+    if target_name == "pykafka":  # other brokers, too, have connections from this address
         assert len(admitted) == 12
-    assert 6 <= len(admitted) <= 12  # in a real Kafka, broker and controller hold some of theirs
+    assert 4 <= len(admitted) <= 12  # in a real Kafka, broker and controller hold some of theirs
     admitted[0].close()
     time.sleep(0.3)
     with RawClient(broker.bootstrap_servers) as next_one:
@@ -49,7 +49,8 @@ def test_connections_of_one_address_are_limited(new_broker: NewBroker, target_na
 
 
 def test_a_parked_fetch_holds_up_nobody_else(bootstrap: str, topic: str) -> None:
-    with RawClient(bootstrap, timeout_s=40) as waiting, RawClient(bootstrap) as other:
+    leader = leader_of(bootstrap, topic)
+    with RawClient(leader, timeout_s=40) as waiting, RawClient(leader) as other:
         waiting.send(fetch([fetch_topic(topic)], max_wait_ms=30_000, min_bytes=1), BY_NAME)
         begun = time.monotonic()
         assert is_served(other)
@@ -65,6 +66,7 @@ def test_a_parked_fetch_makes_way_on_its_own_connection(new_broker: NewBroker) -
     quick, topic = new_broker(pykafka_strict_parked_fetch="false"), "parked"
     with RawClient(quick.bootstrap_servers) as client:
         assert client.call(create(new_topic(topic, 1))).topics[0].error_code == 0
+    with RawClient(leader_of(quick.bootstrap_servers, topic)) as client:
         begun = time.monotonic()
         client.send(fetch([fetch_topic(topic)], max_wait_ms=20_000, min_bytes=1), BY_NAME)
         client.send(MetadataRequest([]), 12)
@@ -75,10 +77,9 @@ def test_a_parked_fetch_makes_way_on_its_own_connection(new_broker: NewBroker) -
 
 
 def test_clients_are_told_the_address_that_they_dialled(bootstrap: str) -> None:
-    port = int(bootstrap.rpartition(":")[2])
     with RawClient(bootstrap) as client:
-        [broker] = client.call(MetadataRequest([]), 12).brokers
-        assert (broker.host, broker.port) == ("127.0.0.1", port)
+        brokers = client.call(MetadataRequest([]), 12).brokers
+    assert sorted(f"{each.host}:{each.port}" for each in brokers) == sorted(bootstrap.split(","))
 
 
 def numbered(sequence: int, *values: bytes) -> bytes:
@@ -92,12 +93,12 @@ def test_everything_is_there_after_a_restart(new_broker: NewBroker, ending: str)
     broker: Any = new_broker()
     with RawClient(broker.bootstrap_servers) as client:
         created = client.call(create(new_topic("kept", 2, configs={"retention.ms": "99999"}))).topics[0]
-        time.sleep(0.1)
+    with RawClient(leader_of(broker.bootstrap_servers, "kept")) as client:
         client.call(produce("kept", numbered(0, b"a", b"b")), BY_NAME)
     if ending == "kill":
         broker.kill()
     broker.restart()
-    with RawClient(broker.bootstrap_servers) as client:
+    with RawClient(leader_of(broker.bootstrap_servers, "kept")) as client:
         [topic] = [t for t in client.call(MetadataRequest(None), 12).topics if t.name == "kept"]
         assert (topic.topic_id, len(topic.partitions)) == (created.topic_id, 2)
         again = client.call(produce("kept", numbered(0, b"a", b"b")), BY_NAME)  # a duplicate

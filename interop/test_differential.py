@@ -22,6 +22,9 @@ SEED, STEPS = 20_261_121, 400
 A_NIGHTS_STEPS, JOBS_OF_A_NIGHT = 100_000, 4
 
 
+pytestmark = pytest.mark.one_broker("its answers are compared with those of one")
+
+
 @pytest.fixture(scope="module")
 def usual_broker(target_name: str) -> Iterator[Target]:
     """With the settings under which the answers were recorded."""

@@ -7,7 +7,7 @@ from interop.batches import batch, records
 from interop.conftest import NewBroker
 from interop.fuzz import Fuzzer, whole_requests
 from interop.processes import process_at, resident_mb
-from interop.raw import RawClient
+from interop.raw import RawClient, leader_of
 
 SEED = 20_261_121
 COUNT = 100_000
@@ -25,6 +25,7 @@ def test_a_hundred_thousand_damaged_requests(new_broker: NewBroker) -> None:
     assert resident_mb(process_at(broker.bootstrap_servers)) < 500
     with RawClient(broker.bootstrap_servers) as client:
         assert client.call(create(new_topic("afterwards"))).topics[0].error_code == 0
+    with RawClient(leader_of(broker.bootstrap_servers, "afterwards")) as client:
         client.call(produce("afterwards", batch(b"still", b"here")), BY_NAME)
         [partition] = client.call(fetch([fetch_topic("afterwards")]), BY_NAME).responses[0].partitions
         assert [r.value for r in records(partition.records)] == [b"still", b"here"]

@@ -58,6 +58,7 @@ def test_the_formatters_read_offsets_and_groups(jvm: JavaTools, bootstrap: str, 
         assert groups[1]["value"]["data"]["protocolType"] == "consumer"  # type: ignore[index]
 
 
+@pytest.mark.one_broker("it looks into the files of one")
 def test_the_dump_tool_decodes_every_record(jvm: JavaTools, broker: Target, group: tuple[str, str]) -> None:
     name, protocol = group
     files = [str(path) for path in broker.data_dir.glob("**/__consumer_offsets-*/*.log") if path.stat().st_size]

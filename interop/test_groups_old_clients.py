@@ -14,7 +14,7 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
 )
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
 
-pytestmark = pytest.mark.ours_only
+pytestmark = [pytest.mark.ours_only, pytest.mark.one_broker("every group has its coordinator there")]
 LOADING = {14, 15, 16}  # the coordinator of a group that nobody has asked for before
 
 

@@ -49,14 +49,14 @@ def lines(sh: Shell, topic: str) -> str:
     return topic
 
 
-def test_topics_from_creation_to_deletion(sh: Shell) -> None:
+def test_topics_from_creation_to_deletion(sh: Shell, broker_count: int) -> None:
     created = sh("kafka-topics", "--create", "--topic", "tools", "--partitions", "3", "--config", "retention.ms=5000")
     assert "Created topic tools." in created.out
     eventually(lambda: "tools" in sh("kafka-topics", "--list").lines, True)
     head, *partitions = sh("kafka-topics", "--describe", "--topic", "tools").lines
-    assert re.search(r"Topic: tools\tTopicId: \S{22}\tPartitionCount: 3\tReplicationFactor: 1\t", head)
+    assert re.search(rf"Topic: tools\tTopicId: \S{{22}}\tPartitionCount: 3\tReplicationFactor: {broker_count}\t", head)
     assert "retention.ms=5000" in head
-    assert len([p for p in partitions if re.search(r"Leader: (\d+)\tReplicas: \1\tIsr: \1\tElr: \t", p)]) == 3
+    assert len([p for p in partitions if re.search(r"Leader: (\d+)\tReplicas: (\1[\d,]*)\tIsr: \2\tElr: \t", p)]) == 3
     sh("kafka-topics", "--alter", "--topic", "tools", "--partitions", "4")
     eventually(lambda: "PartitionCount: 4" in sh("kafka-topics", "--describe", "--topic", "tools").out, True)
     sh("kafka-topics", "--delete", "--topic", "tools")
@@ -75,7 +75,7 @@ def test_topics_by_state_and_by_id(sh: Shell, topic: str) -> None:
     ("arguments", "said"),
     [
         (("--create", "--topic", "bad name"), "is invalid"),
-        (("--create", "--topic", "rf", "--replication-factor", "2"), "replication factor"),
+        (("--create", "--topic", "rf", "--replication-factor", "4"), "replication factor"),
         (("--create", "--topic", "cfg", "--config", "no.such=1"), "no.such"),
         (("--create", "--topic", "zero", "--partitions", "0"), "partitions"),
         (("--delete", "--topic", "never-there"), "does not exist"),
@@ -131,7 +131,7 @@ def test_configs_of_all_brokers(sh: Shell) -> None:
 
 @pytest.fixture(scope="module")
 def node_id(sh: Shell) -> str:
-    [node] = re.findall(r"\(id: (\d+) ", sh("kafka-broker-api-versions").out)
+    node, *_ = re.findall(r"\(id: (\d+) ", sh("kafka-broker-api-versions").out)
     return str(node)
 
 
@@ -177,10 +177,9 @@ def test_delete_records(sh: Shell, lines: str, tmp_path: Path) -> None:
 
 def test_log_dirs(sh: Shell, lines: str) -> None:
     answer = json.loads(sh("kafka-log-dirs", "--describe", "--topic-list", lines).lines[-1])
-    [broker] = answer["brokers"]
-    [directory] = broker["logDirs"]
-    assert directory["error"] is None
-    [partition] = directory["partitions"]
+    directories = [directory for broker in answer["brokers"] for directory in broker["logDirs"]]
+    assert [directory["error"] for directory in directories] == [None] * len(directories)
+    partition, *_ = [partition for directory in directories for partition in directory["partitions"]]
     assert partition["partition"] == f"{lines}-0"
     assert partition["size"] > 0
 
@@ -199,6 +198,7 @@ def test_cluster_id(jvm: JavaTools, bootstrap: str) -> None:
     assert re.fullmatch(r"Cluster ID: \S{22}", outcome.lines[0])
 
 
+@pytest.mark.one_broker("others follow the metadata with a moment's lag")
 def test_metadata_quorum(sh: Shell, node_id: str) -> None:
     status = dict(re.findall(r"(\w+):\s+(.*)", sh("kafka-metadata-quorum", "describe", "--status").out))
     assert status["LeaderId"] == node_id
@@ -232,6 +232,7 @@ def test_producer_perf_test(jvm: JavaTools, bootstrap: str, topic: str, sh: Shel
     eventually(lambda: sh("kafka-get-offsets", "--topic", topic).lines, [f"{topic}:0:20000"])
 
 
+@pytest.mark.one_broker("it looks into the files of one")
 def test_every_tool_again_after_a_restart_and_the_files_hold(jvm: JavaTools, new_broker: Any, tmp_path: Path) -> None:
     """Write with everything that leaves a mark on disk, restart, then let DumpLogSegments read each file."""
     broker = new_broker(log_segment_bytes=1_048_576, log_index_interval_bytes=1024)

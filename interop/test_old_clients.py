@@ -7,7 +7,7 @@ import pytest
 from interop.answers.requests import produce
 from interop.batches import Rec, batch, records
 from interop.conftest import MakeTopic
-from interop.raw import RawClient
+from interop.raw import RawClient, leader_of
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
@@ -34,8 +34,8 @@ PRODUCE_OF = {0: 1, 1: 2, 2: 3}  # magic -> a Produce version that carries it
 
 
 @pytest.fixture
-def client(bootstrap: str) -> Any:
-    with RawClient(bootstrap) as raw:
+def client(bootstrap: str, topic: str) -> Any:
+    with RawClient(leader_of(bootstrap, topic)) as raw:
         yield raw
 
 

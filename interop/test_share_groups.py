@@ -252,6 +252,7 @@ def test_share_groups_tool(
     assert group not in tool("kafka-share-groups", "--list").lines
 
 
+@pytest.mark.one_broker("it looks into the files of one")
 def test_kafka_reads_the_state_log(
     consumer: NewConsumer, new_broker: NewBroker, java: JavaClients, tool: Callable[..., Outcome]
 ) -> None:

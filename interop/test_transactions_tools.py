@@ -12,7 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from interop.conftest import NewBroker
 from interop.java_tools import Outcome
 from interop.java_transactions import JavaClients, JavaProducer
-from interop.raw import RawClient
+from interop.raw import RawClient, leader_of
 from interop.targets import Target
 from interop.waiting import eventually
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
@@ -155,7 +155,7 @@ def lenient(new_broker: NewBroker) -> Target:
 
 def hang(server: str, topic: str) -> int:
     """Leave a transaction open that no coordinator knows of; its records are an hour old. Returns the producer id."""
-    with RawClient(server) as client:
+    with RawClient(leader_of(server, topic)) as client:
         producer = client.call(InitProducerIdRequest(None, 60_000), 4)
         stale = int(time.time() * 1000) - 3_600_000
         records = build_batch(
@@ -187,6 +187,7 @@ def test_a_hanging_transaction_is_found_and_aborted(java: JavaClients, tool: Any
     assert read(server, "t") == ["after it"]
 
 
+@pytest.mark.one_broker("it looks into the files of one")
 def test_our_log_in_the_hands_of_kafkas_readers(java: JavaClients, new_broker: NewBroker) -> None:
     broker = new_broker(transaction_state_log_num_partitions="1")
     server = broker.bootstrap_servers
