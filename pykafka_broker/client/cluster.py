@@ -128,11 +128,32 @@ class Client:
                     self._check(error, request, until, call, repeatable)
             await asyncio.sleep(min(self.backoff_ms, max(0, until - self.deadline(0))) / 1000)
 
+    async def ask_once(
+        self,
+        request: Message,
+        node_id: int,
+        *,
+        versions: Versions | None = None,
+        timeout_ms: int | None = None,
+        unanswered: bool = False,
+    ) -> Any:
+        """The answer of a node of `nodes`, to one attempt; `unanswered`: it has none. Raises LinkError, and ClientError
+        where another attempt would end in the same way.
+        """
+        link = self._link(self._addresses_of(node_id)[0])
+        wait_ms = self.request_timeout_ms if timeout_ms is None else timeout_ms
+        try:
+            return await link.ask(request, wait_ms, versions=versions, unanswered=unanswered)
+        except NotServed as error:
+            raise _not_served(request, error) from None
+        except LinkError as error:
+            _check_login(error)
+            raise
+
     def _check(self, error: LinkError, request: Message, until: int, call: str | None, repeatable: bool) -> None:
         """Raises what ends the attempts."""
         acted = isinstance(error, LinkBroken) or (isinstance(error, LinkTimeout) and error.sent)
-        if "refuses the login" in str(error) or "certificate" in str(error):
-            raise ClientError(str(error)) from None  # the next attempt would not be let in either
+        _check_login(error)
         if acted and not repeatable:
             raise TimedOut(f"{SPECS[request.API_KEY].name} was sent, and no answer came: {error}") from None
         if self.deadline(0) >= until:
@@ -170,11 +191,18 @@ class Client:
         await self.metadata([], timeout_ms=timeout_ms, call=call)
 
     async def metadata(
-        self, topics: list[str] | None, *, timeout_ms: int | None = None, call: str | None = None
+        self,
+        topics: list[str] | None,
+        *,
+        timeout_ms: int | None = None,
+        call: str | None = None,
+        create: bool = False,
     ) -> MetadataResponse:
-        """Of these topics or, for None, of all; `nodes` are looked at anew. No topic is created by it."""
+        """Of these topics or, for None, of all; `nodes` are looked at anew. create: topics that are not there come into
+        being, if the brokers create topics for those who ask for them.
+        """
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-        request = MetadataRequest(wanted, allow_auto_topic_creation=False)
+        request = MetadataRequest(wanted, allow_auto_topic_creation=create)
         answer: MetadataResponse
         try:
             answer = await self.ask(request, versions=(4, 13), timeout_ms=timeout_ms, call=call)
@@ -244,6 +272,11 @@ class Client:
             if code_of(answer) not in _TRANSIENT or self.deadline(0) >= until:
                 return answer
             await asyncio.sleep(self.backoff_ms / 1000)
+
+
+def _check_login(error: LinkError) -> None:
+    if "refuses the login" in str(error) or "certificate" in str(error):
+        raise ClientError(str(error)) from None  # the next attempt would not be let in either
 
 
 def _not_served(request: Message, error: NotServed) -> Refused:

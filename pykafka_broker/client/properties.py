@@ -81,3 +81,13 @@ def number(properties: Mapping[str, str], name: str, default: int) -> int:
         return int(text)
     except ValueError:
         raise Unusable(f"Invalid value {text} for configuration {name}: Not a number of type INT") from None
+
+
+def flag(properties: Mapping[str, str], name: str, default: bool) -> bool:
+    """A property that is true or false. Raises Unusable."""
+    text = properties.get(name)
+    if text is None:
+        return default
+    if text.strip().lower() not in ("true", "false"):
+        raise Unusable(f"Expected value to be either true or false for configuration {name}: {text}")
+    return text.strip().lower() == "true"

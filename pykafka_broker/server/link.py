@@ -104,6 +104,7 @@ class _Exchange:
         "request",
         "spec",
         "timeout_ms",
+        "unanswered",
         "version",
         "wanted",
     )
@@ -118,6 +119,7 @@ class _Exchange:
         self.timeout_ms = timeout_ms
         self.wanted = wanted
         self.copied = copied
+        self.unanswered = False
         self.version = self.correlation_id = -1  # until it is sent
 
 
@@ -192,23 +194,27 @@ class Link:
         *,
         versions: Versions | None = None,
         copied: bool = False,
+        unanswered: bool = False,
     ) -> None:
-        """Take a request that has an answer (as a Produce with acks=0 has not); raises `LinkFull` or `LinkClosed` if it
-        is not taken.
+        """Take a request; raises `LinkFull` or `LinkClosed` if it is not taken.
 
         versions: the lowest and highest that the request's fields go with; any, if it is not given.
         copied: the answer's `records` stay; otherwise they are gone when `on_reply` returns.
+        unanswered: it has no answer, as a Produce with acks=0, and `on_reply` gets an empty one when it has been sent.
         """
         if self.state is LinkState.CLOSED:
             raise LinkClosed(f"the link to {self.peer} is closed")
         if len(self._waiting) >= self._settings.max_waiting:
             raise LinkFull(f"{len(self._waiting)} requests wait for {self.peer}")
         exchange = _Exchange(request, on_reply, self._clock.now, timeout_ms, versions, copied)
+        exchange.unanswered = unanswered
         self._waiting.append(exchange)
         self._go_on()
         self._arm(exchange.deadline)
 
-    async def ask(self, request: Message, timeout_ms: int, *, versions: Versions | None = None) -> Any:
+    async def ask(
+        self, request: Message, timeout_ms: int, *, versions: Versions | None = None, unanswered: bool = False
+    ) -> Any:
         """Send a request and wait for the answer, or raise a `LinkError`. For tasks of the loop, beside its turns."""
         self._clock.tick()
         answer: asyncio.Future[Message] = self._turns.loop.create_future()
@@ -221,7 +227,7 @@ class Link:
             else:
                 answer.set_result(reply)
 
-        self.send(request, on_reply, timeout_ms, versions=versions, copied=True)
+        self.send(request, on_reply, timeout_ms, versions=versions, copied=True, unanswered=unanswered)
         return await answer
 
     def served(self, api_key: int) -> Versions | None:
@@ -347,7 +353,10 @@ class Link:
             except NotServed as error:
                 self._fail([exchange], error)
                 continue
-            self._in_flight.append(exchange)
+            if exchange.unanswered:
+                self._turns.soon(partial(exchange.on_reply, exchange.spec.response_class()()))
+            else:
+                self._in_flight.append(exchange)
             self._put(pieces)
 
     def _put(self, pieces: list[Any]) -> None:

@@ -218,6 +218,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         tools/topic_description
         """,
     ),
+    "client/test_producer.py": (
+        "sends records with them",
+        """
+        client/batches client/topology client/producer_id client/producer_settings
+        """,
+    ),
     "cli/test_settings.py": (
         "mistypes them",
         """

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Annotated, Any
 
+from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.control.api.topics import raise_if
 from pykafka_broker.control.bytes_in_json import meant, told
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.partitioner import partition_of
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import Found, IsolationLevel, end_of, records_from
 from pykafka_broker.control.schema import Limits

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
-from pykafka_broker.control.partitioner import murmur2, partition_of
+from pykafka_broker.client.partitioner import murmur2, partition_of
 
 
 @given(st.binary(max_size=40))

@@ -1,0 +1,370 @@
+"""A producer: records go to the partitions that Java's producer chooses, in batches, each once and in order.
+
+Rule: properties, their defaults and their effects are those of Kafka's producer (Kafka docs, "Producer Configs"). What
+becomes of a record is told to its `on_delivery`; only what keeps a record from being taken at all is raised by `send`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from pykafka_broker.client.batches import Batch, Batches, Delivery, Identity, OnDelivery, size_of
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.errors import ClientError, Refused, TimedOut
+from pykafka_broker.client.partitioner import partition_of
+from pykafka_broker.client.producer_id import ProducerId
+from pykafka_broker.client.producer_settings import ProducerSettings
+from pykafka_broker.client.topology import NOBODY, Leaders, TopicPartition
+from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.produce_response import PartitionProduceResponse
+from pykafka_broker.records.header import HEADER_SIZE, NO_SEQUENCE
+from pykafka_broker.records.record import Headers, Record
+
+_VERSIONS = (3, 11)  # batches of format v2, topics by their names, transactions as before Kafka 4.0
+_LEADERSHIP = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+)
+_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+_SENT = PartitionProduceResponse(base_offset=-1)
+_FORGOTTEN = PartitionProduceResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+class Producer:
+    """`async with Producer(client) as producer`; leaving it waits until all that was sent has been delivered.
+
+    Its properties are those of the client, with `properties` over them.
+    """
+
+    def __init__(self, client: Client, properties: Mapping[str, str] | None = None) -> None:
+        self.settings = settings = ProducerSettings({**client.properties, **(properties or {})})
+        self._client = client
+        self._clock = client.clock
+        self._leaders = Leaders(client, create=True)
+        self._batches = Batches(settings.batch_size, settings.linger_ms, settings.codec, settings.level)
+        self._id = ProducerId(client, settings.transactional_id)
+        self._in_flight: dict[int, int] = {}  # requests, by node
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._refreshing: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._room = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._hurrying = 0
+        self._sender: asyncio.Task[None] | None = None
+        self._renew = settings.idempotent
+        self._aborted: ClientError | None = None  # of the transaction
+        self._broken: BaseException | None = None  # a fault of ours, which nobody is to wait for
+        self._sticky: dict[str, tuple[int, int]] = {}  # by topic: a partition, and bytes until another has its turn
+
+    async def __aenter__(self) -> Self:
+        if self.settings.transactional_id is not None:
+            await self._id.begin()
+            self._renew = False
+        self._sender = asyncio.create_task(self._run())
+        self._sender.add_done_callback(self._ended)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._sender is not None
+        try:
+            if kind is None:
+                await self.flush()
+        finally:
+            for task in (self._sender, self._refreshing, *self._tasks):
+                if task is not None:
+                    task.cancel()
+            await asyncio.gather(self._sender, *self._tasks, return_exceptions=True)
+            for batch in self._batches.drop():
+                batch.tell(-1, -1, ClientError("The producer was closed before the record was sent"))
+
+    # -- records
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> None:
+        """Take a record; waits while the buffer is full. Raises ClientError if it can't be taken."""
+        leaders = self._leaders.known(topic)
+        if leaders is None:
+            leaders = await self._leaders.of(topic, self.settings.max_block_ms)
+        size = size_of(key, value, headers)
+        if size > self.settings.max_request_size - HEADER_SIZE:
+            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, self.settings.too_large(size + HEADER_SIZE))
+        if self._batches.bytes + size > self.settings.buffer_memory:
+            await self._wait_for_room(size)
+        if partition is None:
+            partition = self._partition(topic, key, leaders, size)
+        elif not 0 <= partition < len(leaders):
+            await self._wait_for_partition(topic, partition)
+        now = self._clock.tick()
+        record = Record(0, self._clock.wall if timestamp is None else timestamp, key, value, headers)
+        if self._batches.append(TopicPartition(topic, partition), record, size, on_delivery, now):
+            self._wake.set()
+            await asyncio.sleep(0)
+
+    async def deliver(self, topic: str, value: bytes | None, key: bytes | None = None, **more: object) -> Delivery:
+        """Send one record and wait until it is in the log. Raises ClientError."""
+        found: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
+        await self.send(topic, value, key, on_delivery=found.set_result, **more)  # type: ignore[arg-type]
+        delivery = await found
+        if delivery.error is not None:
+            raise delivery.error
+        return delivery
+
+    async def flush(self) -> None:
+        """Wait until nothing that was sent is on its way any more."""
+        self._hurrying += 1
+        try:
+            while self._batches.count:
+                self._settled.clear()
+                self._wake.set()
+                await self._settled.wait()
+                if self._broken is not None:
+                    raise self._broken
+        finally:
+            self._hurrying -= 1
+
+    def _partition(self, topic: str, key: bytes | None, leaders: list[int], size: int) -> int:
+        """By the key; without one a partition keeps its turn for the bytes of a batch (KIP-794)."""
+        if key is not None and not self.settings.ignore_keys:
+            return partition_of(key, len(leaders))
+        partition, left = self._sticky.get(topic, (0, 0))
+        if left <= 0 or partition >= len(leaders):
+            led = [each for each, leader in enumerate(leaders) if leader != NOBODY]
+            partition, left = random.choice(led or range(len(leaders))), self.settings.batch_size
+        self._sticky[topic] = partition, left - size
+        return partition
+
+    async def _wait_for_room(self, size: int) -> None:
+        until = self._client.deadline(self.settings.max_block_ms)
+        while self._batches.bytes + size > self.settings.buffer_memory:
+            self._room.clear()
+            self._wake.set()
+            left = until - self._client.deadline(0)
+            try:
+                async with asyncio.timeout(max(0, left) / 1000):
+                    await self._room.wait()
+            except TimeoutError:
+                within = f"within the configured max blocking time {self.settings.max_block_ms} ms."
+                raise TimedOut(f"Failed to allocate {size} bytes {within}") from None
+
+    async def _wait_for_partition(self, topic: str, partition: int) -> None:
+        """It may have been added lately."""
+        self._leaders.forget(topic)
+        await self._leaders.ask([topic])
+        count = len(self._leaders.known(topic) or ())
+        if not 0 <= partition < count:
+            after = f"after {self.settings.max_block_ms} ms"
+            which = f"Partition {partition} of topic {topic} with partition count {count}"
+            raise TimedOut(f"{which} is not present in metadata {after}.")
+
+    # -- transactions
+
+    def begin_transaction(self) -> None:
+        self._aborted = None
+
+    async def commit_transaction(self) -> None:
+        """Raises ClientError if a record could not be delivered, or the transaction not be committed."""
+        await self.flush()
+        if self._aborted is not None:
+            raise self._aborted
+        await self._id.end(commit=True)
+
+    async def abort_transaction(self) -> None:
+        for batch in self._batches.drop():
+            self._batches.done(batch, -1, error=ClientError("The transaction was aborted"))
+        await self.flush()
+        await self._id.end(commit=False)
+        self._aborted = None
+
+    async def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """As a part of the transaction: the positions up to which a consumer group has read."""
+        await self._id.add_offsets(group, offsets)
+
+    # -- the sender
+
+    async def _run(self) -> None:
+        while True:
+            wait_ms = await self._step()
+            if not self._wake.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait_ms / 1000):
+                        await self._wake.wait()
+            self._wake.clear()
+
+    async def _step(self) -> int:
+        """Send what may leave; returns how long nothing more will, unless somebody says so."""
+        now = self._client.deadline(0)
+        self._expire(now)
+        if not self._batches.count:
+            return 1_000
+        try:
+            if self._renew and not self._tasks:
+                await self._id.begin()
+                self._batches.renumber()
+                self._renew = False
+            await self._join_transaction()
+        except ClientError as error:
+            self._fail_all(error)
+            return 0
+        self._refresh()
+        if not self._renew:
+            for node, batches in self._sendable(now).items():
+                self._start(node, batches)
+        due = self._batches.next_time()
+        soonest = 1 if self._hurrying else 0
+        return self._client.backoff_ms if due is None or self._blocked() else max(soonest, due - now)
+
+    def _blocked(self) -> bool:
+        """Whether only an answer, which wakes the sender, or a leader changes anything."""
+        return bool(self._tasks) or self._refreshing is not None
+
+    def _sendable(self, now: int) -> dict[int, list[Batch]]:
+        """By node, at most one batch of a partition."""
+        settings, hurry = self.settings, self._hurrying > 0 or self._batches.bytes * 2 > self.settings.buffer_memory
+        found: dict[int, list[Batch]] = {}
+        sizes: dict[int, int] = {}
+        for target, queue in self._batches.queues.items():
+            if not queue.sendable(now, settings.linger_ms, hurry, settings.max_in_flight):
+                continue
+            node = self._leaders.leader(target)
+            size = sizes.get(node, 0) + queue.waiting[0].size
+            crowded = self._in_flight.get(node, 0) >= settings.max_in_flight
+            if node == NOBODY or crowded or (node in found and size > settings.max_request_size):
+                continue
+            sizes[node] = size
+            found.setdefault(node, []).append(self._batches.take(queue))
+        return found
+
+    def _start(self, node: int, batches: list[Batch]) -> None:
+        self._in_flight[node] = self._in_flight.get(node, 0) + 1
+        task = asyncio.create_task(self._deliver(node, batches, self._id.identity))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._broken = task.exception()
+            self._settled.set()
+        self._wake.set()
+
+    async def _deliver(self, node: int, batches: list[Batch], identity: Identity) -> None:
+        settings = self.settings
+        topics: dict[str, list[PartitionProduceData]] = {}
+        for batch in batches:
+            encoded = self._batches.encode(batch, identity)
+            topics.setdefault(batch.target.topic, []).append(PartitionProduceData(batch.target.partition, encoded))
+        data = [TopicProduceData(name, partition_data=each) for name, each in topics.items()]
+        request = ProduceRequest(identity.transactional_id, settings.acks, settings.request_timeout_ms, data)
+        silent, wait_ms = settings.acks == 0, settings.request_timeout_ms
+        try:
+            answer = await self._client.ask_once(
+                request, node, versions=_VERSIONS, timeout_ms=wait_ms, unanswered=silent
+            )
+        except LinkError as error:
+            for batch in batches:
+                self._answered(batch, PartitionProduceResponse(error_code=ErrorCode.NETWORK_EXCEPTION), str(error))
+        except ClientError as error:
+            for batch in batches:
+                self._batches.landed(batch)
+                self._fail(batch, error)
+        else:
+            found = {(topic.name, each.index): each for topic in answer.responses for each in topic.partition_responses}
+            for batch in batches:
+                self._answered(batch, found.get(batch.target, _SENT if silent else _FORGOTTEN))
+        finally:
+            self._in_flight[node] -= 1
+            self._wake.set()
+            self._room.set()
+            self._settled.set()
+
+    def _answered(self, batch: Batch, answer: PartitionProduceResponse, why: str | None = None) -> None:
+        """What a broker said of a batch, or why it said nothing."""
+        code, queue = answer.error_code, self._batches.queues[batch.target]
+        first = queue.in_flight[0] is batch
+        self._batches.landed(batch)
+        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            self._batches.done(batch, answer.base_offset if code == ErrorCode.NONE else -1, answer.log_append_time_ms)
+            return
+        now = self._client.deadline(0)
+        if code in _TOO_LARGE and len(batch.records) > 1:
+            self._batches.halve(batch, now)
+            return
+        overtaken = code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (queue.recovering or not first)
+        if (_retriable(code) and batch.attempts <= self.settings.retries) or overtaken:
+            if code in _LEADERSHIP or why is not None:
+                self._leaders.forget(batch.target.topic)
+            queue.again(batch, now + self._client.backoff_ms)
+            return
+        self._fail(batch, Refused(code, answer.error_message or why))
+
+    def _fail(self, batch: Batch, error: ClientError) -> None:
+        """The records of it will not be in the log, or nobody knows."""
+        if self.settings.transactional_id is not None:
+            self._aborted = error
+        elif batch.sequence != NO_SEQUENCE:
+            self._renew = True  # a gap in its sequence numbers would be refused
+        self._batches.done(batch, -1, error=error)
+
+    def _fail_all(self, error: ClientError) -> None:
+        for batch in self._batches.drop():
+            self._fail(batch, error)
+        self._settled.set()
+        self._room.set()
+
+    def _expire(self, now: int) -> None:
+        wait_ms = self.settings.delivery_timeout_ms
+        for batch in self._batches.late(now - wait_ms):
+            of = f"{len(batch.records)} record(s) for {batch.target}:{wait_ms} ms has passed since batch creation"
+            self._fail(batch, TimedOut(f"Expiring {of}"))
+            self._settled.set()
+            self._room.set()
+
+    async def _join_transaction(self) -> None:
+        if self.settings.transactional_id is not None:
+            new = {target for target, queue in self._batches.queues.items() if queue.waiting} - self._id.added
+            if new:
+                await self._id.add(new)
+
+    def _refresh(self) -> None:
+        """Look for leaders that are missing or no more, beside what is being sent."""
+        topics = self._batches.leaderless(self._leaders.leader) | set(self._leaders.stale())
+        if topics and self._refreshing is None:
+            self._refreshing = asyncio.create_task(self._look(topics))
+
+    async def _look(self, topics: Iterable[str]) -> None:
+        try:
+            await self._leaders.ask(topics, self.settings.request_timeout_ms)
+        except ClientError as error:
+            if not isinstance(error, TimedOut):
+                self._fail_all(error)
+        finally:
+            await asyncio.sleep(self._client.backoff_ms / 1000)
+            self._refreshing = None
+            self._wake.set()
+
+
+def _retriable(code: int) -> bool:
+    try:
+        return ErrorCode(code).retriable
+    except ValueError:  # of a newer Kafka
+        return False

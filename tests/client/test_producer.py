@@ -1,0 +1,169 @@
+"""A producer delivers each record once, where Java's producer would have it, and says what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from pykafka_broker.client.batches import Delivery
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.errors import ClientError, Refused, TimedOut, Unusable
+from pykafka_broker.client.partitioner import partition_of
+from pykafka_broker.client.producer import Producer
+from pykafka_broker.testing import KafkaBroker
+
+Work = Callable[[Client], Awaitable[None]]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as running:
+        yield running
+
+
+def run(broker: KafkaBroker, work: Work, properties: dict[str, str] | None = None) -> None:
+    async def connected() -> None:
+        async with Client(broker.bootstrap_servers, properties) as client:
+            await work(client)
+
+    asyncio.run(asyncio.wait_for(connected(), 30))
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_records_arrive_in_their_order(broker: KafkaBroker, codec: str) -> None:
+    found: list[Delivery] = []
+
+    async def work(client: Client) -> None:
+        async with Producer(client, {"compression.type": codec, "batch.size": "500"}) as producer:
+            for n in range(300):
+                await producer.send(f"order-{codec}", b"%d" % n, on_delivery=found.append)
+
+    run(broker, work)
+    assert [each.offset for each in found] == list(range(300))
+    assert [record.value for record in broker.records(f"order-{codec}")] == [str(n) for n in range(300)]
+
+
+def test_a_key_goes_where_javas_producer_sends_it(broker: KafkaBroker) -> None:
+    broker.create_topic("keyed", partitions=5)
+    found: dict[bytes, Delivery] = {}
+
+    async def work(client: Client) -> None:
+        async with Producer(client) as producer:
+            for key in (b"a", b"b", b"key"):
+                found[key] = await producer.deliver("keyed", b"v", key)
+
+    run(broker, work)
+    assert {key: each.partition for key, each in found.items()} == {key: partition_of(key, 5) for key in found}
+
+
+def test_without_acks_nobody_knows_the_offset(broker: KafkaBroker) -> None:
+    async def work(client: Client) -> None:
+        async with Producer(client, {"acks": "0"}) as producer:
+            assert (await producer.deliver("unanswered", b"v")).offset == -1
+
+    run(broker, work)
+    assert broker.wait_for_records("unanswered", 1)[0].value == "v"
+
+
+def test_a_batch_that_a_broker_finds_too_large_is_cut(broker: KafkaBroker) -> None:
+    broker.create_topic("small", config={"max.message.bytes": "1000"})
+
+    async def work(client: Client) -> None:
+        async with Producer(client, {"linger.ms": "50"}) as producer:
+            for n in range(40):
+                await producer.send("small", b"%d" % n + b"-" * 100)
+            await producer.flush()
+            with pytest.raises(Refused, match="larger than the max message size"):
+                await producer.deliver("small", b"-" * 2000)
+            await producer.deliver("small", b"after")
+
+    run(broker, work)
+    values = [str(record.value).rstrip("-") for record in broker.records("small")]
+    assert values == [*(str(n) for n in range(40)), "after"]
+
+
+def test_a_transaction_is_seen_when_it_is_committed(broker: KafkaBroker) -> None:
+    async def work(client: Client) -> None:
+        async with Producer(client, {"transactional.id": "mover"}) as producer:
+            for number, end in enumerate((producer.commit_transaction, producer.abort_transaction)):
+                producer.begin_transaction()
+                await producer.send("moved", b"%d" % number)
+                await producer.flush()
+                await end()
+
+    run(broker, work)
+    assert [record.value for record in broker.records("moved", isolation_level="read_committed")] == ["0"]
+
+
+def test_records_that_can_t_be_taken(broker: KafkaBroker) -> None:
+    async def work(client: Client) -> None:
+        async with Producer(client, {"max.block.ms": "200"}) as producer:
+            with pytest.raises(Refused, match=r"1048700 bytes when serialized which is larger than 1048576"):
+                await producer.send("large", b"-" * (1048700 - 82))
+            with pytest.raises(Refused, match=r"Invalid topics: \[a b\]"):
+                await producer.send("a b", b"")
+            with pytest.raises(TimedOut, match="Partition 7 of topic large with partition count 1 is not present"):
+                await producer.send("large", b"", partition=7)
+
+    run(broker, work)
+
+
+def test_nobody_answers_in_time() -> None:
+    async def work() -> None:
+        properties = {"max.block.ms": "100", "delivery.timeout.ms": "100", "request.timeout.ms": "50", "linger.ms": "0"}
+        async with Client("127.0.0.1:1", properties) as client, Producer(client) as producer:
+            with pytest.raises(TimedOut, match="Topic t not present in metadata after 100 ms"):
+                await producer.send("t", b"")
+
+    asyncio.run(asyncio.wait_for(work(), 10))
+
+
+def test_a_broker_that_comes_back_gets_each_record_once() -> None:
+    found: list[Delivery] = []
+
+    async def work(bootstrap: str, restart: Callable[[], None]) -> None:
+        async with Client(bootstrap) as client, Producer(client) as producer:
+            for n in range(200):
+                await producer.send("kept", b"%d" % n, on_delivery=found.append)
+                if n == 100:
+                    await asyncio.to_thread(restart)
+
+    with KafkaBroker() as broker:
+        asyncio.run(asyncio.wait_for(work(broker.bootstrap_servers, broker.restart), 30))
+        assert {each.error for each in found} == {None}
+        assert [record.value for record in broker.records("kept")] == [str(n) for n in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("properties", "says"),
+    [
+        ({"acks": "2"}, "Invalid value 2 for configuration acks"),
+        ({"compression.type": "brotli"}, "one of: none, gzip, snappy, lz4, zstd"),
+        ({"acks": "1", "enable.idempotence": "true"}, "Must set acks to all"),
+        ({"enable.idempotence": "perhaps"}, "either true or false"),
+        ({"delivery.timeout.ms": "5"}, "equal to or larger than linger.ms"),
+        ({"batch.size": "much"}, "Not a number of type INT"),
+    ],
+)
+def test_properties_that_make_no_sense(properties: dict[str, str], says: str) -> None:
+    async def work() -> None:
+        async with Client("127.0.0.1:1") as client:
+            with pytest.raises(Unusable, match=says):
+                Producer(client, properties)
+
+    asyncio.run(work())
+
+
+def test_what_is_left_at_an_error_is_told(broker: KafkaBroker) -> None:
+    found: list[Delivery] = []
+
+    async def work(client: Client) -> None:
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012
+            async with Producer(client, {"linger.ms": "5000"}) as producer:
+                await producer.send("left", b"", on_delivery=found.append)
+                raise ZeroDivisionError
+
+    run(broker, work)
+    assert isinstance(found[0].error, ClientError)
