@@ -1,7 +1,8 @@
 """ElectLeaders: an election that somebody asks for (KIP-183, KIP-460).
 
 Rule: a preferred election is for a partition that another replica leads than its first, an unclean one for a partition
-that nobody leads; for any other it is not needed. What is asked for all partitions is only answered where it fails.
+that nobody leads; for any other it is not needed. What is asked for all partitions is only answered where it was
+needed.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def elect_leaders(controller: Controller, request: ElectLeadersRequest) -> Decid
             response.replica_election_results.append(result)
             for number in topic.partitions:
                 elected = elections.elect(topic.name, number)
-                if elected.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
+                if elected.error_code != ErrorCode.ELECTION_NOT_NEEDED:
                     result.partition_result.append(elected)
                 if pace.due():
                     yield

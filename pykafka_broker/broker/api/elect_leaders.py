@@ -1,7 +1,7 @@
 """ElectLeaders v0-v2 (KIP-183, KIP-460).
 
 Behaviour: the controller decides partition by partition. Where none is named all are meant, and the answer has those
-partitions for which it went wrong. Versions: 1 unclean elections and an error of the whole.
+partitions for which it was needed. Versions: 1 unclean elections and an error of the whole.
 """
 
 from __future__ import annotations
