@@ -13,8 +13,10 @@ and speaks with any Kafka through `pykafka_broker.client`. `TOOLS` lists them; n
 from __future__ import annotations
 
 TOOLS = {
+    "acls": "add, list and remove ACLs",
     "delete-records": "delete records of partitions up to an offset",
     "get-offsets": "offsets of partitions: the first, the last, or by time",
+    "leader-election": "elect leaders of partitions: preferred ones, or unclean ones",
     "log-dirs": "what is in the log directories of brokers, and how large it is",
     "topics": "create, describe, alter, delete and list topics",
 }

@@ -205,6 +205,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         client/leaders client/offsets
         """,
     ),
+    "tools/test_acls.py": (
+        "adds, lists and removes some",
+        """
+        client/acls tools/acl_flags
+        """,
+    ),
     "tools/test_frame.py": (
         "runs one tool against a broker",
         """

@@ -1,0 +1,190 @@
+"""What the flags of `acls` mean: which resources, and which entries for each.
+
+Rule: a name may stand for several resources (`--topic a --group b`), and every entry holds for each of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+
+from pykafka_broker.client.acls import AclOperation, Entry, Pattern, PatternType, PermissionType, ResourceType
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS, Operation, Resource
+from pykafka_broker.tools.frame import ToolParser, UsageError
+
+_SAID_BY = {
+    "topic": ResourceType.TOPIC,
+    "group": ResourceType.GROUP,
+    "transactional_id": ResourceType.TRANSACTIONAL_ID,
+    "delegation_token": ResourceType.DELEGATION_TOKEN,
+    "user_principal": ResourceType.USER,
+}
+_CLUSTER = Pattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
+_OF_PRODUCERS = {
+    ResourceType.TOPIC: (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE),
+    ResourceType.TRANSACTIONAL_ID: (AclOperation.WRITE, AclOperation.DESCRIBE),
+}
+_OF_CONSUMERS = {
+    ResourceType.TOPIC: (AclOperation.READ, AclOperation.DESCRIBE),
+    ResourceType.GROUP: (AclOperation.READ,),
+}
+_SUPPORTED = {
+    **OPERATIONS,
+    Resource.TRANSACTIONAL_ID: (Operation.DESCRIBE, Operation.WRITE, Operation.TWO_PHASE_COMMIT),
+    Resource.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    Resource.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+}
+_NO_RESOURCE = (
+    "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or "
+    "--delegation-token <Delegation Token ID>"
+)
+
+Wanted = dict[Pattern, list[Entry]]
+
+
+class Nonsense(Exception):
+    """A value that makes no sense, which Kafka's tool finds late and says on standard output."""
+
+
+def add_flags(parser: ToolParser) -> None:
+    parser.add_argument("--list", action="store_true", help="list ACLs, of the resources that are named or of all")
+    parser.add_argument("--add", action="store_true", help="add ACLs")
+    parser.add_argument("--remove", action="store_true", help="remove ACLs")
+    parser.add_argument("--force", action="store_true", help="do not ask before removing")
+    parser.add_argument("--topic", action="append", metavar="NAME", help="topic, or * for all")
+    parser.add_argument("--group", action="append", metavar="NAME", help="group, or * for all")
+    parser.add_argument("--cluster", action="store_true", help="the cluster itself")
+    parser.add_argument("--transactional-id", action="append", metavar="ID", help="transactional id, or * for all")
+    parser.add_argument("--delegation-token", action="append", metavar="ID", help="delegation token, or * for all")
+    parser.add_argument("--user-principal", action="append", metavar="PRINCIPAL", help="user as a resource")
+    parser.add_argument(
+        "--resource-pattern-type",
+        default="LITERAL",
+        metavar="TYPE",
+        help="literal (default) or prefixed, and for --list and --remove also any or match",
+    )
+    parser.add_argument("--allow-principal", action="append", metavar="PRINCIPAL", help="who may, as User:name")
+    parser.add_argument("--deny-principal", action="append", metavar="PRINCIPAL", help="who may not, as User:name")
+    parser.add_argument("--allow-host", action="append", metavar="HOST", help="from where they may; * by default")
+    parser.add_argument("--deny-host", action="append", metavar="HOST", help="from where they may not; * by default")
+    parser.add_argument("--principal", action="append", metavar="PRINCIPAL", help="list only what is about this one")
+    parser.add_argument("--operation", action="append", metavar="OPERATION", help="what they may; All by default")
+    parser.add_argument("--producer", action="store_true", help="all that a producer needs")
+    parser.add_argument("--consumer", action="store_true", help="all that a consumer needs")
+    parser.add_argument("--idempotent", action="store_true", help="with --producer: an idempotent one")
+
+
+def check(options: argparse.Namespace) -> None:
+    """Which flags go together. Raises UsageError."""
+    if [options.list, options.add, options.remove].count(True) != 1:
+        raise UsageError("Command must include exactly one action: --list, --add, --remove.")
+    if options.list:
+        _refuse(options, "list", "producer", "consumer", "allow_host", "allow_principal", "deny_host", "deny_principal")
+    for role in ("producer", "consumer"):
+        if getattr(options, role):
+            _refuse(options, role, "operation", "deny_principal", "deny_host")
+    if options.producer and not options.topic:
+        raise UsageError("With --producer you must specify a --topic")
+    if options.idempotent and not options.producer:
+        raise UsageError("The --idempotent option is only available if --producer is set")
+    only = not (options.cluster or (options.transactional_id and not options.producer))
+    if options.consumer and not (options.topic and options.group and only):
+        raise UsageError(
+            "With --consumer you must specify a --topic and a --group and no --cluster or --transactional-id option "
+            "should be specified."
+        )
+    if options.principal and not options.list:
+        raise UsageError("The --principal option is only available if --list is set")
+
+
+def _refuse(options: argparse.Namespace, flag: str, *others: str) -> None:
+    for other in others:
+        if getattr(options, other):
+            raise UsageError(f"--{flag} can't be used with --{other.replace('_', '-')}")
+
+
+def patterns(options: argparse.Namespace, *, needed: bool) -> list[Pattern]:
+    """The resources that are named. Raises Nonsense, and UsageError where some are needed and none is named."""
+    kind = _pattern_type(options.resource_pattern_type)
+    found = []
+    for flag, resource in _SAID_BY.items():
+        of = PatternType.LITERAL if resource is ResourceType.USER else kind
+        found += [Pattern(resource, name.strip(), of) for name in getattr(options, flag) or ()]
+    if kind is PatternType.LITERAL and (options.cluster or options.idempotent):
+        found.append(_CLUSTER)
+    if needed and not found:
+        raise UsageError(_NO_RESOURCE)
+    return list(dict.fromkeys(found))
+
+
+def to_add(options: argparse.Namespace) -> Wanted:
+    """The entries for each resource. Raises UsageError, Nonsense."""
+    kind = _pattern_type(options.resource_pattern_type)
+    if kind not in (PatternType.LITERAL, PatternType.PREFIXED):
+        raise UsageError(f"A '--resource-pattern-type' value of '{kind.name}' is not valid when adding acls.")
+    wanted = to_remove(options)
+    if not any(wanted.values()):
+        raise UsageError("You must specify one of: --allow-principal, --deny-principal when trying to add ACLs.")
+    return wanted
+
+
+def to_remove(options: argparse.Namespace) -> Wanted:
+    """As for `to_add`, where no entries for a resource stand for all that it has."""
+    named = patterns(options, needed=True)
+    if not (options.producer or options.consumer):
+        entries = _entries(options, _operations(options))
+        for each in named:
+            _check_operations(each.type, entries)
+        return dict.fromkeys(named, entries)
+    wanted: Wanted = {}
+    for needs in ([_OF_PRODUCERS] if options.producer else []) + ([_OF_CONSUMERS] if options.consumer else []):
+        for each in named:
+            if each.type in needs:
+                wanted.setdefault(each, []).extend(_entries(options, needs[each.type]))
+    if options.idempotent:
+        wanted[_CLUSTER] = _entries(options, (AclOperation.IDEMPOTENT_WRITE,))
+    return {each: list(dict.fromkeys(entries)) for each, entries in wanted.items()}
+
+
+def principals(given: Iterable[str] | None) -> list[str]:
+    """Raises Nonsense."""
+    found = [each.strip() for each in given or ()]
+    for each in found:
+        if not all(each.partition(":")):
+            raise Nonsense(f"expected a string in format principalType:principalName but got {each}")
+    return found
+
+
+def _entries(options: argparse.Namespace, operations: Iterable[AclOperation]) -> list[Entry]:
+    operations = list(operations)
+    return [
+        Entry(principal, host.strip(), operation, permission)
+        for permission, who, hosts in (
+            (PermissionType.ALLOW, options.allow_principal, options.allow_host),
+            (PermissionType.DENY, options.deny_principal, options.deny_host),
+        )
+        for principal in principals(who)
+        for host in hosts or ["*"]
+        for operation in operations
+    ]
+
+
+def _operations(options: argparse.Namespace) -> list[AclOperation]:
+    """UNKNOWN for what there is not: no resource has it."""
+    known = {each.name.replace("_", ""): each for each in AclOperation}
+    given = [each.strip().upper().replace("_", "") for each in options.operation or ["All"]]
+    return [known.get(each, AclOperation.UNKNOWN) for each in given]
+
+
+def _check_operations(kind: ResourceType, entries: Iterable[Entry]) -> None:
+    allowed = {AclOperation.ALL, *(AclOperation(each) for each in _SUPPORTED[Resource(kind)])}
+    if any(each.operation not in allowed for each in entries):
+        listed = ", ".join(each.name for each in sorted(allowed))
+        raise UsageError(f"ResourceType {kind.name} only supports operations [{listed}]")
+
+
+def _pattern_type(text: str) -> PatternType:
+    known = {each.name: each for each in PatternType if each is not PatternType.UNKNOWN}
+    if text.upper() not in known:
+        raise Nonsense(f"Cannot parse argument '{text}' of option resource-pattern-type")
+    return known[text.upper()]

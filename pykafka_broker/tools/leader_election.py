@@ -1,0 +1,123 @@
+"""`kafka-leader-election`.
+
+Rule: a partition whose leader is already the one that would be elected is no error; any other one that was not elected
+makes the exit code 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pykafka_broker.client.errors import Refused, TimedOut, check
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
+from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, UsageError
+from pykafka_broker.tools.json_file import field, json_array, json_number, json_object, json_text, read_json
+
+SUMMARY = "elect leaders of partitions: preferred ones, or unclean ones"
+_TYPES = {"PREFERRED": 0, "UNCLEAN": 1}
+
+
+class _Place(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def options(parser: ToolParser) -> None:
+    parser.add_connection()
+    parser.add_argument("--admin.config", dest="command_config", metavar="FILE", help="the same, as it was called")
+    parser.add_argument("--election-type", type=str.upper, choices=_TYPES, help="preferred or unclean")
+    parser.add_argument("--topic", metavar="NAME", help="with --partition: elect for this one")
+    parser.add_argument("--partition", type=int, metavar="ID", help="partition of --topic")
+    parser.add_argument("--all-topic-partitions", action="store_true", help="elect for all that need it")
+    parser.add_argument(
+        "--path-to-json-file",
+        metavar="FILE",
+        help='elect for those in this file: {"partitions": [{"topic": "foo", "partition": 1}]}',
+    )
+
+
+async def run(tool: Tool) -> int:
+    chosen = tool.options
+    if chosen.election_type is None:
+        raise UsageError("Missing required option(s): election-type")
+    places = _places(tool)
+    try:
+        async with tool.connect() as client:
+            request = ElectLeadersRequest(_TYPES[chosen.election_type], _by_topic(places), client.request_timeout_ms)
+            answer = await client.ask_controller(request, call="electLeaders")
+            check(answer.error_code)
+    except TimedOut:
+        return tool.fail("Timeout waiting for election results")
+    return _tell(tool, chosen.election_type, answer)
+
+
+def _tell(tool: Tool, kind: str, answer: Any) -> int:
+    results = [
+        (_Place(topic.topic, each.partition_id), each.error_code, each.error_message)
+        for topic in answer.replica_election_results
+        for each in topic.partition_result
+    ]
+    elected = [place for place, code, _ in results if code == ErrorCode.NONE]
+    there = [place for place, code, _ in results if code == ErrorCode.ELECTION_NOT_NEEDED]
+    failed = [(place, Refused(code, text)) for place, code, text in results if place not in (*elected, *there)]
+    if elected:
+        tool.print(f"Successfully completed leader election ({kind}) for partitions {_listed(elected)}")
+    if there:
+        tool.print(f"Valid replica already elected for partitions {_listed(there)}")
+    for place, error in failed:
+        tool.print(f"Error completing leader election ({kind}) for partition: {place}: {error.java}")
+    if failed:
+        tool.warn(f"{len(failed)} replica(s) could not be elected")
+    tool.result = [
+        {"topic": place.topic, "partition": place.partition, "elected": code == ErrorCode.NONE, "error": _name(code)}
+        for place, code, _ in results
+    ]
+    return FAILED if failed else 0
+
+
+def _name(code: int) -> str | None:
+    return None if code == ErrorCode.NONE else ErrorCode(code).name
+
+
+def _listed(places: list[_Place]) -> str:
+    return ", ".join(map(str, sorted(places)))
+
+
+def _places(tool: Tool) -> list[_Place] | None:
+    """None for all. Raises UsageError."""
+    chosen = tool.options
+    ways = [chosen.topic is not None, chosen.all_topic_partitions, chosen.path_to_json_file is not None]
+    if ways.count(True) != 1:
+        raise UsageError(
+            "One and only one of the following options is required: topic, all-topic-partitions, path-to-json-file"
+        )
+    if chosen.topic is not None:
+        if chosen.partition is None:
+            raise UsageError("Missing required option(s): partition")
+        return [_Place(chosen.topic, chosen.partition)]
+    if chosen.partition is not None:
+        raise UsageError("Option partition is only allowed if topic is used")
+    return None if chosen.all_topic_partitions else _in_file(chosen.path_to_json_file)
+
+
+def _in_file(path: str) -> list[_Place]:
+    found = []
+    for each in map(json_object, json_array(field(json_object(read_json(path)), "partitions"))):
+        found.append(_Place(json_text(field(each, "topic")), json_number(field(each, "partition"))))
+    twice = sorted({each for each in found if found.count(each) > 1})
+    if twice:
+        raise UsageError(f"Replica election data contains duplicate partitions: [{_listed(twice)}]")
+    return found
+
+
+def _by_topic(places: list[_Place] | None) -> list[TopicPartitions] | None:
+    if places is None:
+        return None
+    topics: dict[str, list[int]] = {}
+    for place in places:
+        topics.setdefault(place.topic, []).append(place.partition)
+    return [TopicPartitions(topic, partitions) for topic, partitions in topics.items()]

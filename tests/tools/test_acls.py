@@ -1,0 +1,58 @@
+"""`acls` as JSON, and that it asks before it removes."""
+
+import io
+import sys
+
+import pytest
+
+from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.tools.frame import main
+from tests.tools.asking import Asked
+
+SETTINGS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+MAY_READ = {
+    "resource_type": "TOPIC",
+    "resource_name": "orders",
+    "pattern_type": "LITERAL",
+    "principal": "User:alice",
+    "host": "*",
+    "operation": "READ",
+    "permission_type": "ALLOW",
+}
+ALICE = ["--topic", "orders", "--allow-principal", "User:alice", "--operation", "Read"]
+
+
+def test_acls_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker(SETTINGS) as broker:
+        asked = Asked(broker, capsys)
+        assert asked("acls", "--add", *ALICE) == [MAY_READ]
+        assert asked("acls", "--add", *ALICE) == []
+        assert asked("acls", "--list") == [MAY_READ]
+        assert asked("acls", "--list", "--principal", "User:bob") == []
+        assert asked("acls", "--remove", "--force", *ALICE) == [MAY_READ]
+        assert asked("acls", "--list") == []
+
+
+@pytest.mark.parametrize(("said", "left"), [("n\n", 1), ("", 1), ("yes\n", 1), ("y\n", 0), ("Y\n", 0)])
+def test_nothing_is_removed_without_a_yes(
+    said: str, left: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with KafkaBroker(SETTINGS) as broker:
+        asked = Asked(broker, capsys)
+        asked("acls", "--add", *ALICE)
+        monkeypatch.setattr(sys, "stdin", io.StringIO(said))
+        assert main("acls", ["--bootstrap-server", broker.bootstrap_servers, "--remove", "--topic", "orders"]) == 0
+        assert "Are you sure you want to delete all ACLs" in capsys.readouterr().out
+        assert len(asked("acls", "--list")) == left
+
+
+def test_a_broker_without_an_authorizer_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker() as broker:
+        assert main("acls", ["--bootstrap-server", broker.bootstrap_servers, "--list"]) == 1
+    assert capsys.readouterr().out == (
+        "Error while executing ACL command: org.apache.kafka.common.errors.SecurityDisabledException: "
+        "No Authorizer is configured on the broker\n"
+    )
