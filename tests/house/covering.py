@@ -230,6 +230,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         client/batches client/topology client/producer_id client/producer_settings
         """,
     ),
+    "packaging/test_container.py": (
+        "starts what the image would start",
+        """
+        cli/healthy testing/container
+        """,
+    ),
     "cli/test_settings.py": (
         "mistypes them",
         """

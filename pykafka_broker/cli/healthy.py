@@ -1,0 +1,30 @@
+"""`python -m pykafka_broker.cli.healthy READY_FILE`: whether the broker that wrote the file (`--ready-file`) serves.
+
+Rule: exit code 0 if its first listener takes connections now, 1 with one line otherwise. It logs in nowhere, so it does
+for every kind of listener.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+_TIMEOUT_S = 2.0
+_EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+
+
+def main() -> int:
+    try:
+        first = Path(sys.argv[1]).read_text(encoding="ascii").partition(",")[0].strip()
+        host, _, port = first.rpartition(":")
+        host = host.strip("[]")
+        with socket.create_connection((_EVERY_INTERFACE.get(host, host), int(port)), timeout=_TIMEOUT_S):
+            return 0
+    except (IndexError, OSError, ValueError) as error:
+        print(f"not ready: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
