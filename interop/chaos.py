@@ -6,13 +6,19 @@ away, and is counted either way, so that a test can say what has happened.
 
 from __future__ import annotations
 
+import logging
 import os
 import random
+import shutil
 import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from interop.answers.requests import create, new_topic
 from interop.raw import Closed, RawClient
@@ -22,6 +28,11 @@ from pykafka_broker.protocol.messages.alter_partition_reassignments_request impo
     ReassignablePartition,
     ReassignableTopic,
 )
+from pykafka_broker.protocol.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -30,10 +41,13 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
 )
 from pykafka_broker.testing import KafkaBroker, KafkaCluster
 from pykafka_broker.testing.control_client import ControlError
+from pykafka_broker.testing.formatting import format_directories
 
+logger = logging.getLogger(__name__)
 SEGMENT_BYTES = ("1048576", "2097152", "4194304")
 _TOPIC, _SET = 2, 0  # of IncrementalAlterConfigs
 _ANSWER_WITHIN_S = 5.0
+_WHOLE_WITHIN_S = 30.0
 _REFUSALS = (ControlError, OSError, Closed)
 
 
@@ -52,20 +66,41 @@ class Chaos:
         self.refused: Counter[str] = Counter()
         self._passing: list[str] = []
         self._away: KafkaBroker | None = None
-        self._outages = (self._killed, self._stopped, self._frozen, self._paused, self._cut_off, self._full_disk)
-        self._wishes = (self._move_leader, self._reassign, self._configure, self._create, self._delete)
+        self._outages = (
+            self._killed,
+            self._stopped,
+            self._frozen,
+            self._paused,
+            self._cut_off,
+            self._full_disk,
+            self._failed_disk,
+            self._new_disk,
+        )
+        self._wishes = (
+            self._move_leader,
+            self._reassign,
+            self._configure,
+            self._create,
+            self._delete,
+            self._move_directory,
+        )
 
     def go_on(self, seconds: float, away_s: tuple[float, float] = (0.5, 6)) -> None:
         """Each kind of outage comes in its turn, in an order that is drawn anew each time."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             for outage in self._dice.sample(self._outages, len(self._outages)):
-                node = self._dice.choice([*self._cluster.nodes.values()])
-                self._away = node
-                with outage(node):
-                    self.happened[outage.__name__.strip("_")] += 1
-                    self._wish(self._dice.uniform(*away_s))
+                number, node = self._dice.choice([*self._cluster.nodes.items()])
+                self._away, name = node, outage.__name__.strip("_")
+                logger.info("node %d: %s", number, name)
+                try:
+                    with outage(node):
+                        self.happened[name] += 1
+                        self._wish(self._dice.uniform(*away_s))
+                except Refused as error:
+                    self.refused[f"{name}: {error}"[:120]] += 1
                 self._away = None
+                logger.info("node %d is back", number)
                 self._wish(self._dice.uniform(0, 2))
                 if time.monotonic() > end:
                     return
@@ -127,6 +162,33 @@ class Chaos:
         else:
             node.start()
 
+    @contextmanager
+    def _failed_disk(self, node: KafkaBroker) -> Iterator[None]:
+        """One of its directories is out of reach, until the node is started anew. It ends if it can't do without."""
+        directory = self._dice.choice(directories(node))
+        away = directory.with_name(f"{directory.name}-away")
+        directory.rename(away)
+        directory.touch()
+        yield
+        self._dice.choice((node.kill, node.stop))()
+        directory.unlink()
+        away.rename(directory)
+        node.start()
+
+    @contextmanager
+    def _new_disk(self, node: KafkaBroker) -> Iterator[None]:
+        """One of its directories is an empty one after a restart. Others have all that was in it, or it is lost."""
+        if len(directories(node)) < 2:
+            raise Refused("all that it has would be lost")
+        self._away = None
+        await_whole(self._cluster, _WHOLE_WITHIN_S)
+        self._away = node
+        self._dice.choice((node.kill, node.stop))()
+        shutil.rmtree(self._dice.choice(directories(node)))
+        yield
+        format_directories(node.config, self._cluster.cluster_id)
+        node.start()
+
     # -- wishes
 
     def _wish(self, seconds: float) -> None:
@@ -173,6 +235,16 @@ class Chaos:
             answer = client.call(AlterPartitionReassignmentsRequest(5_000, topics=wanted))
         _check([answer.error_code, *(each.error_code for each in answer.responses[0].partitions)])
 
+    def _move_directory(self) -> None:
+        """A replica goes to another disk of its broker, if it is one."""
+        topic, partition = self._partition()
+        node = self._dice.choice([each for each in self._cluster.brokers if each is not self._away])
+        wanted = AlterReplicaLogDirTopic(topic, [partition])
+        request = AlterReplicaLogDirsRequest([AlterReplicaLogDir(str(self._dice.choice(directories(node))), [wanted])])
+        with RawClient(node.bootstrap_servers, timeout_s=_ANSWER_WITHIN_S) as client:
+            answer = client.call(request)
+        _check([answer.results[0].partitions[0].error_code])
+
     def _configure(self) -> None:
         config = AlterableConfig("segment.bytes", _SET, self._dice.choice(SEGMENT_BYTES))
         topic, _ = self._partition()
@@ -194,6 +266,29 @@ class Chaos:
         with self._asking() as client:
             answer = client.call(DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=5_000), 6)
         _check([answer.responses[0].error_code])
+
+
+def directories(node: KafkaBroker) -> list[Path]:
+    return [Path(each) for each in node.config["log.dirs"].split(",")]
+
+
+def await_whole(cluster: KafkaCluster, within_s: float) -> None:
+    """Until every partition of every topic has a leader and three replicas in sync. Raises Refused."""
+    deadline, lacking = time.monotonic() + within_s, ["metadata"]
+    while lacking:
+        if time.monotonic() > deadline:
+            raise Refused(f"not whole: {lacking[:10]}")
+        time.sleep(0.2)
+        try:
+            topics = AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(timeout=5).topics
+        except KafkaException:
+            continue
+        lacking = [
+            f"{name}-{number}: leader {each.leader}, replicas {each.replicas}, ISR {each.isrs}"
+            for name, topic in topics.items()
+            for number, each in topic.partitions.items()
+            if each.leader < 0 or len(each.replicas) != 3 or len(each.isrs) != 3
+        ]
 
 
 def _check(codes: Sequence[int]) -> None:

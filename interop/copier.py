@@ -3,9 +3,12 @@ PAUSE_MS
 
 Consume, transform, produce, send the offsets, commit. NAME is transactional id, group and group instance id at once: a
 new copier fences the one before it and takes its place without waiting for a session to end. It pauses up to PAUSE_MS
-between the steps of a transaction, so that a kill finds it in the middle.
+between the steps of a transaction, so that a kill finds it in the middle. It ends when nothing comes for long, as a
+program does that is watched: librdkafka 2.16 forgets what it has to ask of a coordinator that has left the cluster
+(its issue 5511).
 """
 
+import os
 import random
 import sys
 import time
@@ -13,6 +16,7 @@ import time
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 BATCH = 20
+STALLED_S = 20
 
 
 class Copier:
@@ -40,10 +44,14 @@ class Copier:
     def run(self) -> None:
         self._producer.init_transactions(30)
         print("ready", flush=True)
+        came = time.monotonic()
         while True:
             messages = [m for m in self._consumer.consume(BATCH, timeout=0.05) if not m.error()]
             if not messages:
+                if time.monotonic() > came + STALLED_S:
+                    end("nothing comes any more")
                 continue
+            came = time.monotonic()
             self._producer.begin_transaction()
             try:
                 self._copy(messages)
@@ -56,9 +64,9 @@ class Copier:
         self._producer.poll(0)
         self._pause()
         position = self._consumer.position(self._consumer.assignment())
-        self._producer.send_offsets_to_transaction(position, self._consumer.consumer_group_metadata())
+        self._producer.send_offsets_to_transaction(position, self._consumer.consumer_group_metadata(), STALLED_S)
         self._pause()
-        self._producer.commit_transaction()
+        self._producer.commit_transaction(STALLED_S)
 
     def _pause(self) -> None:
         time.sleep(random.uniform(0, self._pause_s))
@@ -67,13 +75,22 @@ class Copier:
         """Abort and read on from what is committed; or end, if there is nothing left to do for this producer."""
         print(f"gives up: {error}", flush=True)
         if error.fatal() or not error.txn_requires_abort():
-            sys.exit(f"can't go on: {error}")
-        self._producer.abort_transaction()
+            end(f"can't go on: {error}")
+        self._producer.abort_transaction(STALLED_S)
         assigned = self._consumer.assignment()
         for partition in self._consumer.committed(assigned, timeout=10):
             offset = partition.offset if partition.offset >= 0 else 0
             self._consumer.seek(TopicPartition(partition.topic, partition.partition, offset))
 
 
+def end(why: str) -> None:
+    """At once: a client that waits for what will not come waits at its end too."""
+    print(why, flush=True)
+    os._exit(1)
+
+
 if __name__ == "__main__":
-    Copier(*sys.argv[1:6]).run()
+    try:
+        Copier(*sys.argv[1:6]).run()
+    except KafkaException as error:
+        end(f"can't go on: {error}")

@@ -31,6 +31,7 @@ class NumberedTransactions:
         self.aborted: set[int] = set()
         self.open: set[int] = set()
         self.given_up: list[str] = []  # why producers ended, for who looks into a failure
+        self._ended: list[Producer] = []  # one that waits for a coordinator that has left waits at its end too
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -66,6 +67,7 @@ class NumberedTransactions:
                 self._serve(producer, numbers)
             except KafkaException as error:
                 self.given_up.append(str(error))
+                self._ended.append(producer)
 
     def _serve(self, producer: Producer, numbers: "count[int]") -> None:
         group = {"bootstrap.servers": self._bootstrap, "group.id": self._name, "log_level": 0}
@@ -141,17 +143,22 @@ def _until_told(end: Callable[[float], object]) -> None:
 
 
 def check_markers(data_dir: Path, topic: str) -> None:
+    """In every partition of the topic (`check_markers_in`)."""
+    for partition in range(PARTITIONS):
+        check_markers_in(data_dir / f"{topic}-{partition}")
+
+
+def check_markers_in(folder: Path) -> None:
     """Each transaction has a marker of its own in each partition: one that is missing is not seen by readers as long as
     the next transaction ends in the same way.
     """
-    for partition in range(PARTITIONS):
-        last = None  # the transaction whose records came last, none behind a marker
-        for path in sorted((data_dir / f"{topic}-{partition}").glob("*.log")):
-            for header, batch in iter_batches(path.read_bytes()):
-                if header.is_control:
-                    last = None
-                    continue
-                for record in iter_records(batch, header):
-                    number = int(bytes(record.value or b"")) // RECORDS
-                    assert last in (None, number), f"{path}: no marker between transactions {last} and {number}"
-                    last = number
+    last = None  # the transaction whose records came last, none behind a marker
+    for path in sorted(folder.glob("*.log")):
+        for header, batch in iter_batches(path.read_bytes()):
+            if header.is_control:
+                last = None
+                continue
+            for record in iter_records(batch, header):
+                number = int(bytes(record.value or b"")) // RECORDS
+                assert last in (None, number), f"{path}: no marker between transactions {last} and {number}"
+                last = number

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from interop.chaos import Chaos
+from interop.chaos import Chaos, await_whole, directories
 from interop.cluster_clients import create
 from interop.copier_process import CopierProcess
 from interop.crew import COMES_BACK, Crew, Kind
@@ -29,7 +28,7 @@ from interop.numbered import (
     key_of,
     read_all,
 )
-from interop.numbered_transactions import NumberedTransactions, check_markers
+from interop.numbered_transactions import NumberedTransactions, check_markers_in
 from pykafka_broker.testing import KafkaCluster
 
 pytestmark = pytest.mark.ours_only
@@ -47,11 +46,22 @@ CONFIG = {
 }
 
 
+BROKERS = 4  # one more than a partition has replicas, so that they can be moved
+
+
 @pytest.fixture
-def cluster() -> Iterator[KafkaCluster]:
-    """One broker more than a partition has replicas, so that they can be moved."""
-    with KafkaCluster(brokers=4, config=CONFIG) as running:
+def cluster(tmp_path: Path) -> Iterator[KafkaCluster]:
+    with new_cluster(tmp_path / "cluster") as running:
         yield running
+
+
+def new_cluster(home: Path, log_level: str = "info") -> KafkaCluster:
+    """Every broker has two disks."""
+    disks = {
+        number: {"log.dirs": ",".join(str(home / f"node-{number}" / disk) for disk in ("a", "b"))}
+        for number in range(1, BROKERS + 1)
+    }
+    return KafkaCluster(BROKERS, config=CONFIG, configs=disks, data_dir=home, log_level=log_level)
 
 
 class ClusterCrew(Crew):
@@ -154,35 +164,26 @@ def copies(bootstrap: str) -> list[int]:
     return [number for each in found for number in each]
 
 
-def await_whole(cluster: KafkaCluster) -> None:
-    """Until every partition of every topic has a leader and three replicas in sync."""
-    deadline, lacking = time.monotonic() + HEALS_WITHIN_S, ["metadata"]
-    while lacking:
-        assert time.monotonic() < deadline, f"not whole: {lacking[:10]}"
-        time.sleep(0.2)
-        try:
-            topics = AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(timeout=5).topics
-        except KafkaException:
-            continue
-        lacking = [
-            f"{name}-{number}: leader {each.leader}, replicas {each.replicas}, ISR {each.isrs}"
-            for name, topic in topics.items()
-            for number, each in topic.partitions.items()
-            if each.leader < 0 or len(each.replicas) != 3 or len(each.isrs) != 3
-        ]
-
-
 def check_equal(cluster: KafkaCluster, topic: str, partition: int) -> None:
     """All replicas hold the same bytes, whatever segments they are in."""
     holders = cluster.partition(topic, partition)["replicas"]
-    folders = [cluster.broker(node).data_dir / f"{topic}-{partition}" for node in holders]
+    name = f"{topic}-{partition}"
     deadline = time.monotonic() + 20
     while True:
-        held = [b"".join(path.read_bytes() for path in sorted(folder.glob("*.log"))) for folder in folders]
+        held = [bytes_in(each / name for each in directories(cluster.broker(node))) for node in holders]
         if len(set(held)) == 1:
             return
-        assert time.monotonic() < deadline, f"{topic}-{partition} on {holders}: {[len(each) for each in held]} bytes"
+        assert time.monotonic() < deadline, f"{name} on {holders}: {[len(each) for each in held]} bytes"
         time.sleep(0.2)
+
+
+def folder_of(cluster: KafkaCluster, topic: str, partition: int) -> Path:
+    leader = cluster.broker(cluster.leader_of(topic, partition))
+    return next(each for disk in directories(leader) if (each := disk / f"{topic}-{partition}").exists())
+
+
+def bytes_in(folders: Iterable[Path]) -> bytes:
+    return b"".join(path.read_bytes() for folder in folders for path in sorted(folder.glob("*.log")))
 
 
 def stays_whole(cluster: KafkaCluster, files: Path, seed: int, seconds: float) -> None:
@@ -192,16 +193,14 @@ def stays_whole(cluster: KafkaCluster, files: Path, seed: int, seconds: float) -
         chaos.go_on(seconds)
         chaos.heal()
         print(dict(chaos.happened), dict(chaos.refused), sep="\n")
-        await_whole(cluster)
+        await_whole(cluster, HEALS_WITHIN_S)
         print(clients.finish())
         assert sum(chaos.happened.values()) > sum(chaos.refused.values())
     for topic in TOPICS:
         for partition in range(PARTITIONS):
             check_equal(cluster, topic, partition)
-    for topic in TRANSACTIONAL:
-        holder = cluster.broker(1)
-        if all((holder.data_dir / f"{topic}-{partition}").exists() for partition in range(PARTITIONS)):
-            check_markers(holder.data_dir, topic)
+            if topic in TRANSACTIONAL:
+                check_markers_in(folder_of(cluster, topic, partition))
     for node_id, node in cluster.nodes.items():
         assert "Traceback" not in node.log_path.read_text(errors="replace"), f"node {node_id}: {node.log_path}"
 
