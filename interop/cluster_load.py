@@ -18,33 +18,23 @@ PATIENCE_S = 90.0
 _QUIET = {"log_level": 0}
 
 
-class Load:
-    """Idempotent, acks=all, in turn to every partition of a topic."""
+class Writes:
+    """Somebody who writes in a thread until the end of the `with`."""
 
-    def __init__(self, address: str, topic: str, partitions: int, **settings: Any) -> None:
+    def __init__(self, address: str, topic: str, partitions: int) -> None:
         self.topic = topic
         self.failed: list[str] = []
         self.done: dict[int, list[bytes]] = {number: [] for number in range(partitions)}
         self._address = address
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._write, daemon=True)
-        patience = {"enable.idempotence": True, "delivery.timeout.ms": int(PATIENCE_S * 1000)}
-        self._producer = Producer({"bootstrap.servers": address, "linger.ms": 5, **_QUIET, **patience, **settings})
 
     def _write(self) -> None:
-        number = 0
-        while not self._stopped.is_set():
-            for partition in self.done:
-                self._producer.produce(self.topic, b"%d" % number, partition=partition, on_delivery=self._delivered)
-            self._producer.poll(0)
-            number += 1
-            time.sleep(0.004)
+        """Write until it is stopped; note what is done, and what goes wrong."""
+        raise NotImplementedError
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            self.done[message.partition() or 0].append(message.value() or b"")
-        else:
-            self.failed.append(str(error))
+    def _finish(self) -> None:
+        """What is under way comes to its end."""
 
     def wait_for(self, more: int) -> None:
         """Until so many more are done in each partition."""
@@ -65,8 +55,9 @@ class Load:
         self._stopped.set()
         self._thread.join(PATIENCE_S)
         if error is None:
+            assert not self._thread.is_alive(), f"what is written to {self.topic} never ends"
             assert not self.failed, self.failed[:3]
-            assert self._producer.flush(PATIENCE_S) == 0
+            self._finish()
             assert not self.failed, self.failed[:3]
 
     def check(self) -> None:
@@ -78,6 +69,33 @@ class Load:
             assert values
             found = read(self._address, self.topic, partition, isolation)
             assert found == values, _difference(values, found)
+
+
+class Load(Writes):
+    """Idempotent, acks=all, in turn to every partition of a topic."""
+
+    def __init__(self, address: str, topic: str, partitions: int, **settings: Any) -> None:
+        super().__init__(address, topic, partitions)
+        patience = {"enable.idempotence": True, "delivery.timeout.ms": int(PATIENCE_S * 1000)}
+        self._producer = Producer({"bootstrap.servers": address, "linger.ms": 5, **_QUIET, **patience, **settings})
+
+    def _write(self) -> None:
+        number = 0
+        while not self._stopped.is_set():
+            for partition in self.done:
+                self._producer.produce(self.topic, b"%d" % number, partition=partition, on_delivery=self._delivered)
+            self._producer.poll(0)
+            number += 1
+            time.sleep(0.004)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.done[message.partition() or 0].append(message.value() or b"")
+        else:
+            self.failed.append(str(error))
+
+    def _finish(self) -> None:
+        assert self._producer.flush(PATIENCE_S) == 0
 
 
 class TransactionalLoad(Load):
