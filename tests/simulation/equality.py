@@ -9,6 +9,7 @@ from pykafka_broker.cluster.image_records import image_records
 from pykafka_broker.log.partition_log import PartitionLog
 from tests.simulation.node import SimNode
 
+METADATA_FOLDER = "__cluster_metadata-0"
 _RECORD_VERSIONS = 2, 4  # of partitions and of brokers: those that say the most
 
 
@@ -20,11 +21,30 @@ def unsettled(nodes: Sequence[SimNode]) -> list[str]:
     found = []
     for name, topic in nodes[0].broker.node.image.topics.items():
         for number, each in topic.partitions.items():
-            if each.leader not in by_id or set(each.isr) != set(each.replicas):
+            if each.adding_replicas or each.removing_replicas:
+                found.append(f"{name}-{number} still moves: {each.adding_replicas} and {each.removing_replicas}")
+            elif each.leader not in by_id or set(each.isr) != set(each.replicas):
                 found.append(f"{name}-{number} is led by {each.leader}, in sync are {list(each.isr)}")
             elif (log := _log(by_id[each.leader], name, number)).high_watermark < log.log_end_offset:
                 found.append(f"{name}-{number} is committed to {log.high_watermark} of {log.log_end_offset}")
     return found
+
+
+def leftovers(nodes: Sequence[SimNode]) -> Iterator[str]:
+    """Folders of partitions that are not there, or somebody else's; and one partition in two directories."""
+    for node in nodes:
+        mine = {
+            f"{name}-{number}"
+            for name, topic in node.broker.node.image.topics.items()
+            for number, each in topic.partitions.items()
+            if node.id in each.replicas
+        }
+        folders = [each for directory in node.directories for each in node.disk.list_folders(directory)]
+        for folder in sorted(set(folders)):
+            if folder.rpartition("-")[2].isdigit() and folder != METADATA_FOLDER and folder not in mine:
+                yield f"{node.name} still has {folder}"
+            if folders.count(folder) > 1 and folder in mine:
+                yield f"{node.name} has {folder} twice"
 
 
 def differences(nodes: Sequence[SimNode]) -> Iterator[str]:

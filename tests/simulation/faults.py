@@ -6,6 +6,7 @@ when. Which may come at once, the run says: data that was acknowledged must surv
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -16,6 +17,8 @@ from tests.simulation.timeline import Timeline
 Fault = Callable[["Faults", SimNode], None]
 _LOOK_MS = 20
 MOST_MS = 2_500  # that a node is away
+DISK_ERRORS = errno.EIO, errno.ENOSPC
+WALL_MS = 1_200_000  # timestamps of two nodes may be an hour apart
 
 
 class Faults:
@@ -148,6 +151,27 @@ def slow_disk(faults: Faults, node: SimNode) -> None:
     node.disk_ms = faults.random.choice([QUICK_DISK_MS, QUICK_DISK_MS, 300, 1500])
 
 
+def break_disk(faults: Faults, node: SimNode) -> None:
+    """One of its directories fails or is full, for a while; then somebody sees to it and starts the node anew."""
+    life = node.life
+    node.break_disk(faults.random.choice(node.directories), faults.random.choice(DISK_ERRORS))
+
+    def mend() -> None:
+        node.mend_disks()
+        if node.life != life or not node.running:
+            faults.back(node)
+        elif not node.paused:
+            faults.random.choice((kill, stop))(faults, node)
+
+    faults.timeline.after(faults.away_ms(), mend)
+
+
+def drift(faults: Faults, node: SimNode) -> None:
+    """Its clocks go too fast or too slow, and somebody sets what it takes for the time of day."""
+    node.drift(faults.random.choice((0.8, 0.95, 1, 1.05, 1.25)))
+    node.wall_ahead_ms = faults.random.choice((0, 0, -WALL_MS, WALL_MS))
+
+
 CRASHES = (kill, cut_power)
-HARMLESS = (break_connections, slow_disk)
+HARMLESS = (break_connections, slow_disk, drift)
 """To those who have their data on disk, and to their peers."""

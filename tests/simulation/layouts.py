@@ -6,6 +6,7 @@ Rule: times are as short as they can be, so that much happens in little time: a 
 from __future__ import annotations
 
 CLUSTER_ID = "IN1VHh2cTpqjEHPzO3tzSQ"
+DIRECTORIES = "/data/logs", "/data/more"
 CLIENTS, CONTROLLERS = 9092, 9093
 _FEW_PARTITIONS = {
     "offsets.topic.num.partitions": "2",
@@ -31,6 +32,9 @@ def _of_all(controllers: list[int]) -> Settings:
         "replica.fetch.backoff.ms": "100",
         "replica.socket.timeout.ms": "2000",
         "min.insync.replicas": "2",
+        "log.segment.delete.delay.ms": "500",
+        "auto.leader.rebalance.enable": "true",
+        "leader.imbalance.check.interval.seconds": "2",
         "default.replication.factor": "3",
         "offsets.topic.replication.factor": "3",
         "transaction.state.log.replication.factor": "3",
@@ -46,14 +50,17 @@ def _of_all(controllers: list[int]) -> Settings:
     }
 
 
-def cluster(brokers: int, *, combined: bool = False) -> dict[int, Settings]:
-    """A controller of its own and so many brokers; or `combined`, one of which is the controller too."""
+def cluster(brokers: int, *, combined: bool = False, directories: int = 1) -> dict[int, Settings]:
+    """A controller of its own and so many brokers; or `combined`, one of which is the controller too. Each
+    broker has its data in so many directories.
+    """
     ids = list(range(1, brokers + 1))
     controller = 1 if combined else 101
     layout = {
         id: {
             **_of_all([controller]),
             "process.roles": "broker",
+            "log.dirs": ",".join(DIRECTORIES[:directories]),
             "listeners": f"PLAINTEXT://n{id}:{CLIENTS}",
         }
         for id in ids
@@ -62,5 +69,10 @@ def cluster(brokers: int, *, combined: bool = False) -> dict[int, Settings]:
     listeners = f"CONTROLLER://n{controller}:{CONTROLLERS}"
     if combined:
         listeners = f"PLAINTEXT://n{controller}:{CLIENTS},{listeners}"
-    layout[controller] = {**_of_all([controller]), "process.roles": roles, "listeners": listeners}
+    layout[controller] = {
+        **_of_all([controller]),
+        "process.roles": roles,
+        "log.dirs": ",".join(DIRECTORIES[: directories if combined else 1]),
+        "listeners": listeners,
+    }
     return layout

@@ -23,6 +23,7 @@ from pykafka_broker.cluster.formatting import Node as FormatNode
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.jobs import Job
+from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.server.connection import Dispatching
 from pykafka_broker.server.listeners import Listener, listeners_of
 from pykafka_broker.server.serving import start_broker
@@ -45,13 +46,16 @@ class SimNode(Host):
         self.network = network
         self.random = random
         self.settings = {"node.id": str(id), "log.dirs": DATA, **settings}
+        self.directories = self.settings["log.dirs"].split(",")
         self.is_broker = "broker" in self.settings.get("process.roles", "broker")
         self.disk = CrashFileSystem()
         self.disk_ms = QUICK_DISK_MS  # the longest that a job waits, and takes
         self.running = self._serves = False
+        self.has_lost_disks = False  # this process
         self.on_made: OnBroker = _nothing
         self.violations: list[str] = []
         self._timer: Event | None = None
+        self._timer_due = 0  # by the clock of this node
         self._connections = 0
         self._unfinished: dict[Job, list[OSError | None]] = {}  # with the outcome of those that have run
         network.hosts[self.name] = self
@@ -63,9 +67,10 @@ class SimNode(Host):
         self.network.dark.discard(self.name)
         self.life += 1
         self.running, self._serves = True, False
+        self.has_lost_disks = bool(self.disk.broken)
         self._timer = None
         self._unfinished.clear()
-        self.clock.set(self.timeline.now)
+        self.set_clock()
         config = BrokerConfig(self.settings)
         self.broker = Broker(
             config,
@@ -79,7 +84,12 @@ class SimNode(Host):
         )
         self.broker.on_useless = lambda: self.soon(self.kill)
         self.on_made(self)
-        self.turn(self._begin)
+        try:
+            self.turn(self._begin)
+        except LogDirectoryError:
+            if not self.has_lost_disks:
+                raise
+            self.kill()
 
     def _begin(self) -> None:
         listeners = listeners_of(self.broker.config)
@@ -100,13 +110,23 @@ class SimNode(Host):
             self.network.doors[listener.host, listener.port] = _Doors(self, listener, router)
 
     def _refused(self, why: str) -> None:
-        self.violations.append(f"{self.name} is refused: {why}")
+        if self.has_lost_disks:
+            self.soon(self.kill)  # as a process ends that can't do without
+        else:
+            self.violations.append(f"{self.name} is refused: {why}")
 
     def format(self, cluster_id: str) -> None:
         """As `pykafka-broker format` does it, for a node of a cluster."""
         config = BrokerConfig(self.settings)
         is_controller = "controller" in (config.process_roles or ())
-        node = FormatNode(self.id, [DATA], DATA, is_controller, bool(config["controller.quorum.voters"]), None)
+        node = FormatNode(
+            self.id,
+            self.directories,
+            self.directories[0],
+            is_controller,
+            bool(config["controller.quorum.voters"]),
+            None,
+        )
         formatter = Formatter(
             self.disk,
             node,
@@ -159,6 +179,15 @@ class SimNode(Host):
         self._ended()
         self.disk = self.disk.after_crash(self.random.randrange(1 << 30))
 
+    def break_disk(self, directory: str, error: int) -> None:
+        """It fails from now on, until it is mended; what is on it stays there."""
+        self.disk.broken[directory] = error
+        self.has_lost_disks = True
+
+    def mend_disks(self) -> None:
+        """They work again, for the next process: this one has given them up."""
+        self.disk.broken.clear()
+
     def _ended(self) -> None:
         self.running = False
         self.end_process()
@@ -175,11 +204,12 @@ class SimNode(Host):
 
     def _arm(self) -> None:
         due = self.broker.next_deadline()
-        if due is None or (self._timer is not None and self._timer.step is not None and self._timer.at <= due):
+        if due is None or (self._timer is not None and self._timer.step is not None and self._timer_due <= due):
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self.later(due - self.timeline.now, self.broker.on_deadline)
+        self._timer = self.later(due - self.clock.now, self.broker.on_deadline)
+        self._timer_due = due
 
     def _submit(self, job: Job) -> None:
         """It runs beside the turns, and is applied in one."""
@@ -263,7 +293,7 @@ class Served:
             self._parked = result
             result.parked.on_reply = self._on_reply
         elif result is not None:
-            self._end.send(flat(result))
+            self._send(result)
 
     def _on_reply(self, reply: Any) -> None:
         pending, self._parked = self._parked, None
@@ -275,8 +305,15 @@ class Served:
             self._refuse(error)
             return
         if pieces:
-            self._end.send(flat(pieces))
+            self._send(pieces)
         self._node.soon(self._serve)
+
+    def _send(self, pieces: list[Any]) -> None:
+        try:
+            self._end.send(flat(pieces))
+        except OSError as error:  # of the disk that records come from
+            self._end.close()
+            self.on_end(str(error))
 
     def _refuse(self, error: FrameError) -> None:
         self._node.violations.append(f"{self._node.name} refused a frame of {self._end.far.host.name}: {error}")

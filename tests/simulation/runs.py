@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.simulation.faults import Fault, Faults, break_connections, cut_power, kill, partition, pause, slow_disk, stop
+from tests.simulation.faults import (
+    Fault,
+    Faults,
+    break_connections,
+    break_disk,
+    cut_power,
+    drift,
+    kill,
+    partition,
+    pause,
+    slow_disk,
+    stop,
+)
 from tests.simulation.layouts import ALONE, CLUSTER_ID, cluster
 from tests.simulation.simulation import Simulation
 
@@ -16,6 +28,7 @@ TROUBLE_MS = 4_000
 HARMLESS: tuple[Fault, ...] = (stop, pause, partition, break_connections, slow_disk)
 """To what is written, whether or not it is synced."""
 KILLS: tuple[Fault, ...] = (kill, *HARMLESS)
+EVERYTHING: tuple[Fault, ...] = (break_disk, drift, *KILLS)
 POWER_CUTS: tuple[Fault, ...] = (cut_power, *KILLS)
 SYNCED = {**ALONE, "log.flush.interval.messages": "1"}
 
@@ -50,6 +63,21 @@ def run_groups(
             node.start()
         simulation.create_topic(2, 3)
         simulation.groups_begin()
+        return _in_trouble(seed, simulation, faults, trouble_ms)
+
+
+def run_changes(
+    seed: int, faults: Sequence[Fault], *, combined: bool = False, trouble_ms: int = TROUBLE_MS, groups: bool = False
+) -> Simulation:
+    """Four brokers with two disks each, whose operators never rest."""
+    with Simulation(seed, cluster(4, combined=combined, directories=2)) as simulation:
+        for node in simulation.nodes.values():
+            node.format(CLUSTER_ID)
+            node.start()
+        simulation.create_topic(2, 3)
+        if groups:
+            simulation.groups_begin()
+        simulation.operators_begin()
         return _in_trouble(seed, simulation, faults, trouble_ms)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from math import ceil
 
 from pykafka_broker.clock import Clock
 
@@ -68,21 +69,33 @@ class Host:
         self.timeline = timeline
         self.name = name
         self.clock = Clock(timeline.now)
+        self._rate, self._since, self._shown = 1.0, timeline.now, timeline.now  # its clock showed that then
+        self.wall_ahead_ms = 0
         self.life = 0  # the number of the process
         self.paused = False
         self._stalled: list[tuple[int, Step]] = []
 
     def turn(self, step: Step) -> None:
         """Now."""
-        self.clock.set(self.timeline.now)
+        self.set_clock()
         step()
         self.settle()
+
+    def set_clock(self) -> None:
+        """It is now."""
+        now = self._shown + round((self.timeline.now - self._since) * self._rate)
+        self.clock.set(now, now + self.wall_ahead_ms)
+
+    def drift(self, rate: float) -> None:
+        """From now on so many of its milliseconds pass in one."""
+        self.set_clock()
+        self._rate, self._since, self._shown = rate, self.timeline.now, self.clock.now
 
     def settle(self) -> None:
         """At the end of each turn."""
 
     def later(self, delay_ms: int, step: Step) -> Event:
-        """A turn of this process, so much later."""
+        """A turn of this process, so much later by its own clock."""
         life = self.life
 
         def happen() -> None:
@@ -93,7 +106,7 @@ class Host:
             else:
                 self.turn(step)
 
-        return self.timeline.after(delay_ms, happen)
+        return self.timeline.after(ceil(delay_ms / self._rate), happen)
 
     def soon(self, step: Step) -> None:
         """In the next turn."""

@@ -212,6 +212,18 @@ def test_what_is_followed_no_more_is_forgotten(following: Following) -> None:
     assert (len(following.line.asked), following.fetcher.due) == (3, None)
 
 
+def test_what_is_lost_with_its_disk_is_forgotten_though_its_answer_is_here(
+    following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def take_offline(data: PartitionData, wall: int) -> Taken:
+        following.fetcher.remove(following.followed[1].key)
+        return Taken.LATER
+
+    monkeypatch.setattr(FollowedPartition, "take", lambda self, data, wall: take_offline(data, wall))
+    following.answer(records(1))
+    assert [topic.partitions for topic in following.last.forgotten_topics_data] == [[1]]
+
+
 def test_the_leader_hears_of_records_when_they_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pykafka_broker.log.manager.LogManager.must_sync", lambda *arguments: None)
     following = Following(tmp_path, 2, log_flush_interval_messages="1")

@@ -118,9 +118,13 @@ class SimHandle:
         raise OSError(errno.EBADF, "a simulated file has no descriptor")
 
     def read_at(self, length: int, position: int) -> bytes:
+        if self._fs.broken:
+            self._fs.check(self._path)
         return bytes(self._file.data[position : position + length])
 
     def write_at(self, data: Buffer, position: int) -> None:
+        if self._fs.broken:
+            self._fs.check(self._path, grows=True)
         self._file.apply((position, bytes(data)))
         self._fs.done(f"write {self._path}")
 
@@ -128,6 +132,8 @@ class SimHandle:
         return len(self._file.data)
 
     def truncate(self, size: int) -> None:
+        if self._fs.broken:
+            self._fs.check(self._path)
         if size > len(self._file.data):
             self._file.apply((size - 1, b"\0"))
         else:
@@ -135,12 +141,16 @@ class SimHandle:
         self._fs.done(f"truncate {self._path}")
 
     def allocate(self, size: int) -> None:
+        if self._fs.broken:
+            self._fs.check(self._path, grows=True)
         missing = size - len(self._file.data)
         if missing > 0:
             self._file.apply((len(self._file.data), bytes(missing)))
             self._fs.done(f"allocate {self._path}")
 
     def sync(self) -> None:
+        if self._fs.broken:
+            self._fs.check(self._path)
         self._file.durable = bytes(self._file.data)
         self._file.pending = []
         self._fs.done(f"sync {self._path}")
@@ -172,12 +182,17 @@ class CrashFileSystem:
         if root is None:
             self._root.entries["data"] = self._root.durable["data"] = SimDirectory()
         self.on_operation: Callable[[str], None] | None = None
+        self.broken: dict[str, int] = {}  # directories of disks that fail, with the error; a full one can be read
         self.operations = 0
 
     def after_crash(self, seed: int | None = None, *, keep: bool = False) -> CrashFileSystem:
-        """What a new process finds: without a seed nothing unsynced (or, `keep`, all of it), with one some of it."""
+        """What a new process finds: without a seed nothing unsynced (or, `keep`, all of it), with one some of it. A
+        disk that fails still does.
+        """
         random = None if seed is None else Random(seed)
-        return CrashFileSystem(self._root.after_crash(random, keep))
+        made = CrashFileSystem(self._root.after_crash(random, keep))
+        made.broken = self.broken
+        return made
 
     def contents(self) -> Contents:
         """All that is on it, to compare with another disk's."""
@@ -188,7 +203,15 @@ class CrashFileSystem:
         if self.on_operation is not None:
             self.on_operation(what)
 
+    def check(self, path: str, *, grows: bool = False) -> None:
+        """Raises OSError if this is on a disk that fails; `grows`: it wants more room."""
+        for directory, error in self.broken.items():
+            if path.startswith(directory) and (grows or error != errno.ENOSPC):
+                raise OSError(error, os.strerror(error), path)
+
     def _find(self, path: str) -> SimFile | SimDirectory:
+        if self.broken:
+            self.check(path)
         node: SimFile | SimDirectory = self._root
         for part in filter(None, path.split("/")):
             if not isinstance(node, SimDirectory) or part not in node.entries:
@@ -210,6 +233,7 @@ class CrashFileSystem:
         parent, name = self._parent(path)
         node = parent.entries.get(name)
         if node is None and create:
+            self.check(path, grows=True)
             node = SimFile()
             parent.change({name: node})
             self.done(f"create {path}")
@@ -255,6 +279,7 @@ class CrashFileSystem:
             parent = self._directory(walked)
             walked += f"/{part}"
             if part not in parent.entries:
+                self.check(walked, grows=True)
                 parent.change({part: SimDirectory()})
                 self.done(f"mkdir {walked}")
 
