@@ -1,12 +1,14 @@
 """A follower of one leader: what it asks and what it does with the answers.
 
-Rule: one request at a time, in a session (KIP-227): the leader is told what has changed since the last one, and what is
+Rule: one fetch at a time, in a session (KIP-227): the leader is told what has changed since the last one, and what is
 not to be fetched for now is taken out of the session. An answer counts only for a partition that is still as it was
-asked for. A session that the leader has lost, and a connection that has broken, begin anew.
+asked for. A session that the leader has lost, and a connection that has broken, begin anew. A partition that comes up
+while a fetch waits at the leader does not wait with it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +20,7 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.peers import LinkError, Peer
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse
 from pykafka_broker.protocol.messages.list_offsets_request import (
@@ -41,6 +44,8 @@ _NEW_SESSION = 0  # its epoch
 _MAX_EPOCH = 0x7FFFFFFF
 _EARLIEST, _LATEST = -2, -1
 _LIST_OFFSETS_VERSIONS = 4, 11  # with the leader's epoch
+_HURRY_VERSIONS = 0, 0
+_WHILE_SYNCING_MS = 20  # a fetch waits no longer: one that waits at a leader of Kafka's can't be hurried
 _REST_OF_REQUEST_MS = 1_000  # beside what it may wait at the leader
 
 
@@ -76,7 +81,8 @@ class Fetcher:
         self._paused: dict[Key, None] = {}
         self._session_id, self._session_epoch = _NO_SESSION, _NEW_SESSION
         self._told: dict[Key, Wanted] = {}  # what the session knows
-        self._asking = False
+        self._waits_at: Peer | None = None  # where a fetch is, or its answer on its way
+        self._hurried = False
         self._resumes_ms = 0
         self._failures = 0
 
@@ -99,14 +105,26 @@ class Fetcher:
             self._paused.pop(key, None)
 
     def wake(self) -> None:
-        """Go on as soon as this turn is over."""
-        if not self._asking:
+        """Go on as soon as this turn is over, or at once when the leader has answered; it is asked to."""
+        if self._waits_at is None:
             self.due = max(self._follower.clock.now, self._resumes_ms)
+        elif not self._hurried:
+            self._hurried = True
+            self._hurry_leader(self._waits_at)
+
+    def _hurry_leader(self, peer: Peer) -> None:
+        """A leader of ours answers a fetch that waits when the next request of its connection is there. One of Kafka's
+        answers both when it would have answered the first.
+        """
+        timeout_ms = self._follower.config.replica_socket_timeout_ms
+        with contextlib.suppress(LinkError):
+            peer.send(ApiVersionsRequest(), lambda reply: None, timeout_ms, versions=_HURRY_VERSIONS)
 
     def hurry(self) -> None:
         """The leader has come back, or is somewhere else."""
         self._resumes_ms = 0
-        self.wake()
+        if self._waits_at is None:
+            self.wake()
 
     def synced(self, key: Key) -> None:
         """What was fetched of it is there for good now: the leader may know."""
@@ -118,18 +136,17 @@ class Fetcher:
     def go_on(self, now: int) -> None:
         """Ask for more, unless an answer is on its way or it is too early."""
         self.due = None
-        if self._asking:
+        if self._waits_at is not None:
             return
         if now < self._resumes_ms:
             self.due = self._resumes_ms
             return
         self._resume(now)
-        resumes_ms = self._next_resume(now) if self._paused else None
-        request = self._request(None if resumes_ms is None else resumes_ms - now)
+        request = self._request(self._wait_ms(now))
         if request is not None:
             self._send(request, now)
         else:
-            self.due = resumes_ms
+            self.due = self._next_resume(now)
 
     def _resume(self, now: int) -> None:
         """Take up those again that have been left alone for long enough."""
@@ -143,10 +160,18 @@ class Fetcher:
         """When the next one is to be taken up again; those that wait for a sync are waited for in another way."""
         return min((each for key in self._paused if (each := self._followed[key].resumes_ms) > now), default=None)
 
-    def _request(self, resumes_in_ms: int | None) -> FetchRequest | None:
-        """What is to be asked now; None if there is nothing to follow. It does not wait at the leader for longer than
-        until another partition is to be taken up again.
+    def _wait_ms(self, now: int) -> int:
+        """How long the leader may wait with its answer: until another partition is to be taken up again, or might be
+        since its records are synced.
         """
+        wait_ms: int = self._follower.config.replica_fetch_wait_max_ms
+        if not self._paused:
+            return wait_ms
+        resumes = [self._followed[key].resumes_ms - now for key in self._paused]
+        return min(wait_ms, *(each if each > 0 else _WHILE_SYNCING_MS for each in resumes))
+
+    def _request(self, wait_ms: int) -> FetchRequest | None:
+        """What is to be asked now; None if there is nothing to follow."""
         config, follower = self._follower.config, self._follower
         if self._session_epoch == _NEW_SESSION:
             self._told = {}
@@ -155,10 +180,9 @@ class Fetcher:
         if not self._told:
             self._session_epoch = _NEW_SESSION
             return None
-        wait_ms = config.replica_fetch_wait_max_ms
         return FetchRequest(
             replica_state=ReplicaState(follower.id, follower.broker_epoch),
-            max_wait_ms=wait_ms if resumes_in_ms is None else min(wait_ms, resumes_in_ms),
+            max_wait_ms=wait_ms,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
             session_id=self._session_id,
@@ -198,13 +222,13 @@ class Fetcher:
         except LinkError as error:
             self._fail(now, str(error))
             return
-        self._asking = True
+        self._waits_at, self._hurried = peer, False
 
     # -- answers
 
     def _answered(self, reply: Message | LinkError) -> None:
         now = self._follower.clock.now
-        self._asking = False
+        self._waits_at = None
         if isinstance(reply, LinkError):
             self._fail(now, str(reply))
             return

@@ -13,6 +13,7 @@ from pykafka_broker.broker.replication.followed import FollowedPartition, Taken
 from pykafka_broker.broker.replication.node_replication import NodeReplication
 from pykafka_broker.peers import LinkBroken, LinkFull, OnReply, Peer, Versions
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from pykafka_broker.protocol.runtime import Message
@@ -29,6 +30,7 @@ class Line:
         self.asked: list[FetchRequest] = []
         self.versions: Versions | None = None
         self.full = False
+        self.hurried = 0  # how often an answer was wanted at once
         self._on_reply: OnReply | None = None
 
     def send(
@@ -42,6 +44,9 @@ class Line:
     ) -> None:
         if self.full:
             raise LinkFull("full")
+        if isinstance(request, ApiVersionsRequest):
+            self.hurried += 1
+            return
         assert isinstance(request, FetchRequest)
         assert self._on_reply is None, "one at a time"
         self.asked.append(request)
@@ -231,11 +236,32 @@ def test_the_leader_hears_of_records_when_they_are_synced(tmp_path: Path, monkey
     following.answer(records(0))
     assert following.named == {}
     assert [topic.partitions for topic in following.last.forgotten_topics_data] == [[0]]
+    assert following.last.max_wait_ms == 20, "it may be synced before a leader of Kafka's has news of the other one"
     log = following.partition(0).log
     log.synced_to(log.log_end_offset, NOW)
     following.fetcher.synced(following.followed[0].key)
+    assert following.line.hurried == 1
     following.answer()
     assert following.named == {0: 1}
+
+
+def test_a_new_partition_does_not_wait_with_the_others_at_the_leader(following: Following) -> None:
+    newcomers = [FollowedPartition(following.partition(number)) for number in (0, 1)]
+    following.fetcher.remove(following.followed[1].key)
+    following.answer()
+    assert following.line.hurried == 0
+    for each in newcomers:
+        following.fetcher.add(each)
+    assert following.line.hurried == 1, "once for all of them"
+    following.answer()
+    assert following.named == {1: 0}
+    following.fetcher.add(newcomers[0])
+    assert following.line.hurried == 2
+
+
+def test_a_leader_that_has_moved_is_not_hurried(following: Following) -> None:
+    following.fetcher.hurry()
+    assert (following.line.hurried, following.fetcher.due) == (0, None)
 
 
 def test_one_whose_disk_fails_at_an_answer_is_followed_no_more(
