@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from pykafka_broker.cli.commands import COMMANDS, CONTROLLING, STORAGE
+from pykafka_broker.cli.commands import COMMANDS, CONTROLLING, STORAGE, is_tool
 from pykafka_broker.tools import TOOLS
 
 INTERRUPTED = 130  # what a shell reports of a command that Ctrl-C has ended
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _inspect(arguments: Sequence[str]) -> int:
     try:
-        if arguments[0] in TOOLS:
+        if is_tool(arguments):
             from pykafka_broker.tools.frame import main as tool
 
             return tool(arguments[0], arguments[1:])

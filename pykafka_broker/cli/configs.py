@@ -1,4 +1,7 @@
-"""`pykafka-broker configs`: every config key of Kafka and what this broker makes of it."""
+"""`pykafka-broker configs`: every config key of Kafka and what this broker makes of it.
+
+Rule: with any flag of Kafka's own tool it is that tool (`tools/configs.py`); which one is meant says `is_tool`.
+"""
 
 from __future__ import annotations
 

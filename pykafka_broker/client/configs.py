@@ -19,6 +19,7 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from pykafka_broker.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 
 
 class ResourceType(IntEnum):
@@ -104,6 +105,17 @@ async def alter_configs(client: Client, resource: Resource, changes: Iterable[Co
     answer = await client.ask(request, node, call="incrementalAlterConfigs")
     for each in answer.responses:
         check(each.error_code, each.error_message)
+
+
+async def list_resources(client: Client, kind: ResourceType) -> list[str]:
+    """The names of all resources of a type that have configs. Raises Refused."""
+    if kind is ResourceType.CLIENT_METRICS:  # all that version 0 lists (KIP-714)
+        request, versions = ListConfigResourcesRequest(), (0, 0)
+    else:
+        request, versions = ListConfigResourcesRequest([kind]), (1, 1)
+    answer = await client.ask(request, versions=versions, call="listConfigResources")
+    check(answer.error_code)
+    return sorted(each.resource_name for each in answer.config_resources)
 
 
 def _by_node(resources: Iterable[Resource]) -> dict[int | None, list[Resource]]:

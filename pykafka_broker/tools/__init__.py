@@ -14,6 +14,7 @@ from __future__ import annotations
 
 TOOLS = {
     "acls": "add, list and remove ACLs",
+    "configs": "describe and alter configs, quotas and credentials of topics, brokers, users and others",
     "delete-records": "delete records of partitions up to an offset",
     "get-offsets": "offsets of partitions: the first, the last, or by time",
     "leader-election": "elect leaders of partitions: preferred ones, or unclean ones",

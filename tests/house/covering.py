@@ -217,6 +217,13 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         client/cluster client/errors client/properties
         """,
     ),
+    "tools/test_configs.py": (
+        "runs the tool that it is of against a broker",
+        """
+        client/groups client/quotas client/scram
+        tools/config_changes tools/config_description tools/config_entities
+        """,
+    ),
     "tools/test_topics.py": (
         "runs the tool that it is of against a broker",
         """

@@ -1,8 +1,5 @@
 """`topics` as JSON, and what a single broker never shows: replicas out of sync, partitions without a leader."""
 
-import json
-from typing import Any
-
 import pytest
 
 from pykafka_broker.client.topics import PartitionView
@@ -10,30 +7,25 @@ from pykafka_broker.protocol.messages.list_partition_reassignments_response impo
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools.frame import main
 from pykafka_broker.tools.topic_description import Filters, Part
-
-
-def told(capsys: pytest.CaptureFixture[str], broker: KafkaBroker, *arguments: str) -> Any:
-    assert main("topics", ["--bootstrap-server", broker.bootstrap_servers, "--json", *arguments]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    return json.loads(out)
+from tests.tools.asking import Asked
 
 
 def test_topics_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     with KafkaBroker() as broker:
-        made = told(capsys, broker, "--create", "--topic", "a_b", "--partitions", "2", "--config", "retention.ms=5")
+        told = Asked(broker, capsys)
+        made = told("topics", "--create", "--topic", "a_b", "--partitions", "2", "--config", "retention.ms=5")
         assert made == {"name": "a_b", "created": True}
-        again = told(capsys, broker, "--create", "--topic", "a_b", "--if-not-exists")
+        again = told("topics", "--create", "--topic", "a_b", "--if-not-exists")
         assert again == {"name": "a_b", "created": False}
-        (topic,) = told(capsys, broker, "--describe", "--partition-size-limit-per-response", "1")
+        (topic,) = told("topics", "--describe", "--partition-size-limit-per-response", "1")
         assert (topic["name"], topic["partition_count"], topic["configs"]["retention.ms"]) == ("a_b", 2, "5")
         assert [each["partition"] for each in topic["partitions"]] == [0, 1]
-        assert told(capsys, broker, "--describe", "--unavailable-partitions") == []
-        assert told(capsys, broker, "--alter", "--topic", ".*", "--partitions", "3") == [
+        assert told("topics", "--describe", "--unavailable-partitions") == []
+        assert told("topics", "--alter", "--topic", ".*", "--partitions", "3") == [
             {"name": "a_b", "partition_count": 3}
         ]
-        assert told(capsys, broker, "--delete", "--topic", "a_b") == [{"name": "a_b", "deleted": True}]
-        assert told(capsys, broker, "--list") == []
+        assert told("topics", "--delete", "--topic", "a_b") == [{"name": "a_b", "deleted": True}]
+        assert told("topics", "--list") == []
 
 
 def test_an_error_is_no_json(capsys: pytest.CaptureFixture[str]) -> None:
