@@ -74,7 +74,7 @@ class Client:
         self._bootstrap = addresses(bootstrap)
         self._security = security_of(self.properties) or PLAIN
         self._settings = LinkSettings(client_id=self.properties.get("client.id", client_id))
-        self._links: dict[tuple[str, int], Link] = {}
+        self._links: dict[tuple[tuple[str, int], str], Link] = {}  # by address and line
         self._turns: Turns | None = None
 
     async def __aenter__(self) -> Self:
@@ -136,11 +136,14 @@ class Client:
         versions: Versions | None = None,
         timeout_ms: int | None = None,
         unanswered: bool = False,
+        line: str = "",
     ) -> Any:
         """The answer of a node of `nodes`, to one attempt; `unanswered`: it has none. Raises LinkError, and ClientError
         where another attempt would end in the same way.
+
+        line: the name of a connection of its own, for what is answered late: a node answers one request after another.
         """
-        link = self._link(self._addresses_of(node_id)[0])
+        link = self._link(self._addresses_of(node_id)[0], line)
         wait_ms = self.request_timeout_ms if timeout_ms is None else timeout_ms
         try:
             return await link.ask(request, wait_ms, versions=versions, unanswered=unanswered)
@@ -170,11 +173,11 @@ class Client:
         known = [(node.host, node.port) for node in self.nodes.values()]
         return [*random.sample(known, len(known)), *(each for each in self._bootstrap if each not in known)]
 
-    def _link(self, address: tuple[str, int]) -> Link:
-        link = self._links.get(address)
+    def _link(self, address: tuple[str, int], line: str = "") -> Link:
+        link = self._links.get((address, line))
         if link is None:
             assert self._turns is not None, "async with Client(...)"
-            link = self._links[address] = Link(self._turns, *address, self._settings, security=self._security)
+            link = self._links[address, line] = Link(self._turns, *address, self._settings, security=self._security)
         return link
 
     # -- who is there

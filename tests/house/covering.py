@@ -243,6 +243,18 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         cli/healthy testing/container
         """,
     ),
+    "client/test_group_consumer.py": (
+        "members of groups by both protocols",
+        """
+        client/epoch_membership client/group_settings client/membership
+        """,
+    ),
+    "client/test_consumer.py": (
+        "reads records with them",
+        """
+        client/consumer_settings client/fetched
+        """,
+    ),
     "cli/test_settings.py": (
         "mistypes them",
         """

@@ -1,0 +1,306 @@
+"""A consumer of partitions that it is told: records in order, from where it is told to begin.
+
+Rule: properties, their defaults and their effects are those of Kafka's consumer (Kafka docs, "Consumer Configs"). Each
+broker is asked by one request at a time, for those of its partitions of which nothing is waiting to be read; answers
+that come after a `seek` or for what is no more assigned are dropped. Who belongs to a group is `membership`'s business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.consumer_settings import ConsumerSettings
+from pykafka_broker.client.errors import ClientError, Refused
+from pykafka_broker.client.fetched import Batch, batches_of
+from pykafka_broker.client.offsets import list_offsets
+from pykafka_broker.client.topology import NOBODY, Leaders, TopicPartition
+from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData
+from pykafka_broker.records.record import Record
+
+_VERSIONS = (4, 12)  # batches of format v2, topics by their names
+_LEADERSHIP = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+)
+
+
+class Chunk(NamedTuple):
+    """Records of one partition that stand in one batch. `timestamp_type` is 0 for CreateTime, 1 for LogAppendTime."""
+
+    partition: TopicPartition
+    records: list[Record]
+    leader_epoch: int
+    timestamp_type: int
+
+
+class _Position:
+    """Where one partition is read. `offset` None: it begins at `time`, which is to be looked up."""
+
+    __slots__ = ("batches", "current", "end_offset", "not_before", "offset", "paused", "records", "time")
+
+    def __init__(self, time: int | None) -> None:
+        self.offset: int | None = None
+        self.time = time
+        self.end_offset = -1  # the last one that a broker told: high watermark, or last stable offset
+        self.paused = False
+        self.not_before = 0
+        self.drop()
+
+    def drop(self) -> None:
+        """What has been fetched and not read."""
+        self.batches: deque[Batch] = deque()
+        self.current: Batch | None = None
+        self.records: Iterator[Record] = iter(())
+
+
+class Consumer:
+    """`async with Consumer(client) as consumer`; `assign`, perhaps `seek`, then `poll`.
+
+    Its properties are those of the client, with `properties` over them.
+    """
+
+    def __init__(self, client: Client, properties: Mapping[str, str] | None = None) -> None:
+        self.settings = ConsumerSettings({**client.properties, **(properties or {})})
+        self._client = client
+        self._leaders = Leaders(client)
+        self._positions: dict[TopicPartition, _Position] = {}
+        self._fetches: dict[int, asyncio.Task[None]] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self._error: ClientError | None = None
+        self._arrived = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        tasks = [task for task in (*self._fetches.values(), self._looking) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- what is read, and from where
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        return list(self._positions)
+
+    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Read these and no others; positions of those that were assigned before stay."""
+        wanted = [TopicPartition(*each) for each in partitions]
+        time = self.settings.reset_time(self._client.clock.wall)
+        self._positions = {each: self._positions.get(each) or _Position(time) for each in wanted}
+
+    def seek(self, partition: tuple[str, int], offset: int) -> None:
+        position = self._positions[TopicPartition(*partition)]
+        position.drop()
+        position.offset = offset
+
+    def seek_to_time(self, partition: tuple[str, int], time: int) -> None:
+        """To the first record of that time, or EARLIEST or LATEST of `offsets`."""
+        position = self._positions[TopicPartition(*partition)]
+        position.drop()
+        position.offset, position.time = None, time
+
+    def position(self, partition: tuple[str, int]) -> int | None:
+        """The offset of the record that is read next; None while that is not known."""
+        return self._positions[TopicPartition(*partition)].offset
+
+    def end_offset(self, partition: tuple[str, int]) -> int:
+        """As a broker told it with the last records, -1 before that."""
+        return self._positions[TopicPartition(*partition)].end_offset
+
+    def pause(self, partition: tuple[str, int], paused: bool = True) -> None:
+        """Give no records of it for some time."""
+        self._positions[TopicPartition(*partition)].paused = paused
+
+    # -- reading
+
+    async def poll(self, timeout_ms: int, max_records: int | None = None) -> list[Chunk]:
+        """Up to so many records (`max.poll.records`), waited for as long as that. Raises ClientError."""
+        most = self.settings.max_poll_records if max_records is None else max_records
+        until = self._client.deadline(timeout_ms)
+        while True:
+            self._arrived.clear()
+            if found := self._read(most):
+                self._go_on()
+                return found
+            if self._error is not None:
+                error, self._error = self._error, None
+                raise error
+            self._go_on()
+            left = until - self._client.deadline(0)
+            if left <= 0:
+                return []
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left, self._client.backoff_ms) / 1000):
+                    await self._arrived.wait()
+
+    def _read(self, most: int) -> list[Chunk]:
+        """What has been fetched already."""
+        found = []
+        for partition, position in self._positions.items():
+            while most > 0 and not position.paused:
+                if position.current is None and not self._next_batch(position):
+                    break
+                batch, offset = position.current, position.offset
+                assert batch is not None
+                assert offset is not None
+                records = list(islice(position.records, most))
+                if len(records) < most:
+                    position.current, position.offset = None, batch.next_offset
+                else:
+                    position.offset = records[-1].offset + 1
+                if records:
+                    most -= len(records)
+                    found.append(Chunk(partition, records, batch.leader_epoch, batch.timestamp_type))
+        return found
+
+    def _next_batch(self, position: _Position) -> bool:
+        if not position.batches:
+            return False
+        position.current = batch = position.batches.popleft()
+        assert position.offset is not None
+        position.records = batch.records(position.offset)
+        return True
+
+    # -- fetching
+
+    def _go_on(self) -> None:
+        """Ask for what is missing: positions, leaders, records."""
+        now = self._client.deadline(0)
+        wanted: dict[int, dict[TopicPartition, int]] = {}
+        lost = set(self._leaders.stale())
+        searching = False
+        for partition, position in self._positions.items():
+            if position.current is not None or position.batches or position.paused or now < position.not_before:
+                continue
+            leader = self._leaders.leader(partition)
+            if leader == NOBODY:
+                lost.add(partition.topic)
+            elif position.offset is None:
+                searching = True
+            elif leader not in self._fetches:
+                wanted.setdefault(leader, {})[partition] = position.offset
+        if (lost or searching) and self._looking is None:
+            self._looking = asyncio.create_task(self._look(lost))
+        for leader, offsets in wanted.items():
+            self._fetches[leader] = asyncio.create_task(self._fetch(leader, offsets))
+
+    async def _look(self, topics: set[str]) -> None:
+        """For leaders and for positions that are not known."""
+        try:
+            if topics:
+                await self._leaders.ask(topics)
+            times = {
+                partition: position.time
+                for partition, position in self._positions.items()
+                if position.offset is None and self._leaders.leader(partition) != NOBODY
+            }
+            none = [partition for partition, time in times.items() if time is None]
+            if none:
+                raise ClientError(
+                    f"Undefined offset with no reset policy for partitions: [{', '.join(map(str, none))}]"
+                )
+            if times:
+                await self._find({partition: time for partition, time in times.items() if time is not None})
+        except ClientError as error:
+            self._error = error
+        finally:
+            self._looking = None
+            self._arrived.set()
+
+    async def _find(self, times: Mapping[tuple[str, int], int]) -> None:
+        answers = await list_offsets(self._client, times, isolation_level=self.settings.isolation_level)
+        for partition, answer in answers.items():
+            position = self._positions.get(TopicPartition(*partition))
+            if position is None or position.offset is not None or position.time != times[partition]:
+                continue
+            if isinstance(answer, ClientError):
+                raise answer
+            if answer.offset >= 0:
+                position.offset = answer.offset
+            else:  # no record is so late
+                position.time = -1
+
+    async def _fetch(self, leader: int, offsets: dict[TopicPartition, int]) -> None:
+        settings = self.settings
+        topics: dict[str, list[FetchPartition]] = {}
+        for each, offset in offsets.items():
+            most = settings.max_partition_fetch_bytes
+            wanted = FetchPartition(each.partition, fetch_offset=offset, partition_max_bytes=most)
+            topics.setdefault(each.topic, []).append(wanted)
+        request = FetchRequest(
+            max_wait_ms=settings.fetch_max_wait_ms,
+            min_bytes=settings.fetch_min_bytes,
+            max_bytes=settings.fetch_max_bytes,
+            isolation_level=settings.isolation_level,
+            topics=[FetchTopic(name, partitions=each) for name, each in topics.items()],
+            rack_id=settings.rack,
+        )
+        try:
+            wait_ms = self._client.request_timeout_ms + settings.fetch_max_wait_ms
+            answer = await self._client.ask_once(request, leader, versions=_VERSIONS, timeout_ms=wait_ms, line="fetch")
+            self._fetched(answer, offsets)
+        except LinkError:
+            for each in offsets:
+                self._wait(each)
+        except ClientError as error:
+            self._error = error
+        finally:
+            del self._fetches[leader]
+            self._arrived.set()
+
+    def _fetched(self, answer: FetchResponse, offsets: Mapping[TopicPartition, int]) -> None:
+        if answer.error_code:
+            raise Refused(answer.error_code)
+        for topic in answer.responses:
+            for each in topic.partitions:
+                partition = TopicPartition(topic.topic, each.partition_index)
+                position = self._positions.get(partition)
+                if position is not None and partition in offsets and position.offset == offsets[partition]:
+                    self._take(partition, position, each)
+
+    def _take(self, partition: TopicPartition, position: _Position, data: PartitionData) -> None:
+        """What was fetched of a partition that is still where it was."""
+        code = data.error_code
+        if code in _LEADERSHIP:
+            self._wait(partition)
+        elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            time = self.settings.reset_time(self._client.clock.wall)
+            if time is None:
+                raise Refused(code, f"Fetch position {position.offset} is out of range for partition {partition}")
+            position.offset, position.time = None, time
+        elif code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise Refused(code, f"Not authorized to access topics: [{partition.topic}]")
+        elif code:
+            raise Refused(code)
+        else:
+            committed = self.settings.isolation_level == 1
+            position.end_offset = data.last_stable_offset if committed else data.high_watermark
+            aborted: list[Any] = list(data.aborted_transactions or ()) if committed else []
+            position.batches.extend(batches_of(partition, data.records, aborted, self.settings.check_crcs))
+
+    def _wait(self, partition: TopicPartition) -> None:
+        """Until it is known who leads it."""
+        self._leaders.forget(partition.topic)
+        position = self._positions.get(partition)
+        if position is not None:
+            position.not_before = self._client.deadline(self._client.backoff_ms)

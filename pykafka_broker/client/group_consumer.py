@@ -1,0 +1,214 @@
+"""A consumer in a group: it reads what the group gives it, from where the group had come to, and commits.
+
+Rule: a position is committed only for records that `poll` gave out before the last call of it: whoever calls it again
+has dealt with them. With `enable.auto.commit` that happens every `auto.commit.interval.ms`, before partitions are given
+up, and at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from pykafka_broker.client.cluster import GROUP, Client
+from pykafka_broker.client.consumer import Chunk, Consumer
+from pykafka_broker.client.epoch_membership import EpochMember
+from pykafka_broker.client.errors import ClientError, Refused, check
+from pykafka_broker.client.group_settings import GroupSettings
+from pykafka_broker.client.membership import ClassicMember
+from pykafka_broker.client.topology import TopicPartition
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pykafka_broker.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+
+Wanted = Callable[[str], bool]
+Told = Callable[[list[TopicPartition]], object]
+
+
+class GroupConsumer:
+    """`async with GroupConsumer(client, properties, topics) as consumer`; `poll`, perhaps `commit`.
+
+    topics: names, or a function that says of a name whether it is wanted. on_assigned, on_revoked: are told.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        properties: Mapping[str, str],
+        topics: list[str] | Wanted,
+        *,
+        on_assigned: Told = lambda _: None,
+        on_revoked: Told = lambda _: None,
+    ) -> None:
+        merged = {**client.properties, **properties}
+        self.settings = GroupSettings(merged)
+        self.consumer = Consumer(client, merged)
+        self._client = client
+        self._wanted = topics
+        self._on_assigned = on_assigned
+        self._on_revoked = on_revoked
+        kind = EpochMember if self.settings.new_protocol else ClassicMember
+        self._member = kind(client, self.settings, self._topics, self)
+        self._running: asyncio.Task[None] | None = None
+        self._committed: dict[TopicPartition, int] = {}
+        self._commit_at = 0
+
+    async def __aenter__(self) -> Self:
+        self._running = asyncio.create_task(self._member.run())
+        self._commit_at = self._client.deadline(self.settings.auto_commit_interval_ms)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._running is not None
+        self._running.cancel()
+        await asyncio.gather(self._running, return_exceptions=True)
+        try:
+            if self.settings.auto_commit:
+                await self.commit()
+            self._on_revoked(self.consumer.assignment)
+            await self._member.leave()
+        except ClientError:
+            if kind is None:
+                raise
+        finally:
+            await self.consumer.__aexit__(kind, error, trace)
+
+    # -- records
+
+    async def poll(self, timeout_ms: int, max_records: int | None = None) -> list[Chunk]:
+        """As of `Consumer`. Raises ClientError, also if the group refuses this member."""
+        assert self._running is not None
+        if self._running.done():
+            self._running.result()
+        if self.settings.auto_commit and self._client.deadline(0) >= self._commit_at:
+            await self.commit()
+            self._commit_at = self._client.deadline(self.settings.auto_commit_interval_ms)
+        polling = asyncio.ensure_future(self.consumer.poll(timeout_ms, max_records))
+        try:
+            await asyncio.wait({polling, self._running}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not polling.done():
+                polling.cancel()
+        if self._running.done() and not polling.done():
+            self._running.result()
+        return polling.result()
+
+    async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """These offsets, or where this consumer has come to. Raises Refused."""
+        moved = self._moved() if offsets is None else dict(offsets)
+        if not moved:
+            return
+        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for each, offset in moved.items():
+            topics.setdefault(each.topic, []).append(OffsetCommitRequestPartition(each.partition, offset))
+        member = self._member
+        request = OffsetCommitRequest(
+            self.settings.group_id,
+            member.generation,
+            member.member_id,
+            self.settings.instance_id,
+            topics=[OffsetCommitRequestTopic(name, partitions=each) for name, each in topics.items()],
+        )
+        lowest = 9 if self.settings.new_protocol else 7 if self.settings.instance_id else 2
+
+        def code_of(answer: Any) -> int:
+            return next(filter(None, (each.error_code for topic in answer.topics for each in topic.partitions)), 0)
+
+        asked = self._client.ask_coordinator(GROUP, self.settings.group_id, request, code_of, versions=(lowest, 9))
+        check(code_of(await asked))
+        self._committed.update(moved)
+
+    def _moved(self) -> dict[TopicPartition, int]:
+        found = {}
+        for each in self.consumer.assignment:
+            offset = self.consumer.position(each)
+            if offset is not None and self._committed.get(each) != offset:
+                found[each] = offset
+        return found
+
+    # -- what the group gives and takes
+
+    async def _topics(self) -> dict[str, int]:
+        if callable(self._wanted):
+            answer = await self._client.metadata(None)
+            internal = not self.settings.exclude_internal_topics
+            wanted, chosen = self._wanted, [each for each in answer.topics if internal or not each.is_internal]
+            return {each.name: len(each.partitions) for each in chosen if each.name and wanted(each.name)}
+        answer = await self._client.metadata(self._wanted, create=True)
+        for topic in answer.topics:
+            if topic.error_code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION):
+                invalid = topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+                what = "Invalid topics" if invalid else "Not authorized to access topics"
+                raise Refused(topic.error_code, f"{what}: [{topic.name}]")
+        counts = {each.name: len(each.partitions) for each in answer.topics}
+        return {name: counts.get(name, 0) for name in self._wanted}
+
+    async def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """The group has given them to this member, besides what it has."""
+        new = list(partitions)
+        offsets = await self._fetch_committed(new) if new else {}
+        self.consumer.assign([*self.consumer.assignment, *new])
+        for each, offset in offsets.items():
+            self.consumer.seek(each, offset)
+        self._committed.update(offsets)
+        self._on_assigned(new)
+
+    async def revoke(self, partitions: Iterable[TopicPartition]) -> None:
+        """The group takes them back."""
+        gone = list(partitions)
+        if self.settings.auto_commit:
+            try:
+                await self.commit()
+            except Refused as error:
+                if error.code not in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION):
+                    raise
+        self.consumer.assign([each for each in self.consumer.assignment if each not in gone])
+        self._on_revoked(gone)
+
+    def lose(self) -> None:
+        gone = self.consumer.assignment
+        self.consumer.assign([])
+        self._on_revoked(gone)
+
+    async def _fetch_committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        topics: dict[str, list[int]] = {}
+        for each in partitions:
+            topics.setdefault(each.topic, []).append(each.partition)
+        group, epochs = self.settings.group_id, self.settings.new_protocol
+        of_group = OffsetFetchRequestGroup(
+            group,
+            self._member.member_id if epochs else None,
+            self._member.generation if epochs else -1,
+            [OffsetFetchRequestTopics(name, partition_indexes=of) for name, of in topics.items()],
+        )
+        several = OffsetFetchRequest(groups=[of_group])
+        one = OffsetFetchRequest(group, [OffsetFetchRequestTopic(*each) for each in topics.items()])
+        try:
+            answer = await self._client.ask_coordinator(
+                GROUP, group, several, lambda reply: int(reply.groups[0].error_code), versions=(9 if epochs else 8, 9)
+            )
+            found = answer.groups[0]
+        except Refused:  # Kafka before 3.0
+            found = await self._client.ask_coordinator(
+                GROUP, group, one, lambda reply: int(reply.error_code), versions=(2, 7)
+            )
+        check(found.error_code)
+        return {
+            TopicPartition(topic.name, each.partition_index): each.committed_offset
+            for topic in found.topics
+            for each in topic.partitions
+            if each.committed_offset >= 0
+        }

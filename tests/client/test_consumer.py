@@ -1,0 +1,165 @@
+"""A consumer gives records in order, from where it is told to begin, and only those that it may see."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.consumer import Consumer
+from pykafka_broker.client.errors import ClientError, Unusable
+from pykafka_broker.client.offsets import EARLIEST
+from pykafka_broker.client.producer import Producer
+from pykafka_broker.testing import KafkaBroker
+
+Work = Callable[[Client], Awaitable[None]]
+BEGIN = {"auto.offset.reset": "earliest"}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as running:
+        yield running
+
+
+def run(broker: KafkaBroker, work: Work) -> None:
+    async def connected() -> None:
+        async with Client(broker.bootstrap_servers) as client:
+            await work(client)
+
+    asyncio.run(asyncio.wait_for(connected(), 30))
+
+
+async def take(consumer: Consumer, count: int, most: int | None = None) -> list[str]:
+    found: list[str] = []
+    while len(found) < count:
+        for chunk in await consumer.poll(5_000, most):
+            found += [(record.value or b"").decode() for record in chunk.records]
+    return found
+
+
+def test_records_come_in_their_order_and_as_many_as_are_wanted(broker: KafkaBroker) -> None:
+    broker.produce("many", [str(n) for n in range(1000)])
+
+    async def work(client: Client) -> None:
+        async with Consumer(client, BEGIN) as consumer:
+            consumer.assign([("many", 0)])
+            assert sum(len(each.records) for each in await consumer.poll(5_000, 7)) == 7
+            assert consumer.position(("many", 0)) == 7
+            assert await take(consumer, 993, 100) == [str(n) for n in range(7, 1000)]
+            assert consumer.end_offset(("many", 0)) == 1000
+
+    run(broker, work)
+
+
+def test_a_position_is_sought_by_offset_and_by_time(broker: KafkaBroker) -> None:
+    broker.produce("sought", [{"value": str(n), "timestamp": 1_700_000_000_000 + n} for n in range(10)])
+
+    async def work(client: Client) -> None:
+        async with Consumer(client) as consumer:
+            consumer.assign([("sought", 0)])
+            consumer.seek(("sought", 0), 8)
+            assert await take(consumer, 2) == ["8", "9"]
+            consumer.seek_to_time(("sought", 0), 1_700_000_000_005)
+            assert (await take(consumer, 5))[0] == "5"
+            consumer.seek_to_time(("sought", 0), EARLIEST)
+            consumer.pause(("sought", 0))
+            assert await consumer.poll(100) == []
+            consumer.pause(("sought", 0), False)
+            assert (await take(consumer, 10))[0] == "0"
+
+    run(broker, work)
+
+
+def test_who_begins_at_the_end_sees_what_comes_later(broker: KafkaBroker) -> None:
+    broker.produce("later", ["before"])
+
+    async def work(client: Client) -> None:
+        async with Consumer(client) as consumer, Producer(client) as producer:
+            consumer.assign([("later", 0)])
+            assert await consumer.poll(300) == []
+            await producer.deliver("later", b"after")
+            assert await take(consumer, 1) == ["after"]
+
+    run(broker, work)
+
+
+@pytest.mark.parametrize(("level", "seen"), [("read_uncommitted", ["a", "b", "c"]), ("read_committed", ["b", "c"])])
+def test_aborted_records_are_for_who_reads_uncommitted(broker: KafkaBroker, level: str, seen: list[str]) -> None:
+    async def work(client: Client) -> None:
+        topic = f"decided-{level}"
+        async with Producer(client, {"transactional.id": level}) as producer:
+            producer.begin_transaction()
+            await producer.send(topic, b"a")
+            await producer.flush()
+            await producer.abort_transaction()
+            producer.begin_transaction()
+            await producer.send(topic, b"b")
+            await producer.commit_transaction()
+        async with Producer(client) as producer:
+            await producer.deliver(topic, b"c")
+        async with Consumer(client, BEGIN | {"isolation.level": level}) as consumer:
+            consumer.assign([(topic, 0)])
+            assert await take(consumer, len(seen)) == seen
+
+    run(broker, work)
+
+
+def test_an_offset_that_is_not_there(broker: KafkaBroker) -> None:
+    broker.produce("gone", ["only"])
+
+    async def work(client: Client) -> None:
+        for reset, says in (("none", "Fetch position 77 is out of range for partition gone-0"), ("earliest", "")):
+            async with Consumer(client, {"auto.offset.reset": reset}) as consumer:
+                consumer.assign([("gone", 0)])
+                consumer.seek(("gone", 0), 77)
+                if says:
+                    with pytest.raises(ClientError, match=says):
+                        await consumer.poll(5_000)
+                else:
+                    assert await take(consumer, 1) == ["only"]
+
+    run(broker, work)
+
+
+def test_nobody_says_where_to_begin(broker: KafkaBroker) -> None:
+    broker.create_topic("unknown")
+
+    async def work(client: Client) -> None:
+        async with Consumer(client, {"auto.offset.reset": "none"}) as consumer:
+            consumer.assign([("unknown", 0)])
+            with pytest.raises(
+                ClientError, match=r"Undefined offset with no reset policy for partitions: \[unknown-0\]"
+            ):
+                await consumer.poll(5_000)
+
+    run(broker, work)
+
+
+def test_a_broker_that_comes_back_is_read_on() -> None:
+    async def work(broker: KafkaBroker) -> None:
+        async with Client(broker.bootstrap_servers) as client, Consumer(client, BEGIN) as consumer:
+            consumer.assign([("kept", 0)])
+            assert await take(consumer, 1) == ["a"]
+            await asyncio.to_thread(broker.restart)
+            await asyncio.to_thread(broker.produce, "kept", ["b"])
+            assert await take(consumer, 1) == ["b"]
+
+    with KafkaBroker() as broker:
+        broker.produce("kept", ["a"])
+        asyncio.run(asyncio.wait_for(work(broker), 30))
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [{"isolation.level": "serial"}, {"auto.offset.reset": "by_duration:P"}, {"check.crcs": "no"}],
+)
+def test_properties_that_make_no_sense(properties: dict[str, str]) -> None:
+    async def work() -> None:
+        async with Client("127.0.0.1:1") as client:
+            with pytest.raises(Unusable):
+                Consumer(client, properties)
+
+    asyncio.run(work())

@@ -1,0 +1,124 @@
+"""Members of a group share its partitions, and go on where the group had come to, by both protocols."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.errors import Refused, Unusable
+from pykafka_broker.client.group_consumer import GroupConsumer
+from pykafka_broker.testing import KafkaBroker
+
+Work = Callable[[Client, Client, dict[str, str]], Awaitable[None]]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as running:
+        yield running
+
+
+@pytest.fixture(params=["classic", "consumer"])
+def run(request: pytest.FixtureRequest, broker: KafkaBroker) -> Callable[[Work], None]:
+    settings = {
+        "group.id": f"{request.node.originalname}-{request.param}",
+        "group.protocol": request.param,
+        "auto.offset.reset": "earliest",
+        "heartbeat.interval.ms": "100",
+    }
+
+    def running(work: Work) -> None:
+        async def connected() -> None:
+            async with Client(broker.bootstrap_servers) as one, Client(broker.bootstrap_servers) as two:
+                await work(one, two, settings)
+
+        asyncio.run(asyncio.wait_for(connected(), 30))
+
+    return running
+
+
+async def values(consumer: GroupConsumer, count: int) -> list[str]:
+    found: list[str] = []
+    while len(found) < count:
+        for chunk in await consumer.poll(1_000, count - len(found)):
+            found += [(record.value or b"").decode() for record in chunk.records]
+    return sorted(found)
+
+
+def test_a_group_goes_on_where_it_had_come_to(run: Callable[[Work], None], broker: KafkaBroker) -> None:
+    async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
+        topic = settings["group.id"]
+        await asyncio.to_thread(broker.produce, topic, [str(n) for n in range(10)])
+        async with GroupConsumer(client, settings, [topic]) as consumer:
+            assert await values(consumer, 4) == ["0", "1", "2", "3"]
+        async with GroupConsumer(client, settings, [topic]) as consumer:
+            assert await values(consumer, 6) == ["4", "5", "6", "7", "8", "9"]
+
+    run(work)
+
+
+def test_what_is_not_committed_comes_again(run: Callable[[Work], None], broker: KafkaBroker) -> None:
+    async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
+        topic = settings["group.id"]
+        await asyncio.to_thread(broker.produce, topic, ["a", "b"])
+        settings["enable.auto.commit"] = "false"
+        for _attempt in range(2):
+            async with GroupConsumer(client, settings, [topic]) as consumer:
+                assert await values(consumer, 2) == ["a", "b"]
+        async with GroupConsumer(client, settings, [topic]) as consumer:
+            await values(consumer, 1)
+            await consumer.commit()
+        async with GroupConsumer(client, settings, lambda name: name == topic) as consumer:
+            assert await values(consumer, 1) == ["b"]
+
+    run(work)
+
+
+def test_members_share_the_partitions(run: Callable[[Work], None], broker: KafkaBroker) -> None:
+    async def work(one: Client, two: Client, settings: dict[str, str]) -> None:
+        topic = settings["group.id"]
+        await asyncio.to_thread(broker.create_topic, topic, 4)
+        revoked: list[int] = []
+        async with GroupConsumer(one, settings, [topic], on_revoked=lambda gone: revoked.append(len(gone))) as first:
+            while len(first.consumer.assignment) != 4:
+                await first.poll(50)
+            async with GroupConsumer(two, settings, [topic]) as second:
+                while (len(first.consumer.assignment), len(second.consumer.assignment)) != (2, 2):
+                    await asyncio.gather(first.poll(50), second.poll(50))
+                assert not {*first.consumer.assignment} & {*second.consumer.assignment}
+            while len(first.consumer.assignment) != 4:
+                await first.poll(50)
+        assert revoked[0] == (4 if settings["group.protocol"] == "classic" else 2)
+
+    run(work)
+
+
+def test_what_a_group_refuses_is_raised(broker: KafkaBroker) -> None:
+    async def work() -> None:
+        async with Client(broker.bootstrap_servers) as client:
+            for topic, settings in (("a b", {}), ("any", {"session.timeout.ms": "1"})):
+                async with GroupConsumer(client, {"group.id": "refused", **settings}, [topic]) as consumer:
+                    with pytest.raises(Refused):
+                        await consumer.poll(5_000)
+
+    asyncio.run(asyncio.wait_for(work(), 20))
+
+
+@pytest.mark.parametrize(
+    ("properties", "says"),
+    [
+        ({}, "valid group.id"),
+        ({"group.id": "g", "group.protocol": "old"}, "CLASSIC, CONSUMER"),
+        ({"group.id": "g", "partition.assignment.strategy": "org.example.Mine"}, "ClassNotFoundException"),
+    ],
+)
+def test_properties_that_make_no_sense(properties: dict[str, str], says: str) -> None:
+    async def work() -> None:
+        async with Client("127.0.0.1:1") as client:
+            with pytest.raises(Unusable, match=says):
+                GroupConsumer(client, properties, ["t"])
+
+    asyncio.run(work())
