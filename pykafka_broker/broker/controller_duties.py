@@ -23,6 +23,7 @@ from pykafka_broker.protocol.stored.no_op_record import NoOpRecord
 logger = logging.getLogger(__name__)
 
 _AGAIN_MS = 1_000  # between two balances of which the first has not done all
+_AWAY = 2  # a deadline that is missed by this part of a session
 
 
 class ControllerDuties:
@@ -45,14 +46,18 @@ class ControllerDuties:
         self._look_for_leaders = True
 
     def next_deadline(self) -> int | None:
-        if self._look_for_leaders:
-            return 0
+        return 0 if self._look_for_leaders else self._next_look()
+
+    def _next_look(self) -> int:
         due, silent, note = self._next_balance, self._sessions.next_deadline(), self._next_note
         if silent is not None and silent < due:
             due = silent
         return note if note is not None and note < due else due
 
     def on_deadline(self, now: int) -> None:
+        if now - self._next_look() > self._sessions.timeout_ms // _AWAY:
+            logger.warning("this controller was not running for a while: brokers have time to be heard of")
+            self._sessions.begin_anew(now)
         if self._look_for_leaders:
             self._look_for_leaders = False
             self._commit(list(unclean_candidates(self._metadata.controller)))

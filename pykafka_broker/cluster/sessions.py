@@ -1,7 +1,8 @@
 """When the controller last heard of each broker, and what that broker wants.
 
 Rule: soft state. A controller that begins to lead knows nothing of it and gives every broker that is not fenced a
-session from its own start on, so that a change of controllers fences nobody. Which brokers are fenced stands in the
+session from its own start on, so that a change of controllers fences nobody, and so does one that was not running for
+a while (a process that was stopped): its own silence is not that of others. Which brokers are fenced stands in the
 image; this follows it.
 """
 
@@ -97,6 +98,11 @@ class Sessions:
         if session is not None:
             session.silent_since = now
             self._watched[broker_id] = session
+
+    def begin_anew(self, now: int) -> None:
+        """Nobody could be heard of for a while."""
+        for session in self._watched.values():
+            session.silent_since = now
 
     def next_deadline(self) -> int | None:
         """When the next session runs out."""

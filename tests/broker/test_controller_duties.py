@@ -86,6 +86,26 @@ def test_an_unclean_leader_is_elected_as_soon_as_that_is_allowed(node: Controlle
     assert (partition(node).leader, partition(node).isr, partition(node).leader_recovery_state) == (1, (1,), 1)
 
 
+def test_who_is_silent_is_fenced(node: ControllerNode) -> None:
+    node.join(1, 2)
+    let_pass(node, NOW + 5_000)
+    node.beat(1)
+    let_pass(node, NOW + 9_000)
+    assert [node.image.brokers[each].fenced for each in (1, 2)] == [False, True]
+
+
+def test_a_controller_that_was_stopped_itself_gives_everybody_time(node: ControllerNode) -> None:
+    node.join(1, 2)
+    let_pass(node, NOW + 1_000)
+    woken = NOW + 60_000
+    node.on_deadline(woken)
+    assert [node.image.brokers[each].fenced for each in (1, 2)] == [False, False]
+    let_pass(node, woken + 5_000)
+    node.beat(1)
+    let_pass(node, woken + 9_000)
+    assert [node.image.brokers[each].fenced for each in (1, 2)] == [False, True]
+
+
 @pytest.mark.parametrize(("enabled", "leader"), [("true", 1), ("false", 2)])
 def test_leadership_goes_back_to_first_replicas_from_time_to_time(tmp_path: Path, enabled: str, leader: int) -> None:
     node = ControllerNode(

@@ -30,6 +30,12 @@ def test_whoever_is_heard_of_has_its_time_anew() -> None:
     assert sessions.next_deadline() == 5_000 + TIMEOUT
 
 
+def test_all_may_have_their_time_anew() -> None:
+    sessions = sessions_of(Cluster(brokers=3))
+    sessions.begin_anew(5_000)
+    assert (sessions.run_out(TIMEOUT), sessions.next_deadline()) == ([], 5_000 + TIMEOUT)
+
+
 def test_a_fenced_broker_is_not_watched_but_keeps_its_id_while_it_is_heard_of() -> None:
     cluster = Cluster(brokers=2)
     sessions = sessions_of(cluster)
