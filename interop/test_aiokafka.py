@@ -74,7 +74,7 @@ def test_keys_headers_tombstones_and_timestamps(topic: str, bootstrap: str, run:
 def test_positions_and_times(topic: str, bootstrap: str, run: Run) -> None:
     async def scenario() -> None:
         partition = TopicPartition(topic, 0)
-        async with producing(bootstrap) as producer:
+        async with producing(bootstrap, acks="all") as producer:
             for timestamp in (1000, 2000, 3000):
                 await producer.send_and_wait(topic, b"x", timestamp_ms=timestamp)
         async with consuming(bootstrap, partition) as consumer:

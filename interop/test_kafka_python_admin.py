@@ -254,7 +254,7 @@ def test_cluster_and_log_dirs(admin: KafkaAdminClient, topic: str, producer: Kaf
     assert cluster["controller_id"] in [broker["broker_id"] for broker in brokers]
     assert len(cluster["cluster_id"]) == 22
     directories = [directory for answer in admin.describe_log_dirs() for directory in answer["log_dirs"]]
-    [directory] = [each for each in directories if topic in [found["name"] for found in each["topics"]]]
+    directory, *_ = [each for each in directories if topic in [found["name"] for found in each["topics"]]]
     assert directory["error_code"] == 0
     assert 0 < directory["usable_bytes"] <= directory["total_bytes"]
     sizes = {t["name"]: t["partitions"][0]["partition_size"] for t in directory["topics"]}

@@ -85,6 +85,8 @@ def said_by(program: subprocess.Popen[str], on_restart: Callable[[], None]) -> d
 
 
 def run(command: Sequence[str], on_restart: Callable[[], None] = lambda: None) -> dict[str, str]:
+    """Of several brokers the programs are told the first, and find the others."""
+    command = [word.partition(",")[0] for word in command]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
         try:
             return said_by(program, on_restart)
