@@ -345,10 +345,14 @@ class LogManager:
         return metadata_topic_config(self.config) if topic == METADATA_TOPIC else self.topic_config(topic)
 
     def reconfigure(self, topic: str, config: TopicConfig) -> None:
-        """A topic's settings have changed."""
-        for (name, _), log in self.loaded.items():
+        """A topic's settings have changed. More may be unsynced than they allow now; or less has to wait for a sync."""
+        for (name, _), log in list(self.loaded.items()):
             if name == topic:
-                log.config = config
+                was_overdue, log.config = log.overdue, config
+                if log.overdue:
+                    self.must_sync(log)
+                elif was_overdue:
+                    self.synced(log)
 
     def delete(self, topic: str, partition: int, now: int) -> None:
         """Take the partition away. Its folder gets another name, at once or as soon as the disk allows it, and is

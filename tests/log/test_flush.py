@@ -216,6 +216,23 @@ def test_after_a_crash_nothing_is_seen_before_its_sync_either(tmp_path: Path) ->
     assert ends(log) == (2, 2, 2)
 
 
+def test_what_lies_there_is_synced_when_a_setting_asks_for_it(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, flush_messages=1 << 40)
+    disk.append(2)
+    disk.logs.reconfigure("t", topic_config(flush_messages=1))
+    assert disk.jobs.run() == 1
+    assert ends(disk.log) == (2, 2, 2)
+
+
+def test_what_waits_for_a_sync_is_seen_when_no_setting_asks_for_it_any_more(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    heard = disk.append(2)
+    assert heard == []
+    disk.logs.reconfigure("t", topic_config(flush_messages=1 << 40))
+    assert heard == [None]
+    assert ends(disk.log) == (2, 0, 2)
+
+
 def test_what_comes_during_a_sync_is_in_the_next(tmp_path: Path) -> None:
     """Also if nobody waits for it: the metadata log and complete segments are synced like that."""
     disk = Disk(tmp_path, flush_messages=1 << 40)

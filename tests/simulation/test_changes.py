@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.faults import Fault
-from tests.simulation.runs import EVERYTHING, run_changes
+from tests.simulation.runs import EVERYTHING, KILLS, run_changes
 
 SEEDS = 60
 
@@ -25,7 +25,9 @@ def test_nothing_that_was_promised_is_lost(seed: int) -> None:
     run_changes(seed, EVERYTHING, combined=bool(seed % 2))
 
 
-@pytest.mark.parametrize(("failed", "faults"), [(14, EVERYTHING), (18, EVERYTHING)])
+@pytest.mark.parametrize(("failed", "faults"), [(14, EVERYTHING), (18, EVERYTHING), (121, KILLS)])
 def test_what_has_failed_once(failed: int, faults: tuple[Fault, ...]) -> None:
-    """14, 18: a fetcher looked for a partition that a failing disk had just taken away."""
+    """14, 18: a fetcher looked for a partition that a failing disk had just taken away.
+    121: a follower waited for a sync that a setting had asked for, and that nobody began.
+    """
     run_changes(failed, faults)
