@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from interop.kafka_cluster import OURS, THEIRS, KafkaCluster
+from interop.secured import secured
 from interop.targets import start
 from interop.tools.steps import Table
 
@@ -14,6 +15,12 @@ from interop.tools.steps import Table
 @contextmanager
 def brokers_of(table: Table, kafka: bool, directory: Path) -> Iterator[str]:
     """Fresh ones, prepared; yields where they are."""
+    if table.listeners:
+        with secured("kafka" if kafka else "pykafka", table.listeners, table.settings) as broker:
+            address = broker.address(list(table.listeners)[-1])
+            table.prepare(address)
+            yield address
+        return
     if table.brokers == 1:
         with start("kafka" if kafka else "pykafka", table.settings) as target:
             table.prepare(target.bootstrap_servers)

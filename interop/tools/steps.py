@@ -11,8 +11,8 @@ import io
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -42,7 +42,8 @@ UNREACHABLE = "{nowhere} --bootstrap-server localhost:1 " + QUICK
 @dataclass(frozen=True)
 class Step:
     """One call of a tool. `stdin`: what it reads; `alike`: a further change before its output is compared; `why_not`:
-    what it prints is other than Kafka's, for this reason, and only its exit code is compared.
+    what it prints is other than Kafka's, for this reason, and only its exit code is compared; `known`: what stands for
+    `{NAME}` in the command, and is known only once the brokers are prepared.
     """
 
     tool: str
@@ -50,11 +51,14 @@ class Step:
     stdin: str = ""
     alike: Callable[[str], str] | None = None
     why_not: str = ""
+    known: Mapping[str, str] = field(default_factory=dict)
 
     def arguments(self, bootstrap: str, directory: Path) -> list[str]:
         """With the broker's address, unless the command says itself how to connect, and with its files written."""
         text = _FILE.sub(lambda match: str(_written(directory, match[1])), self.command)
-        found = shlex.split(text.replace("{bootstrap}", bootstrap))
+        for name, value in {"bootstrap": bootstrap, **self.known}.items():
+            text = text.replace(f"{{{name}}}", value)
+        found = shlex.split(text)
         if "{nowhere}" in found:
             found.remove("{nowhere}")
             return found
@@ -101,6 +105,11 @@ class Table:
     def settings(self) -> dict[str, str]:
         """Of the broker."""
         return dict(getattr(self.module, "SETTINGS", {}))
+
+    @property
+    def listeners(self) -> dict[str, str]:
+        """Their protocols by name, beyond PLAINTEXT; clients connect to the last one."""
+        return dict(getattr(self.module, "LISTENERS", {}))
 
     @property
     def brokers(self) -> int:

@@ -15,9 +15,11 @@ from __future__ import annotations
 TOOLS = {
     "acls": "add, list and remove ACLs",
     "configs": "describe and alter configs, quotas and credentials of topics, brokers, users and others",
+    "delegation-tokens": "create, renew, expire and describe delegation tokens",
     "delete-records": "delete records of partitions up to an offset",
     "get-offsets": "offsets of partitions: the first, the last, or by time",
     "leader-election": "elect leaders of partitions: preferred ones, or unclean ones",
     "log-dirs": "what is in the log directories of brokers, and how large it is",
     "topics": "create, describe, alter, delete and list topics",
+    "transactions": "list and describe transactions, and end those that hang",
 }

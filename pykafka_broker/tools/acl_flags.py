@@ -9,6 +9,8 @@ import argparse
 from collections.abc import Iterable
 
 from pykafka_broker.client.acls import AclOperation, Entry, Pattern, PatternType, PermissionType, ResourceType
+from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.principals import split_principal
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS, Operation, Resource
 from pykafka_broker.tools.frame import ToolParser, UsageError
 
@@ -149,9 +151,11 @@ def to_remove(options: argparse.Namespace) -> Wanted:
 def principals(given: Iterable[str] | None) -> list[str]:
     """Raises Nonsense."""
     found = [each.strip() for each in given or ()]
-    for each in found:
-        if not all(each.partition(":")):
-            raise Nonsense(f"expected a string in format principalType:principalName but got {each}")
+    try:
+        for each in found:
+            split_principal(each)
+    except ClientError as error:
+        raise Nonsense(str(error)) from None
     return found
 
 

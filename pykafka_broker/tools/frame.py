@@ -59,6 +59,10 @@ class ToolParser(argparse.ArgumentParser):
             where.add_argument("--bootstrap-controller", metavar="HOST:PORT,...", help="controllers to connect to")
         self.add_argument(config, dest="command_config", metavar="FILE", help="properties of the client")
 
+    def add_commands(self) -> Commands:
+        """The tool has commands of its own (`transactions list`), one of which has to be given: `options.command`."""
+        return Commands(self)
+
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Words that belong to no flag are left alone, as Kafka's scripts do it, and named. Raises UsageError."""
         options, rest = self.parse_known_args(arguments)
@@ -71,6 +75,27 @@ class ToolParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
+
+
+class _CommandParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+class Commands:
+    """Those of one tool."""
+
+    def __init__(self, parser: ToolParser) -> None:
+        self._prog = parser.prog
+        self._parsers = parser.add_subparsers(
+            dest="command", metavar="COMMAND", required=True, parser_class=_CommandParser
+        )
+
+    def add(self, name: str, summary: str) -> argparse.ArgumentParser:
+        """The parser of its flags."""
+        it = self._parsers.add_parser(name, prog=f"{self._prog} {name}", description=summary, help=summary)
+        it.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print what was found as JSON")
+        return it
 
 
 class Tool:

@@ -211,6 +211,18 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         client/acls tools/acl_flags
         """,
     ),
+    "tools/test_delegation_tokens.py": (
+        "makes, renews and ends one",
+        """
+        client/delegation_tokens client/principals
+        """,
+    ),
+    "tools/test_transactions.py": (
+        "asks about one that is open",
+        """
+        client/transactions tools/columns tools/hanging
+        """,
+    ),
     "tools/test_frame.py": (
         "runs one tool against a broker",
         """
