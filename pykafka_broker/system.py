@@ -28,6 +28,7 @@ except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
 _WINDOWS = sys.platform == "win32"
+HOLDS_FOLDERS = _WINDOWS  # a folder can't be renamed while a file in it is open
 
 # -- sockets
 

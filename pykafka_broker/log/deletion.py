@@ -122,6 +122,7 @@ class Deletions:
         directory.forget(key)
         source, target = directory.partition_path(key), directory.file(deleted_name(key, manager.new_uuid()))
         missing = self._fresh.forget(source)
+        manager.files.let_go(source)
         try:
             manager.fs.rename(source, target)
         except OSError as error:

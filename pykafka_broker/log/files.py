@@ -56,6 +56,15 @@ class FileCache:
         with self._lock:
             self._open.clear()
 
+    def let_go(self, folder: str) -> None:
+        """Close those in a folder that is about to be renamed, where that matters. Who reads from them goes on."""
+        if not self.fs.holds_folders:
+            return
+        with self._lock:
+            for file in [each for each in self._open if each.path.startswith(f"{folder}/")]:
+                del self._open[file]
+                file.drop_handle()
+
     def forget(self, file: CachedFile) -> None:
         with self._lock:
             self._open.pop(file, None)

@@ -17,7 +17,13 @@ from pykafka_broker import system
 Buffer = bytes | bytearray | memoryview
 
 # The disk is well, there is only no room (or no descriptor) at the moment: appends fail, reads go on.
-PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+_IN_USE = (5, 32)  # what Windows says of a file or folder that somebody has open
+
+
+def is_passing(error: OSError) -> bool:
+    """Whether it may go well the next time, and says nothing against the disk."""
+    return error.errno in _PASSING or getattr(error, "winerror", None) in _IN_USE
 
 
 class FileStat(NamedTuple):
@@ -56,6 +62,9 @@ class FileLock(Protocol):
 
 
 class FileSystem(Protocol):
+    holds_folders: bool
+    """A folder can't be renamed while a file in it is open, as on Windows."""
+
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> FileHandle: ...
 
     def stat(self, path: str) -> FileStat: ...
@@ -185,6 +194,8 @@ class OsFileLock:
 
 class OsFileSystem:
     """The operating system's files."""
+
+    holds_folders = system.HOLDS_FOLDERS
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> FileHandle:
         flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)

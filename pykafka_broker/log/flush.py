@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pykafka_broker.log.checkpoints import PARTITION_METADATA
-from pykafka_broker.log.filesystem import PASSING, FileHandle, FileSystem
+from pykafka_broker.log.filesystem import FileHandle, FileSystem, is_passing
 from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.partition_log import PartitionLog
@@ -81,7 +81,7 @@ def _sync_directory(fs: FileSystem, path: str) -> None:
 
 def _for_good(error: OSError) -> OSError:
     """A sync that found no room does not pass as a write that found none does: what was lost can't be known."""
-    if error.errno not in PASSING:
+    if not is_passing(error):
         return error
     return OSError(errno.EIO, f"sync failed: {error.strerror}", error.filename)
 

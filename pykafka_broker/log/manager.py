@@ -24,7 +24,7 @@ from pykafka_broker.log.deletion import Deletions
 from pykafka_broker.log.directory_ids import UNASSIGNED
 from pykafka_broker.log.directory_map import DirectoryMap, put_aside
 from pykafka_broker.log.files import FileCache
-from pykafka_broker.log.filesystem import PASSING, FileSystem
+from pykafka_broker.log.filesystem import FileSystem, is_passing
 from pykafka_broker.log.flush import Flushers, Waiter
 from pykafka_broker.log.fresh_folders import FreshFolders, name_log
 from pykafka_broker.log.jobs import Submit, run_inline
@@ -403,7 +403,7 @@ class LogManager:
         if isinstance(error, FileNotFoundError) and not str(error.filename).startswith(log.directory):
             return  # moved meanwhile
         self.directory_failed(self._where[key], error)
-        if error.errno in PASSING:
+        if is_passing(error):
             self._flushers.retry(self.clock.now)
 
     def rolled(self, log: PartitionLog) -> None:
@@ -440,7 +440,7 @@ class LogManager:
     # -- failure
 
     def directory_failed(self, directory: LogDirectory, error: OSError) -> ApiError:
-        if error.errno not in PASSING:
+        if not is_passing(error):
             self.take_offline(directory, error)
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory.path}: {error}")
 

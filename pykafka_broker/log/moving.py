@@ -333,6 +333,8 @@ class Moves:
     def _swap(self, move: Move, source: LogDirectory, aside: str, final: str) -> None:
         """The old folder goes, for certain before the new one comes. If that fails the log stays where it was."""
         fs, original = move.fs, source.partition_path(move.key)
+        for folder in (original, move.folder):
+            self.manager.files.let_go(folder)
         try:
             fs.rename(original, aside)
             fs.sync_directory(source.path)

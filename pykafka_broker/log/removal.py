@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pykafka_broker.log import relocation
-from pykafka_broker.log.filesystem import PASSING, FileSystem
+from pykafka_broker.log.filesystem import FileSystem, is_passing
 from pykafka_broker.log.jobs import Submit
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class RemovalJob:
                 continue
             except OSError as error:
                 first = first or error
-                if error.errno in PASSING:
+                if is_passing(error):
                     self._refused.append(removal)
         if first is not None:
             raise first

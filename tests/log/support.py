@@ -182,6 +182,8 @@ class FailingFile:
 class FailingFileSystem:
     """The real one, except that operations named in `failures` raise: {"write .log": errno.ENOSPC}."""
 
+    holds_folders = False
+
     def __init__(self) -> None:
         self._inner = OsFileSystem()
         self.syncs_all = True

@@ -177,6 +177,8 @@ class SimLock:
 class CrashFileSystem:
     """`on_operation` is called after each operation that changes something."""
 
+    holds_folders = False
+
     def __init__(self, root: SimDirectory | None = None) -> None:
         self._root = root or SimDirectory()
         if root is None:
