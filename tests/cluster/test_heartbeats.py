@@ -94,6 +94,7 @@ def test_a_silent_broker_is_fenced_with_all_that_follows_in_one_batch(node: Cont
 def test_one_that_comes_back_leads_what_nobody_could(node: ControllerNode) -> None:
     node.join(1, 2)
     create(node, "t", 1, 2)
+    node.on_deadline(NOW + 5_000)
     node.on_deadline(NOW + 9_000)
     partition = node.image.topics["t"].partitions[0]
     assert (partition.leader, partition.isr, partition.elr) == (-1, (), (2,))
