@@ -167,6 +167,18 @@ class Broker:
             self._timed.append(TokenSweep(node))
         services.start_coordinators()
 
+    def leave(self, left: Callable[[], None]) -> None:
+        """Let others lead before this broker stops, where there are others. `left` is called when it may."""
+        role = self.services.controller_role
+        if self.observing is not None:
+            self.observing.leave(left)
+        elif role is not None and self.node.roles.broker and self.config.controlled_shutdown_enable:
+            from pykafka_broker.broker.departure import Departure
+
+            self._timed.append(Departure(self.node.led_metadata, role.sessions, self.clock.now, left))
+        else:
+            left()
+
     def stop_jobs(self) -> None:
         """Before the jobs beside the loop are waited for: end what would take long."""
         self.node.slices.stop()

@@ -49,7 +49,7 @@ def broker_heartbeat(
         fenced, should_shut_down = True, request.want_shut_down
     elif request.want_shut_down:
         if not broker.in_controlled_shutdown:
-            records += _retreat(controller, broker)
+            records += retreat(controller, broker)
             session.shut_down_at = next_offset + len(records) - 1
         elif _may_end(controller, sessions, session, next_offset - 1):
             records += fencing(controller, broker)
@@ -78,7 +78,8 @@ def unfencing(controller: Controller, broker: BrokerImage) -> Records:
     yield from broker_returns(controller, broker.id)
 
 
-def _retreat(controller: Controller, broker: BrokerImage) -> Records:
+def retreat(controller: Controller, broker: BrokerImage) -> Records:
+    """It is about to stop: its leaderships go to others."""
     record = BrokerRegistrationChangeRecord(broker.id, broker.epoch, in_controlled_shutdown=_IN_CONTROLLED_SHUTDOWN)
     yield ApiMessageAndVersion(record, 1)
     yield from broker_leaves(controller, broker.id)

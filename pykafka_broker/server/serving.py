@@ -158,6 +158,10 @@ async def _serve(
         log.info("stopping")
         if waiting is not None:
             await waiting.leave()
+        elif server.broker.services.controller_role is not None:
+            from pykafka_broker.server.unfenced import leave  # a node alone has nobody to leave to
+
+            await leave(server)
     finally:
         if beside is not None:
             await beside.close()

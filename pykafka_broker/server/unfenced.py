@@ -22,7 +22,6 @@ class Unfenced:
 
     def __init__(self, observing: Observing, server: Server, stopped: asyncio.Event) -> None:
         self.is_refused = False
-        self._observing = observing
         self._server = server
         self._stopped = stopped
         self._settled = asyncio.Event()  # it is unfenced, or never will be
@@ -46,8 +45,12 @@ class Unfenced:
 
     async def leave(self) -> None:
         """Until the controller says that the broker may go."""
-        if self.is_refused:
-            return
-        left = asyncio.Event()
-        self._server.turns.run(lambda: self._observing.leave(left.set))
-        await left.wait()
+        if not self.is_refused:
+            await leave(self._server)
+
+
+async def leave(server: Server) -> None:
+    """Until others lead what this broker has led."""
+    left = asyncio.Event()
+    server.turns.run(lambda: server.broker.leave(left.set))
+    await left.wait()

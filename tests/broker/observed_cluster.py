@@ -212,7 +212,7 @@ class ObservedCluster:
 
     def stop(self) -> None:
         left: list[bool] = []
-        self.observing.leave(lambda: left.append(True))
+        self.broker.leave(lambda: left.append(True))
         self.run()
         assert left
         self.broker.stop()

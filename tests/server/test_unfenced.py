@@ -18,6 +18,7 @@ class World:
         self.stopped = asyncio.Event()
         self.observing: Any = self
         self.turns: Any = self
+        self.broker: Any = self
         self.unfenced = Unfenced(self.observing, self, self.stopped)  # type: ignore[arg-type]
 
     def begin(self) -> None:

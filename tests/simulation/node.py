@@ -143,12 +143,11 @@ class SimNode(Host):
         return bytes([self.random.randrange(128)]) + self.random.randbytes(15)
 
     def stop(self) -> None:
-        """In order: others lead before it goes, if its controller can be asked."""
-        observing = self.broker.observing
-        if observing is None:
+        """In order: others lead before it goes, if they can be told."""
+        if self.broker.observing is None and self.broker.services.controller_role is None:
             self._end()
         else:
-            self.turn(lambda: observing.leave(lambda: self._end_soon(self.life)))
+            self.turn(lambda: self.broker.leave(lambda: self._end_soon(self.life)))
 
     def _end_soon(self, life: int) -> None:
         def end() -> None:
