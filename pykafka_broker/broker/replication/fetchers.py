@@ -40,6 +40,11 @@ class Fetchers:
     def __len__(self) -> int:
         return len(self._following)
 
+    @property
+    def max_lag(self) -> int:
+        """In records, of the partition that is farthest behind its leader."""
+        return max((each.followed.lag for each in self._following.values()), default=0)
+
     def follow(self, partition: Partition) -> None:
         """Fetch it from its leader of the moment, if that is another node."""
         key, leader = (partition.topic, partition.number), partition.state.leader

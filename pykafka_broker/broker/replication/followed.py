@@ -47,7 +47,7 @@ class Wanted(NamedTuple):
 class FollowedPartition:
     """One partition of a fetcher."""
 
-    __slots__ = ("_pauses", "_told", "key", "leader_epoch", "log", "partition", "resumes_ms")
+    __slots__ = ("_pauses", "_told", "key", "lag", "leader_epoch", "log", "partition", "resumes_ms")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -55,6 +55,7 @@ class FollowedPartition:
         self.key = partition.log.topic_id, partition.number
         self.leader_epoch = partition.leader_epoch
         self.resumes_ms = 0  # it is left alone until then
+        self.lag = 0  # records that the leader had and this replica had not, by the last answer
         self._pauses = 0
         self._told = ""  # of the trouble that it has: the same is not told at every attempt
 
@@ -109,6 +110,7 @@ class FollowedPartition:
             append_fetched(log, records, wall)
             if log.log_end_offset == before:
                 raise CorruptBatch(f"{len(records)} bytes without a whole batch")
+        self.lag = max(0, data.high_watermark - log.log_end_offset)
         self.partition.know_committed(data.high_watermark)
         raise_log_start(log, min(data.log_start_offset, log.high_watermark))
         self._pauses, self._told = 0, ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.clock import Clock
@@ -47,7 +47,15 @@ class Asking(Protocol):
 
 
 Ask = Callable[[Message, OnReply, int], None]
-_Asked = tuple[Partition, tuple[int, ...], int]  # what was wished for, by which epoch of the partition
+
+
+class _Asked(NamedTuple):
+    """What was wished for, by which epoch of the partition, and how many were in sync then."""
+
+    partition: Partition
+    isr: tuple[int, ...]
+    epoch: int
+    in_sync: int
 
 
 class IsrChanges:
@@ -55,6 +63,7 @@ class IsrChanges:
 
     def __init__(self, node: Asking, ask: Ask) -> None:
         self.due: int | None = None
+        self.expanded = self.shrunk = 0  # ISRs that have changed at a wish of this node
         self._node = node
         self._ask = ask
         self._wishing: dict[tuple[bytes, int], Partition] = {}
@@ -77,14 +86,18 @@ class IsrChanges:
         if self._asked is not None:
             return
         wishing, self._wishing = self._wishing, {}
-        asked = {key: (each, isr, each.state.partition_epoch) for key, each in wishing.items() if (isr := _wish(each))}
+        asked = {
+            key: _Asked(each, isr, each.state.partition_epoch, len(each.isr))
+            for key, each in wishing.items()
+            if (isr := _wish(each))
+        }
         if asked:
             self._asked = asked
             self._ask(self._request(asked), self._answered, _TIMEOUT_MS)
 
     def _request(self, asked: dict[tuple[bytes, int], _Asked]) -> AlterPartitionRequest:
         topics: dict[bytes, list[PartitionData]] = {}
-        for (topic_id, number), (partition, isr, epoch) in asked.items():
+        for (topic_id, number), (partition, isr, epoch, _) in asked.items():
             members = [BrokerState(each, self._epoch_in(partition, each)) for each in isr]
             topics.setdefault(topic_id, []).append(
                 PartitionData(number, partition.leader_epoch, [], members, _RECOVERED, epoch)
@@ -111,26 +124,31 @@ class IsrChanges:
             failure = ErrorCode(response.error_code).name
         if failure is not None:
             logger.debug("the controller did not hear of %d ISRs: %s", len(asked), failure)
-            for key, (partition, _, _) in asked.items():
-                self._wishing.setdefault(key, partition)
+            for key, one in asked.items():
+                self._wishing.setdefault(key, one.partition)
             self.due = now + _RETRY_MS
             return
         for topic in response.topics:
             for answer in topic.partitions:
-                one = asked.pop((topic.topic_id, answer.partition_index), None)
-                if one is not None:
-                    self._take(*one, answer, now)
-        for key, (partition, _, _) in asked.items():  # the controller said nothing of them
-            self._wishing.setdefault(key, partition)
+                wished = asked.pop((topic.topic_id, answer.partition_index), None)
+                if wished is not None:
+                    self._take(wished, answer, now)
+        for key, one in asked.items():  # the controller said nothing of them
+            self._wishing.setdefault(key, one.partition)
         if self._wishing:
             self.due = now
 
-    def _take(self, partition: Partition, isr: tuple[int, ...], epoch: int, answer: Answer, now: int) -> None:
+    def _take(self, asked: _Asked, answer: Answer, now: int) -> None:
+        partition, isr, epoch, in_sync = asked
         if answer.error_code:
             self._not_done(partition, isr, epoch, ErrorCode(answer.error_code), now)
-        elif answer.partition_epoch == epoch:
+            return
+        if answer.partition_epoch == epoch:
             self._give_up(partition, epoch, now)  # it was so already
-        elif answer.leader_epoch == partition.leader_epoch and answer.partition_epoch > partition.state.partition_epoch:
+            return
+        self.expanded += len(isr) > in_sync
+        self.shrunk += len(isr) < in_sync
+        if answer.leader_epoch == partition.leader_epoch and answer.partition_epoch > partition.state.partition_epoch:
             state = partition.state.copy()
             state.isr = tuple(answer.isr)
             state.partition_epoch, state.leader_recovery_state = answer.partition_epoch, answer.leader_recovery_state
@@ -140,7 +158,10 @@ class IsrChanges:
         """A wish that was refused for certain is given up. Of all others the metadata is to tell what has become of
         them: they are looked at again from time to time (`Partition.review_isr`).
         """
-        logger.info("%s-%d did not get the ISR %s: %s", partition.topic, partition.number, list(isr), code.name)
+        if code is ErrorCode.NEW_LEADER_ELECTED:  # it was granted, and a reassignment has ended with it
+            logger.debug("%s-%d has got the ISR %s and another leader", partition.topic, partition.number, list(isr))
+        else:
+            logger.info("%s-%d did not get the ISR %s: %s", partition.topic, partition.number, list(isr), code.name)
         if code in _REFUSED:
             self._give_up(partition, epoch, now)
 

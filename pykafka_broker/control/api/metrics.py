@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pykafka_broker.control.cluster_metrics import of_cluster
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.groups_view import all_groups, committed, summary
 from pykafka_broker.control.operations import Text
@@ -54,6 +55,7 @@ class _Collected:
         yield from _of_connections(self._control)
         yield from _of_groups(self._control)
         yield from _of_logs(self._control)
+        yield from of_cluster(self._control.broker.node)
         yield _gauge(
             "pykafka_broker_event_loop_delay_seconds", "How long the loop let this request wait", self._delay_s
         )

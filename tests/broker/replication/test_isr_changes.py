@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,29 @@ def test_only_what_is_refused_for_certain_is_taken_back(
     assert partition.followers is not None
     assert (partition.followers.wished, partition.isr) == (wished, (1,))
     assert asked.changes.due is None, "the metadata is to tell"
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NEW_LEADER_ELECTED, ErrorCode.INELIGIBLE_REPLICA])
+def test_what_ended_a_reassignment_is_not_told_as_a_refusal(
+    asked: Asked, code: ErrorCode, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    asked.wish(0)
+    asked.send()
+    asked.answer(PartitionData(0, code))
+    told = [record.message for record in caplog.records if "did not get the ISR" in record.message]
+    assert len(told) == (0 if code is ErrorCode.NEW_LEADER_ELECTED else 1)
+
+
+def test_isrs_that_have_changed_are_counted(asked: Asked) -> None:
+    asked.wish(0)
+    asked.send()
+    asked.answer(PartitionData(0, ErrorCode.INELIGIBLE_REPLICA))
+    assert (asked.changes.expanded, asked.changes.shrunk) == (0, 0)
+    asked.wish(0)
+    asked.send()
+    asked.answer(asked.done(0))
+    assert (asked.changes.expanded, asked.changes.shrunk) == (1, 0)
 
 
 def test_a_partition_that_has_another_leader_by_now_wishes_for_nothing(asked: Asked) -> None:
