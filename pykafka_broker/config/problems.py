@@ -11,6 +11,7 @@ from pykafka_broker.config.broker import ALL_DIRS, BrokerConfig
 from pykafka_broker.config.group import limits_of
 from pykafka_broker.config.registry import group_keys
 
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 _ALL_INTERFACES = ("", "0.0.0.0", "::")
 
 
@@ -27,6 +28,9 @@ def problems(config: BrokerConfig) -> Iterator[str]:
         yield "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
     if 0 < config.queued_max_request_bytes < config.socket_request_max_bytes:
         yield "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
+    is_broker = "broker" in (config.process_roles or ("broker",))
+    if is_broker and config.replica_selector_class not in (None, "", RACK_AWARE):  # Kafka has no other
+        yield f"replica.selector.class: class {config.replica_selector_class} cannot be found"
     yield from _login_problems(config)
     yield from cordon_problems(config)
     yield from _connection_problems(config)

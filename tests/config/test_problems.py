@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykafka_broker.config import BrokerConfig
-from pykafka_broker.config.problems import problems
+from pykafka_broker.config.problems import RACK_AWARE, problems
 
 
 @pytest.mark.parametrize(
@@ -99,3 +99,16 @@ NO_LISTENER = (
 def test_a_broker_finds_its_controllers_and_is_found(settings: dict[str, str], sentences: list[str]) -> None:
     """The sentences are those of a 4.3.1 that was started with these files."""
     assert list(problems(BrokerConfig(MEMBER | settings))) == sentences
+
+
+def test_a_replica_selector_that_is_not_there_is_no_setting() -> None:
+    assert list(problems(BrokerConfig({"replica.selector.class": RACK_AWARE}))) == []
+    found = list(problems(BrokerConfig({"replica.selector.class": "com.example.Nearest"})))
+    assert found == ["replica.selector.class: class com.example.Nearest cannot be found"]
+    controller = {
+        "process.roles": "controller",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": "CONTROLLER://127.0.0.1:9093",
+        "replica.selector.class": "com.example.Nearest",
+    }
+    assert list(problems(BrokerConfig(controller))) == []

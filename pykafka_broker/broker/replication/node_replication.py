@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.replication.fetchers import Fetchers
 from pykafka_broker.broker.replication.isr_changes import IsrChanges
-from pykafka_broker.broker.replication.selectors import RACK_AWARE
 from pykafka_broker.broker.replication.throttles import Throttle
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.config.problems import RACK_AWARE
 from pykafka_broker.security.quotas.rate import Windows
 
 if TYPE_CHECKING:

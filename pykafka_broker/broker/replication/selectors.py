@@ -1,7 +1,7 @@
 """From which replica a client is to read (KIP-392).
 
 Rule: only the leader chooses, among replicas that have what the client asks for and whose brokers are there. Without
-Kafka's own rack-aware class in `replica.selector.class` everybody reads from the leader.
+Kafka's own rack-aware class in `replica.selector.class` everybody reads from the leader; no other class is taken.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pykafka_broker.broker.partition import Partition
 if TYPE_CHECKING:
     from pykafka_broker.cluster.image import MetadataImage
 
-RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 NO_REPLICA = -1
 
 

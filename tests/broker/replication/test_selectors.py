@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.replication.selectors import RACK_AWARE, closest_replica
+from pykafka_broker.broker.replication.selectors import closest_replica
+from pykafka_broker.config.problems import RACK_AWARE
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.fetch_response import PartitionData
