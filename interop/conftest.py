@@ -35,12 +35,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     target = config.getoption("--target")
+    if target == "cluster":
+        others = [item for item in items if not _takes_a_cluster(item)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if _takes_a_cluster(item)]
     for item in items:
         if target not in ("pykafka", "cluster") and item.get_closest_marker("ours_only"):
             item.add_marker(pytest.mark.skip(reason="only for our own broker"))
         alone = item.get_closest_marker("one_broker")
         if target == "cluster" and alone is not None:
             item.add_marker(pytest.mark.skip(reason=f"counts on one broker: {alone.args[0]}"))
+
+
+def _takes_a_cluster(item: pytest.Item) -> bool:
+    """Whether its broker is that of the target. Those with security have a broker of their own making."""
+    return "target_name" in getattr(item, "fixturenames", ()) and not item.path.name.startswith("test_security")
 
 
 @pytest.fixture(autouse=True)
