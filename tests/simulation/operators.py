@@ -32,6 +32,7 @@ from pykafka_broker.protocol.messages.produce_request import PartitionProduceDat
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.builder import BatchBuilder
 from tests.simulation.client import Ask, Script, SimClient, Wait
+from tests.simulation.history import TopicPartition
 from tests.simulation.network import Place
 from tests.simulation.readers import records_of
 
@@ -66,27 +67,26 @@ class Operator:
     def script(self) -> Script:
         """One act after the other; in the end all settings are as before."""
         random = self._client.random
-        acts = (self._move, self._move, self._give_up, self._elect, self._set, self._set)
+        acts = (self._move, self._move, self._move, self._elect, self._set, self._set)
         while not self._client.stopping:
             yield Wait(random.randrange(PAUSE_MS))
             yield from random.choice(acts)()
         yield from self._reset()
 
     def _move(self) -> Script:
+        """To other brokers, and now and then half-way back."""
         random = self._client.random
         count = 4 if random.random() < 0.1 else random.choice((2, 3, 3))
-        yield from self._reassign(random.sample(self._brokers, min(count, len(self._brokers))))
+        partition = random.choice((*self._topics, *_INTERNAL)), random.randrange(2)
+        yield from self._reassign("move", partition, random.sample(self._brokers, min(count, len(self._brokers))))
+        if random.random() < 0.4:
+            yield Wait(random.randrange(60))
+            yield from self._reassign("move given up", partition, None)
 
-    def _give_up(self) -> Script:
-        yield from self._reassign(None)
-
-    def _reassign(self, replicas: list[int] | None) -> Script:
-        random = self._client.random
-        wanted = ReassignablePartition(random.randrange(2), replicas)
-        topic = ReassignableTopic(random.choice((*self._topics, *_INTERNAL)), [wanted])
+    def _reassign(self, what: str, partition: TopicPartition, replicas: list[int] | None) -> Script:
+        topic = ReassignableTopic(partition[0], [ReassignablePartition(partition[1], replicas)])
         answer = yield from ask(self._client, AlterPartitionReassignmentsRequest(2_000, topics=[topic]), (0, 1))
-        code = answer.error_code or answer.responses[0].partitions[0].error_code
-        self._note("move" if replicas else "move given up", code)
+        self._note(what, answer.error_code or answer.responses[0].partitions[0].error_code)
 
     def _elect(self) -> Script:
         answer = yield from ask(self._client, ElectLeadersRequest(0, None, 2_000), (2, 2))

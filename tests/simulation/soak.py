@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.simulation.layouts import ALONE
-from tests.simulation.runs import KILLS, POWER_CUTS, SYNCED, run_alone, run_cluster, run_groups
+from tests.simulation.runs import EVERYTHING, KILLS, POWER_CUTS, SYNCED, run_alone, run_changes, run_cluster, run_groups
 from tests.simulation.simulation import Simulation
 
 KINDS: dict[str, Callable[[int], Simulation]] = {
@@ -25,6 +25,9 @@ KINDS: dict[str, Callable[[int], Simulation]] = {
     "groups": partial(run_groups, faults=KILLS, trouble_ms=8_000),
     "groups, combined": partial(run_groups, faults=KILLS, combined=True, trouble_ms=8_000),
     "groups, power cuts": partial(run_groups, faults=POWER_CUTS, trouble_ms=8_000),
+    "changes": partial(run_changes, faults=EVERYTHING, trouble_ms=8_000),
+    "changes and groups": partial(run_changes, faults=EVERYTHING, trouble_ms=8_000, groups=True),
+    "changes, combined": partial(run_changes, faults=EVERYTHING, combined=True, trouble_ms=8_000, groups=True),
     "cluster, power cuts": partial(run_cluster, faults=POWER_CUTS, trouble_ms=8_000),
 }
 

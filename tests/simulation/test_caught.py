@@ -12,6 +12,7 @@ from pykafka_broker.broker.replication.followers import Followers
 from pykafka_broker.cluster.partition_change import Election, _Change
 from pykafka_broker.coordinators.groups import offset_requests
 from pykafka_broker.coordinators.groups.reconciliation import Reconciliation
+from pykafka_broker.log.deletion import Deletions
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_state import ProducerState
@@ -19,7 +20,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from tests.log.crash.simulator import SimHandle
 from tests.simulation.faults import Fault, break_connections, cut_power, kill
 from tests.simulation.layouts import ALONE
-from tests.simulation.runs import HARMLESS, KILLS, SYNCED, run_alone, run_cluster, run_groups
+from tests.simulation.runs import EVERYTHING, HARMLESS, KILLS, SYNCED, run_alone, run_changes, run_cluster, run_groups
 
 MOST_SEEDS = 25
 Defect = Callable[[pytest.MonkeyPatch], None]
@@ -74,6 +75,20 @@ def begins_with_nothing_when_it_takes_over(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(GroupHost, "_replay", lambda self, record, *, now, producer_id: None)
 
 
+def ends_a_move_before_all_are_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    end = _Change.end_reassignment
+
+    def end_at_once(self: _Change) -> None:
+        self.isr += [broker for broker in self.adding if broker not in self.isr]
+        end(self)
+
+    monkeypatch.setattr(_Change, "end_reassignment", end_at_once)
+
+
+def leaves_folders_of_deleted_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Deletions, "delete", lambda *args: None)
+
+
 def _is_caught(run_one: Callable[[int], object]) -> bool:
     for seed in range(MOST_SEEDS):
         try:
@@ -124,3 +139,9 @@ def test_a_defect_of_replication(monkeypatch: pytest.MonkeyPatch, defect: Defect
 def test_a_defect_of_groups(monkeypatch: pytest.MonkeyPatch, defect: Defect) -> None:
     defect(monkeypatch)
     assert _is_caught(lambda seed: run_groups(seed, KILLS))
+
+
+@pytest.mark.parametrize("defect", [ends_a_move_before_all_are_in_sync, leaves_folders_of_deleted_topics])
+def test_a_defect_of_what_operators_do(monkeypatch: pytest.MonkeyPatch, defect: Defect) -> None:
+    defect(monkeypatch)
+    assert _is_caught(lambda seed: run_changes(seed, EVERYTHING))

@@ -124,9 +124,17 @@ class SimHandle:
 
     def write_at(self, data: Buffer, position: int) -> None:
         if self._fs.broken:
-            self._fs.check(self._path, grows=True)
+            self._fail_half_way(data, position)
         self._file.apply((position, bytes(data)))
         self._fs.done(f"write {self._path}")
+
+    def _fail_half_way(self, data: Buffer, position: int) -> None:
+        """As a disk that is full, or fails, in the middle of a write."""
+        try:
+            self._fs.check(self._path, grows=True)
+        except OSError:
+            self._file.apply((position, bytes(data[: len(data) // 2])))
+            raise
 
     def size(self) -> int:
         return len(self._file.data)
