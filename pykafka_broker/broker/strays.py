@@ -1,8 +1,8 @@
 """Logs that a broker finds at its start and that are not its own, where other nodes keep the metadata.
 
 Rule: a log belongs here if the metadata names its topic by the id that stands in its folder, and this node among the
-replicas. All others are what was deleted, or given to others, while the broker was away: they are put aside under a
-name that ends in `-stray`, and never served.
+replicas. All others are what was deleted, or given to others, while the broker or one of its disks was away: they are
+put aside under a name that ends in `-stray`, and never served. A folder of an earlier topic is no rival of a log.
 """
 
 from __future__ import annotations
@@ -22,16 +22,9 @@ logger = logging.getLogger(__name__)
 
 def put_strays_aside(node: Node) -> None:
     """Before any log of clients' is used."""
-    logs = node.logs
-    for key in list(logs.partitions()):
-        directory = logs.directory_of(key)
-        if (
-            key[0] != CLUSTER_METADATA
-            and directory is not None
-            and directory.online
-            and not _is_own(node, key, directory)
-        ):
-            logs.put_aside(key)
+    for key, directory in node.logs.copies():
+        if key[0] != CLUSTER_METADATA and directory.online and not _is_own(node, key, directory):
+            node.logs.put_aside(key, directory)
 
 
 def _is_own(node: Node, key: TopicPartition, directory: LogDirectory) -> bool:

@@ -60,6 +60,16 @@ class DirectoryMap:
         held, directory = self.withheld.pop(partition, []), self.take(partition)
         return held if directory is None else [*held, directory]
 
+    def no_longer(self, partition: TopicPartition, directory: LogDirectory) -> None:
+        """What is in this directory is none of it; if only one other copy is left, that is the log."""
+        others = [each for each in self.withheld.pop(partition, []) if each is not directory]
+        if len(others) > 1:
+            self.withheld[partition] = others
+        elif others:
+            self.put(partition, others[0])
+        else:
+            self.take(partition)
+
     def has(self, partition: TopicPartition) -> bool:
         """Whether there is a folder of it, or more than one."""
         return partition in self.where or partition in self.withheld

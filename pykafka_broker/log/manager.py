@@ -368,11 +368,15 @@ class LogManager:
             if directory.online:
                 self._deletions.delete(key, directory, log, config.file_delete_delay_ms, now)
 
-    def put_aside(self, key: TopicPartition) -> None:
-        """It is no log of this node's any more, and nobody has asked for it since the start: it is kept under another
-        name. Where the disk refuses that, it is out of service.
+    def copies(self) -> list[tuple[TopicPartition, LogDirectory]]:
+        """Everything that has a folder, with each directory where it has one."""
+        found = list(self._where.items())
+        return found + [(key, each) for key, held in self.directory_map.withheld.items() for each in held]
+
+    def put_aside(self, key: TopicPartition, directory: LogDirectory) -> None:
+        """What is there is no log of this node's any more, and nobody has asked for it since the start: it is kept
+        under another name. Where the disk refuses that, it is out of service.
         """
-        directory = self._where[key]
         try:
             aside = put_aside(key, directory, self.new_uuid)
         except OSError as error:
@@ -380,7 +384,7 @@ class LogManager:
             logger.error("%s-%d is no log of this broker's, and can't be put aside: %s", *key, error)
         else:
             logger.warning("%s-%d is no log of this broker's: put aside in %s: %s", *key, directory.path, aside)
-            self.directory_map.take(key)
+            self.directory_map.no_longer(key, directory)
 
     def expect(self, key: TopicPartition, directory: LogDirectory) -> None:
         """The partition is about to be in this directory: its checkpoints say nothing of an earlier one any more."""

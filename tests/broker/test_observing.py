@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,37 @@ def test_a_topic_deleted_meanwhile_is_put_aside(cluster: ObservedCluster) -> Non
     cluster.start()
     names = [path.name for path in cluster.directories[0].iterdir() if path.name.startswith("t-0")]
     assert sorted(name.rpartition("-")[2] for name in names) == ["0", "stray"]
+    assert cluster.broker.node.replicas.leader("t", 0).log.log_end_offset == 0
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_folders_of_an_earlier_topic_are_no_rivals_of_a_log(tmp_path: Path, is_deleted: bool) -> None:
+    """One was on a disk that was away while the topic was deleted and made anew."""
+    cluster = ObservedCluster(tmp_path, log_dirs=2)
+    cluster.start()
+    old = cluster.controller.create("t")
+    cluster.run()
+    (left,) = tmp_path.glob("data-*/t-0")
+    away = left.with_name("away")
+    shutil.copytree(left, away)
+    cluster.controller.delete(old)
+    if not is_deleted:
+        cluster.controller.create("t")
+    cluster.run()
+    cluster.stop()
+    if is_deleted:
+        shutil.copytree(away, tmp_path / "data-0/t-0")
+        shutil.copytree(away, tmp_path / "data-1/t-0")
+    else:
+        (newer,) = tmp_path.glob("data-*/t-0")
+        away.rename(tmp_path / ("data-1" if newer.parent.name == "data-0" else "data-0") / "t-0")
+    cluster.new_broker()
+    cluster.start()
+    assert len(list(tmp_path.glob("data-*/t-0"))) == (0 if is_deleted else 1)
+    assert len(list(tmp_path.glob("data-*/t-0.*-stray"))) == (2 if is_deleted else 1)
+    if is_deleted:
+        cluster.controller.create("t")
+        cluster.run()
     assert cluster.broker.node.replicas.leader("t", 0).log.log_end_offset == 0
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.runs import KILLS, run_cluster
 
-SEEDS = 250
+SEEDS = 150
 
 
 def test_a_run_does_much_of_everything() -> None:

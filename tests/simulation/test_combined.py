@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.runs import KILLS, run_cluster
 
-SEEDS = 250
+SEEDS = 150
 
 
 def test_nothing_that_was_promised_is_lost(seed: int) -> None:

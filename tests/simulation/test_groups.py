@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulation.runs import KILLS, run_groups
 
-SEEDS = 60
+SEEDS = 50
 
 
 def test_a_run_does_much_of_everything() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.simulation.layouts import ALONE
 from tests.simulation.runs import KILLS, POWER_CUTS, SYNCED, run_alone
 
-SEEDS = 700
+SEEDS = 760
 
 
 def test_what_was_acknowledged_outlives_a_killed_process(seed: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.runs import POWER_CUTS, run_cluster
 
-SEEDS = 50
+SEEDS = 40
 
 
 def test_nothing_that_was_promised_is_lost(seed: int) -> None:
