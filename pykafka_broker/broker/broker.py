@@ -156,6 +156,9 @@ class Broker:
         if node.roles.alone:
             metadata.register(endpoints)
         else:
+            from pykafka_broker.broker.strays import put_strays_aside  # a node alone moves nothing to others
+
+            put_strays_aside(node)
             metadata.rejoin(endpoints, clean=all(each.clean for each in node.logs.partition_directories))
         node.replicas.start(loaded, node.new_uuid)
         self._start_directories()

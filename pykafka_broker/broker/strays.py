@@ -23,8 +23,15 @@ logger = logging.getLogger(__name__)
 def put_strays_aside(node: Node) -> None:
     """Before any log of clients' is used."""
     for key, directory in node.logs.copies():
-        if key[0] != CLUSTER_METADATA and directory.online and not _is_own(node, key, directory):
-            node.logs.put_aside(key, directory)
+        if key[0] == CLUSTER_METADATA or not directory.online:
+            continue
+        try:
+            is_own = _is_own(node, key, directory)
+        except OSError as error:
+            node.logs.directory_failed(directory, error)
+        else:
+            if not is_own:
+                node.logs.put_aside(key, directory)
 
 
 def _is_own(node: Node, key: TopicPartition, directory: LogDirectory) -> bool:

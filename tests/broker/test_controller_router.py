@@ -405,3 +405,12 @@ def test_a_combined_node_is_never_silent_and_keeps_its_id(tmp_path: Path) -> Non
     assert node.image.brokers[1].fenced
     assert not node.image.brokers[NODE].fenced
     assert node.register(NODE).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+def test_a_combined_node_puts_aside_what_is_not_its_own(tmp_path: Path) -> None:
+    """It was moved to others, or deleted, while its disk was away."""
+    ControllerNode(tmp_path, roles="broker,controller").stop(NOW)
+    (tmp_path / "gone-0").mkdir()
+    node = ControllerNode(tmp_path, roles="broker,controller")
+    assert not node.whole.node.logs.exists("gone", 0)
+    assert len(list(tmp_path.glob("gone-0.*-stray"))) == 1

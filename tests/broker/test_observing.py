@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -192,6 +195,27 @@ def test_folders_of_an_earlier_topic_are_no_rivals_of_a_log(tmp_path: Path, is_d
         cluster.controller.create("t")
         cluster.run()
     assert cluster.broker.node.replicas.leader("t", 0).log.log_end_offset == 0
+
+
+def test_a_disk_that_fails_just_then_keeps_nobody_from_serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = ObservedCluster(tmp_path, log_dirs=2)
+    cluster.start()
+    cluster.controller.create("t")
+    cluster.run()
+    (folder,) = tmp_path.glob("data-*/t-0")
+    if folder.parent.name == "data-0":  # which has the metadata
+        folder.rename(tmp_path / "data-1/t-0")
+    cluster.stop()
+
+    def fail(fs: FileSystem, path: str) -> bytes | None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+    monkeypatch.setattr("pykafka_broker.broker.strays.read_partition_metadata", fail)
+    cluster.new_broker()
+    cluster.events.clear()
+    cluster.start()
+    assert cluster.events == ["serving", "unfenced"]
+    assert [each.online for each in cluster.broker.node.logs.directories] == [True, False]
 
 
 def test_a_replica_given_to_another_node_meanwhile_is_put_aside(cluster: ObservedCluster) -> None:

@@ -33,3 +33,11 @@ def test_what_has_failed_once(failed: int, faults: tuple[Fault, ...]) -> None:
     3050: two folders of deleted topics of one name, in two directories, were each other's rivals for ever.
     """
     run_changes(failed, faults, trouble_ms=5_000 if faults is DISKS else TROUBLE_MS)
+
+
+@pytest.mark.parametrize("failed", [5047, 6031, 6051])
+def test_what_has_failed_once_with_a_controller_that_is_a_broker(failed: int) -> None:
+    """5047: what was moved on while its disk was away was never put aside by a node that is a controller too.
+    6031, 6051: a disk failed just as a broker that started looked for what is not its own, and it never served.
+    """
+    run_changes(failed, (break_disk, break_disk, *KILLS, drift), combined=True, trouble_ms=6_000)
