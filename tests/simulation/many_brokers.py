@@ -64,7 +64,11 @@ class LightNode(SimNode):
     def _begin(self) -> None:
         observing = self.broker.observing
         if observing is not None:
-            observing._serve = observing.on_serving  # type: ignore[method-assign]
+
+            def serve() -> None:
+                observing.on_serving()
+
+            observing._serve = serve  # type: ignore[method-assign]
         super()._begin()
 
     @property
