@@ -29,6 +29,7 @@ LONG = (
     "a Spark session",
     "spark/tests/test_crash.py",
     "interop/test_cluster_mixed.py",
+    "interop/test_cluster_three_controllers.py",
     "interop/test_cluster_our_controller.py",
     "interop/test_cluster_their_controller.py",
     "interop/test_cluster_metadata.py",

@@ -31,7 +31,6 @@ class NumberedTransactions:
         self.aborted: set[int] = set()
         self.open: set[int] = set()
         self.given_up: list[str] = []  # why producers ended, for who looks into a failure
-        self._ended: list[Producer] = []  # one that waits for a coordinator that has left waits at its end too
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -61,13 +60,14 @@ class NumberedTransactions:
     def _run(self) -> None:
         numbers = count()
         while not self._stop.is_set():
-            producer = self._producer()
+            held = [self._producer()]
             try:
-                producer.init_transactions(ANSWER_WITHIN_S)
-                self._serve(producer, numbers)
+                held[0].init_transactions(ANSWER_WITHIN_S)
+                self._serve(held[0], numbers)
             except KafkaException as error:
                 self.given_up.append(str(error))
-                self._ended.append(producer)
+            # Let go of it elsewhere: one that waits for a coordinator that has left waits at its end too.
+            threading.Thread(target=held.clear, daemon=True).start()
 
     def _serve(self, producer: Producer, numbers: "count[int]") -> None:
         group = {"bootstrap.servers": self._bootstrap, "group.id": self._name, "log_level": 0}
