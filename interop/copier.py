@@ -5,12 +5,14 @@ Consume, transform, produce, send the offsets, commit. NAME is transactional id,
 new copier fences the one before it and takes its place without waiting for a session to end. It pauses up to PAUSE_MS
 between the steps of a transaction, so that a kill finds it in the middle. It ends when nothing comes for long, as a
 program does that is watched: librdkafka 2.16 forgets what it has to ask of a coordinator that has left the cluster
-(its issue 5511).
+(its issue 5511), and waits for that at its end too.
 """
 
+import faulthandler
 import os
 import random
 import sys
+import threading
 import time
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -25,6 +27,7 @@ class Copier:
     def __init__(self, bootstrap: str, source: str, sink: str, name: str, pause_ms: str) -> None:
         self._sink = sink
         self._pause_s = int(pause_ms) / 1000
+        self._came = time.monotonic()
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -42,21 +45,25 @@ class Copier:
         self._consumer.subscribe([source])
 
     def run(self) -> None:
+        threading.Thread(target=self._watch, daemon=True).start()
         self._producer.init_transactions(30)
         print("ready", flush=True)
-        came = time.monotonic()
         while True:
             messages = [m for m in self._consumer.consume(BATCH, timeout=0.05) if not m.error()]
             if not messages:
-                if time.monotonic() > came + STALLED_S:
-                    end("nothing comes any more")
                 continue
-            came = time.monotonic()
             self._producer.begin_transaction()
             try:
                 self._copy(messages)
             except KafkaException as exception:
                 self._give_up(exception.args[0])
+            self._came = time.monotonic()
+
+    def _watch(self) -> None:
+        while time.monotonic() < self._came + STALLED_S:
+            time.sleep(1)
+        faulthandler.dump_traceback()
+        os._exit(1)
 
     def _copy(self, messages: list) -> None:  # type: ignore[type-arg]
         for message in messages:
@@ -64,9 +71,9 @@ class Copier:
         self._producer.poll(0)
         self._pause()
         position = self._consumer.position(self._consumer.assignment())
-        self._producer.send_offsets_to_transaction(position, self._consumer.consumer_group_metadata(), STALLED_S)
+        self._producer.send_offsets_to_transaction(position, self._consumer.consumer_group_metadata())
         self._pause()
-        self._producer.commit_transaction(STALLED_S)
+        self._producer.commit_transaction()
 
     def _pause(self) -> None:
         time.sleep(random.uniform(0, self._pause_s))
@@ -75,22 +82,17 @@ class Copier:
         """Abort and read on from what is committed; or end, if there is nothing left to do for this producer."""
         print(f"gives up: {error}", flush=True)
         if error.fatal() or not error.txn_requires_abort():
-            end(f"can't go on: {error}")
-        self._producer.abort_transaction(STALLED_S)
+            sys.exit(f"can't go on: {error}")
+        self._producer.abort_transaction()
         assigned = self._consumer.assignment()
         for partition in self._consumer.committed(assigned, timeout=10):
             offset = partition.offset if partition.offset >= 0 else 0
             self._consumer.seek(TopicPartition(partition.topic, partition.partition, offset))
 
 
-def end(why: str) -> None:
-    """At once: a client that waits for what will not come waits at its end too."""
-    print(why, flush=True)
-    os._exit(1)
-
-
 if __name__ == "__main__":
     try:
         Copier(*sys.argv[1:6]).run()
-    except KafkaException as error:
-        end(f"can't go on: {error}")
+    except (KafkaException, SystemExit) as why:
+        print(why, flush=True)
+        os._exit(1)
