@@ -108,6 +108,12 @@ class JoinRequests(Gathering[Question]):
         self._hear(question, ErrorCode.CONCURRENT_TRANSACTIONS)
         return question
 
+    def settle(self, asker: Asker, partition: Partition, joined: Joined) -> Question:
+        """What this node's coordinator says, which is to be committed first."""
+        question = self._question(asker, partition)
+        self._await(question, joined)
+        return question
+
     def _question(self, asker: Asker, partition: Partition) -> Question:
         return Question(
             asker, partition, self._node.clock.now + self._node.config.add_partitions_to_txn_retry_backoff_max_ms
@@ -118,8 +124,9 @@ class JoinRequests(Gathering[Question]):
         if coordinator is not None:
             self.send(coordinator, question)
             return
-        joined = self._join_here(question.asker, question.partition)
+        self._await(question, self._join_here(question.asker, question.partition))
 
+    def _await(self, question: Question, joined: Joined) -> None:
         def committed(lost: ApiError | None) -> None:
             self._hear(question, joined.error if lost is None else ErrorCode.NOT_COORDINATOR)
 

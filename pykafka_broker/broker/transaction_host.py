@@ -2,7 +2,9 @@
 
 Rule: a decision is appended to `__transaction_state`, replayed, and answered when it is committed. What follows from an
 outcome is the business of `TransactionEnds`; a crash in between is made good when the log is loaded again. Nor is
-anything written for a producer before it is committed that the partition takes part.
+anything written for a producer before it is committed that the partition takes part. No producer is told that it is at
+its end by a node that was away and has not heard yet that another one is the coordinator: where there are other
+replicas, what that rests on is committed anew before, which such a node can't do.
 """
 
 from __future__ import annotations
@@ -40,6 +42,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TRANSACTION_VERSION = "transaction.version"  # the feature (KIP-890)
+# The end of a producer, or of its transaction, by what is known of it here.
+_FINAL = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)
 
 
 class TransactionHost:
@@ -158,6 +169,7 @@ class TransactionHost:
         """InitProducerId with a transactional id. ApiError if this node can't say."""
         number, coordinator = self._find(transactional_id)
         effects = coordinator.init_producer_id(transactional_id, timeout_ms, expected, now, **two_phase)
+        self._rest(number, coordinator, transactional_id, effects.reply.error)
         return self._run(number, coordinator, effects, now)
 
     def add_partitions(
@@ -174,14 +186,17 @@ class TransactionHost:
         effects = coordinator.add_partitions(
             transactional_id, producer_id, producer_epoch, frozenset(partitions), client_version, now
         )
+        self._rest(number, coordinator, transactional_id, effects.reply)
         return self._run(number, coordinator, effects, now)
 
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
         """Do these partitions take part? Nothing changes."""
-        coordinator = self._find(transactional_id)[1]
-        return coordinator.verify_partitions(transactional_id, producer_id, producer_epoch, partitions)
+        number, coordinator = self._find(transactional_id)
+        verdicts = coordinator.verify_partitions(transactional_id, producer_id, producer_epoch, partitions)
+        self._rest(number, coordinator, transactional_id, *verdicts.values())
+        return verdicts
 
     def end_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, client_version: int, now: int
@@ -191,6 +206,7 @@ class TransactionHost:
         effects = coordinator.end_transaction(
             transactional_id, producer_id, producer_epoch, commit, client_version, now
         )
+        self._rest(number, coordinator, transactional_id, effects.reply.error)
         return self._run(number, coordinator, effects, now)
 
     def asks_produce(self, producer_id: int, producer_epoch: int, partition: Partition, version: int) -> bool:
@@ -216,6 +232,8 @@ class TransactionHost:
         if self._other_coordinator(transactional_id) is not None:
             return self._questions.ask(asker, partition)
         joined = self._join_here(asker, (partition.topic, partition.number))
+        if joined.error in _FINAL and joined.after:
+            return self._questions.settle(asker, partition, joined)
         concurrent = joined.error is ErrorCode.CONCURRENT_TRANSACTIONS
         if concurrent and implicit and self._ends.is_elsewhere(transactional_id):
             return self._questions.ask_again(asker, partition)
@@ -225,8 +243,8 @@ class TransactionHost:
         transactional_id, producer_id, producer_epoch, verify_only = asker
         try:
             if verify_only:
-                verdicts = self.verify_partitions(transactional_id, producer_id, producer_epoch, [where])
-                return Joined(verdicts[where], NOTHING)
+                verdict = self.verify_partitions(transactional_id, producer_id, producer_epoch, [where])[where]
+                return Joined(verdict, self.shards.after(transactional_id) if verdict in _FINAL else NOTHING)
             now = self._node.clock.now
             error = self.add_partitions(transactional_id, producer_id, producer_epoch, [where], 2, now)
             return Joined(error, self.shards.after(transactional_id))
@@ -249,6 +267,13 @@ class TransactionHost:
 
     # -- decisions and markers
 
+    def _rest(
+        self, number: int, coordinator: TransactionCoordinator, transactional_id: str, *verdicts: ErrorCode | None
+    ) -> None:
+        """Have what is known committed anew if one of these verdicts is final, so that the answer rests on it."""
+        if not _FINAL.isdisjoint(verdicts) and len(self.shards.partition(number).state.replicas) > 1:
+            self._commit(number, coordinator, coordinator.as_it_is(transactional_id))
+
     def _run(self, number: int, coordinator: TransactionCoordinator, effects: Effects[R], now: int) -> R:
         if effects.records:
             self._commit(number, coordinator, effects)
@@ -257,6 +282,8 @@ class TransactionHost:
         return effects.reply
 
     def _commit(self, number: int, coordinator: TransactionCoordinator, effects: Effects[Any]) -> None:
+        if not effects.records:
+            return
         try:
             self.shards.append(number, effects.records)
         except ApiError:

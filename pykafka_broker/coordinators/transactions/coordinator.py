@@ -140,6 +140,15 @@ class TransactionCoordinator:
         self._decided[transactional_id] = key_value, transaction
         effects.records.append(key_value)
 
+    def as_it_is(self, transactional_id: str) -> Effects[None]:
+        """What is known of a transactional id once more, a tombstone if that is nothing. It changes nothing, and only
+        who leads the log can have it committed. No reply.
+        """
+        effects: Effects[None] = Effects()
+        if transactional_id not in self._decided:
+            self._add(effects, transactional_id, self.transactions.get(transactional_id))
+        return effects
+
     # -- InitProducerId ---------------------------------------------------------------------------------------------
 
     def init_producer_id(

@@ -1,0 +1,125 @@
+"""What ends a producer is told by a coordinator that has followers only once it is committed anew: one that was away
+and has not heard that it is no longer the coordinator can't do that.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.broker.api.add_partitions_to_txn import add_partitions_to_txn
+from pykafka_broker.broker.api.end_txn import end_txn
+from pykafka_broker.broker.api.init_producer_id import init_producer_id
+from pykafka_broker.broker.join_requests import Question
+from pykafka_broker.broker.partition import NotLeader
+from pykafka_broker.broker.reply import Reply
+from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from tests.broker.support import ANOTHER_NODE, NOW, LightBroker
+
+WRONG_EPOCH = 9
+
+
+class Coordinator:
+    """Node 1 coordinates `x`, whose producer is 0 in epoch 0; another node follows."""
+
+    def __init__(self, directory: Path, replicas: tuple[int, ...] = (1, ANOTHER_NODE)) -> None:
+        self.broker = LightBroker(directory)
+        self.broker.add(TRANSACTION_STATE, replicas=replicas, isr=replicas)
+        self.broker.add("t")
+        self.log = self.broker.services.replicas.leader(TRANSACTION_STATE, 0)
+        self.ask(init_producer_id, ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest("x", 60_000), 5)
+        self.acknowledge()
+        self.records = self.log.log.log_end_offset
+
+    def ask(self, handler: Any, key: ApiKey, request: Any, version: int) -> Any:
+        """What is waited for, or nothing."""
+        found = handler(self.broker.services, self.broker.context(key, version), request)
+        return found.after if isinstance(found, Reply) else ()
+
+    def acknowledge(self) -> None:
+        """The follower has all that there is."""
+        if self.log.followers is not None:
+            self.log.fetched_by(ANOTHER_NODE, self.log.log.log_end_offset, NOW)
+
+    def depose(self) -> None:
+        self.broker.change(TRANSACTION_STATE, leader=ANOTHER_NODE)
+
+
+@pytest.fixture
+def coordinator(tmp_path: Path) -> Coordinator:
+    return Coordinator(tmp_path)
+
+
+def end(coordinator: Coordinator, name: str = "x", epoch: int = WRONG_EPOCH) -> Any:
+    return coordinator.ask(end_txn, ApiKey.END_TXN, EndTxnRequest(name, 0, epoch, True), 5)
+
+
+def verify(coordinator: Coordinator) -> Any:
+    one = AddPartitionsToTxnTransaction("x", 0, WRONG_EPOCH, True, [AddPartitionsToTxnTopic("t", [0])])
+    return coordinator.ask(
+        add_partitions_to_txn, ApiKey.ADD_PARTITIONS_TO_TXN, AddPartitionsToTxnRequest(transactions=[one]), 5
+    )
+
+
+def init(coordinator: Coordinator) -> Any:
+    request = InitProducerIdRequest("x", 60_000, 0, WRONG_EPOCH)
+    return coordinator.ask(init_producer_id, ApiKey.INIT_PRODUCER_ID, request, 5)
+
+
+@pytest.mark.parametrize("ask", [end, verify, init])
+def test_a_fenced_producer_is_told_so_when_the_followers_agree(coordinator: Coordinator, ask: Any) -> None:
+    ((place, offset),) = ask(coordinator)
+    heard: list[ApiError | None] = []
+    place.when_committed(offset, heard.append)
+    assert heard == []
+    coordinator.acknowledge()
+    assert heard == [None]
+
+
+@pytest.mark.parametrize("ask", [end, verify, init])
+def test_who_is_deposed_fences_nobody(coordinator: Coordinator, ask: Any) -> None:
+    ((place, offset),) = ask(coordinator)
+    heard: list[ApiError | None] = []
+    place.when_committed(offset, heard.append)
+    coordinator.depose()
+    assert [type(each) for each in heard] == [NotLeader]
+
+
+def test_it_changes_nothing(coordinator: Coordinator) -> None:
+    before = coordinator.broker.transactions.transaction("x")
+    end(coordinator)
+    end(coordinator, "a name that nobody has")
+    assert coordinator.broker.transactions.transaction("x") == before
+    assert len(coordinator.broker.transactions.transactions()) == 1
+    assert coordinator.log.log.log_end_offset == coordinator.records + 2
+
+
+@pytest.mark.parametrize("agree", [True, False])
+def test_a_partition_of_the_coordinators_own_node_waits_too(coordinator: Coordinator, agree: bool) -> None:
+    partition = coordinator.broker.services.replicas.leader("t", 0)
+    question = coordinator.broker.transactions.join("x", 0, WRONG_EPOCH, partition, True)
+    assert isinstance(question, Question)
+    assert question.error is None
+    if agree:
+        coordinator.acknowledge()
+    else:
+        coordinator.depose()
+    assert question.error is (ErrorCode.PRODUCER_FENCED if agree else ErrorCode.NOT_COORDINATOR)
+
+
+def test_a_coordinator_without_followers_says_it_at_once(tmp_path: Path) -> None:
+    coordinator = Coordinator(tmp_path, (1,))
+    assert end(coordinator) == ()
+    assert coordinator.log.log.log_end_offset == coordinator.records
