@@ -24,6 +24,7 @@ TRANSACTION = 1
 OF: TopicPartition = "t", 0  # what offsets are committed for
 PRODUCE_MS = 2_000
 TRANSACTION_MS = 2_000
+LONG_MS = 600_000  # than a run takes
 _LOST = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE)
 # A transaction that ran out of time, or that another answer has ended: its producer begins anew.
 ENDED = (*_LOST, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -52,14 +53,16 @@ class Identity:
         return bytes(builder.build())
 
 
-def identity(client: SimClient, transactional_id: str | None) -> Generator[Ask | Wait, Any, Identity]:
+def identity(
+    client: SimClient, transactional_id: str | None, timeout_ms: int = TRANSACTION_MS
+) -> Generator[Ask | Wait, Any, Identity]:
     """InitProducerId, until there is one."""
     while True:
         if transactional_id is not None:
             place = yield from client.coordinator(TRANSACTION, transactional_id)
         else:
             place = client.random.choice(client.bootstrap)
-        answer = yield Ask(place, InitProducerIdRequest(transactional_id, TRANSACTION_MS), (4, 5))
+        answer = yield Ask(place, InitProducerIdRequest(transactional_id, timeout_ms), (4, 5))
         if not isinstance(answer, LinkError):
             if answer.error_code == ErrorCode.NONE:
                 return Identity(answer.producer_id, answer.producer_epoch)
@@ -120,10 +123,13 @@ def idempotent(client: SimClient, partitions: list[TopicPartition]) -> Script:
 
 
 class Transactional:
-    """One transactional id. Its transactions write to several partitions, and commit the offset of a group."""
+    """One transactional id. Its transactions write to several partitions, and commit the offset of a group. `patient`:
+    they have so much time that nobody has a reason to end them.
+    """
 
-    def __init__(self, client: SimClient, partitions: list[TopicPartition]) -> None:
+    def __init__(self, client: SimClient, partitions: list[TopicPartition], *, patient: bool = False) -> None:
         self._client = client
+        self._patient = patient
         self._partitions = partitions
         self._id = f"tx-{client.name}"
         self._group = f"of-{client.name}"
@@ -134,13 +140,15 @@ class Transactional:
         """Until the client stops."""
         client = self._client
         while not client.stopping:
-            who = yield from identity(client, self._id)
+            who = yield from identity(client, self._id, LONG_MS if self._patient else TRANSACTION_MS)
             try:
                 while not client.stopping:
                     who = yield from self._transaction(who)
                     yield Wait(client.random.randrange(60))
             except TransactionLost:
                 client.history.did["transaction lost"] += 1
+                if self._patient:
+                    client.history.violation(f"{self._id} was ended by somebody else")
         yield from identity(client, self._id)  # nothing is left open
 
     def _transaction(self, who: Identity) -> Generator[Ask | Wait, Any, Identity]:

@@ -42,7 +42,12 @@ def run_alone(seed: int, settings: dict[str, str], faults: Sequence[Fault]) -> S
 
 
 def run_cluster(
-    seed: int, faults: Sequence[Fault], *, combined: bool = False, trouble_ms: int = TROUBLE_MS
+    seed: int,
+    faults: Sequence[Fault],
+    *,
+    combined: bool = False,
+    trouble_ms: int = TROUBLE_MS,
+    patient: bool = False,
 ) -> Simulation:
     """Three brokers, under a controller of its own or one that is one of them."""
     with Simulation(seed, cluster(3, combined=combined)) as simulation:
@@ -50,7 +55,7 @@ def run_cluster(
             node.format(CLUSTER_ID)
             node.start()
         simulation.create_topic(2, 3)
-        return _in_trouble(seed, simulation, faults, trouble_ms)
+        return _in_trouble(seed, simulation, faults, trouble_ms, patient=patient)
 
 
 def run_groups(
@@ -81,8 +86,10 @@ def run_changes(
         return _in_trouble(seed, simulation, faults, trouble_ms)
 
 
-def _in_trouble(seed: int, simulation: Simulation, faults: Sequence[Fault], trouble_ms: int = TROUBLE_MS) -> Simulation:
-    simulation.clients_begin()
+def _in_trouble(
+    seed: int, simulation: Simulation, faults: Sequence[Fault], trouble_ms: int = TROUBLE_MS, *, patient: bool = False
+) -> Simulation:
+    simulation.clients_begin(patient=patient)
     nodes = list(simulation.nodes.values())
     trouble = Faults(simulation.timeline, simulation.network, nodes, simulation.random, faults)
     trouble.begin()

@@ -96,12 +96,12 @@ class Simulation:
         self.finish([self.do(f"creator of {name}", create)])
         return [(name, number) for number in range(partitions)]
 
-    def clients_begin(self) -> None:
-        """Two producers, a transactional one, readers of both kinds, and a committer."""
+    def clients_begin(self, *, patient: bool = False) -> None:
+        """Two producers, a transactional one that may be patient, readers of both kinds, and a committer."""
         partitions = self.partitions
         for name in ("p1", "p2"):
             self.do(name, lambda client: idempotent(client, partitions))
-        self.do("x", lambda client: Transactional(client, partitions).script())
+        self.do("x", lambda client: Transactional(client, partitions, patient=patient).script())
         for partition in partitions:
             self.do(f"r{partition[1]}", partial(reader, partition=partition, committed=bool(partition[1] % 2)))
         self.do("g", lambda client: committer(client, "group-g"))

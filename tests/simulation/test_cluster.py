@@ -24,3 +24,10 @@ def test_nothing_that_was_promised_is_lost(seed: int) -> None:
 def test_what_has_failed_once(failed: int) -> None:
     """13, 33: a broker that came back led what it had led, by metadata of before, until it was restarted."""
     run_cluster(failed, KILLS)
+
+
+@pytest.mark.parametrize("failed", [7, 259])
+def test_nobody_ends_a_producer_that_has_time(failed: int) -> None:
+    """A coordinator that was behind, and did not know that another one had taken its place, had never heard of the
+    producer (7), or of its epoch (259)."""
+    run_cluster(failed, KILLS, patient=True)
