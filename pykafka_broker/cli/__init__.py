@@ -24,6 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from pykafka_broker.server.signals import StopSignals
 
     signals = StopSignals()  # before all that takes time to import
+    from pykafka_broker.server.lazy_tls import import_asyncio
+
+    import_asyncio()
     from pykafka_broker.cli.serve import main as serve
 
     return serve(arguments, signals)

@@ -30,7 +30,9 @@ class Dial:
         failed: Callable[[OSError], None],
     ) -> None:
         self._turns = turns
-        self._host, self._port = host, port
+        # What is ASCII needs no table of all characters (IDNA), which takes a megabyte.
+        self._host: str | bytes = host.encode() if host.isascii() else host
+        self._port = port
         self._connected, self._failed = connected, failed
         self._addresses: list[Any] = []
         self._sock: socket.socket | None = None

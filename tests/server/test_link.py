@@ -357,6 +357,26 @@ def test_a_host_has_a_name_and_one_that_nobody_knows_is_told(monkeypatch: pytest
     run(scenario)
 
 
+@pytest.mark.parametrize(("host", "asked"), [("localhost", b"localhost"), ("köln.invalid", "köln.invalid")])
+def test_a_host_in_ascii_needs_no_table_of_all_characters(
+    host: str, asked: str | bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(name: str | bytes, *_: object, **__: object) -> list[Any]:
+        found.append(name)
+        raise socket.gaierror
+
+    found: list[str | bytes] = []
+
+    async def main() -> None:
+        async with linked(Peer(), host=host) as (link, _):
+            monkeypatch.setattr(socket, "getaddrinfo", look)
+            link.send(HeartbeatRequest(), lambda reply: None, SOON_MS)
+            await until(lambda: bool(found))
+
+    run(main)
+    assert found[0] == asked
+
+
 def test_pauses_grow_and_are_not_the_same_for_all() -> None:
     settings = LinkSettings(reconnect_backoff_ms=50, reconnect_backoff_max_ms=1000)
     assert [settings.pause_ms(failures, 0.5) for failures in (1, 2, 3, 5, 6, 1000)] == [50, 100, 200, 800, 1000, 1000]

@@ -1,0 +1,72 @@
+"""asyncio without OpenSSL until somebody wants TLS.
+
+Rule: what only TLS needs costs a broker without it nothing, and asyncio alone brings 4 MB and 5 ms of it. Its modules
+are there for whoever imports them, and are loaded when they are first asked for something.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+_FOR_TLS = ("ssl", "asyncio.sslproto")
+
+
+class _Later:
+    """Loads a module when an attribute of it is looked for (PEP 562), by whichever thread."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+        self._lock = threading.RLock()
+        self._loading = False
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return None  # the usual one
+
+    def exec_module(self, module: ModuleType) -> None:
+        def look(name: str) -> Any:
+            with self._lock:
+                if not self._loading and "__getattr__" in vars(module):
+                    self._load(module)
+            try:
+                return vars(module)[name]
+            except KeyError:
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}") from None
+
+        vars(module)["__getattr__"] = look
+
+    def _load(self, module: ModuleType) -> None:
+        self._loading = True
+        try:
+            self._loader.exec_module(module)
+            del vars(module)["__getattr__"]
+        finally:
+            self._loading = False
+
+
+class _Finder:
+    """Of those modules, and of no others."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path, target) if name in _FOR_TLS else None
+        if spec is not None and spec.loader is not None:
+            later: Any = _Later(spec.loader)
+            spec.loader = later
+        return spec
+
+
+def import_asyncio() -> None:
+    """Before anything else of the process does."""
+    finder = _Finder()
+    sys.meta_path.insert(0, finder)
+    try:
+        import asyncio  # noqa: F401
+    finally:
+        sys.meta_path.remove(finder)
+
+
+__all__ = ["import_asyncio"]
