@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -16,6 +17,8 @@ INTERNAL_TOPICS = frozenset((CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_ST
 
 MAX_NAME_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+_PLAIN = "[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,248}"
+_ALL_PLAIN = re.compile(rf"(?:{_PLAIN}\n)*+{_PLAIN}")
 
 
 def name_problem(name: str) -> str | None:
@@ -29,6 +32,12 @@ def name_problem(name: str) -> str | None:
     if _LEGAL.fullmatch(name) is None:
         return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     return None
+
+
+def are_plain(names: Sequence[str]) -> bool:
+    """Whether a look at all of them at once is enough to know that nothing is wrong with any."""
+    text = "\n".join(names)
+    return text.count("\n") == len(names) - 1 and _ALL_PLAIN.fullmatch(text) is not None
 
 
 def check_topic_name(name: str) -> None:

@@ -184,7 +184,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/alter_configs broker/api/api_versions broker/api/broker_loggers
         broker/api/client_quotas broker/api/describe_cluster broker/api/describe_configs broker/api/describe_quorum
         broker/api/describe_topic_partitions broker/api/elect_leaders broker/api/list_config_resources
-        broker/api/partition_reassignments cluster/quotas cluster/topic_names
+        broker/api/partition_reassignments cluster/quotas
         """,
     ),
     "broker/api/test_pitfalls.py": (

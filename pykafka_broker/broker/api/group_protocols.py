@@ -4,7 +4,7 @@ group are told that there is not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
@@ -22,11 +22,16 @@ def offers(services: Services, protocol: str) -> bool:
     )
 
 
-def check_size(services: Services, texts: Iterable[str]) -> None:
+def check_size(services: Services, texts: Collection[str]) -> None:
     """Raises UNKNOWN_SERVER_ERROR, as Kafka does, for what no record of a group can hold."""
-    distinct = set(texts)
-    if sum(map(len, distinct)) + len(distinct) > services.topic_config(CONSUMER_OFFSETS).max_message_bytes:
+    most = services.topic_config(CONSUMER_OFFSETS).max_message_bytes
+    if _size(texts) > most and _size(set(texts)) > most:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def _size(texts: Collection[str]) -> int:
+    """They have at least so many bytes."""
+    return sum(map(len, texts)) + len(texts)
 
 
 def heartbeat_refusal(services: Services, is_offered: bool, group_id: str) -> ErrorCode:

@@ -13,7 +13,7 @@ from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import Operation, Resource
-from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, name_problem
+from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, are_plain, name_problem
 from pykafka_broker.coordinators.streams.configured import MISSING_INTERNAL_TOPICS
 from pykafka_broker.coordinators.streams.topology import mentioned_topics
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -33,7 +33,7 @@ def streams_group_heartbeat(
     if error is not ErrorCode.NONE:
         return StreamsGroupHeartbeatResponse(error_code=error)
     if request.topology is not None:
-        check_size(services, (one.subtopology_id for one in request.topology.subtopologies))
+        check_size(services, [one.subtopology_id for one in request.topology.subtopologies])
         names = mentioned_topics(request.topology)
         check_size(services, names)
         problem = _name_problem(names)
@@ -60,7 +60,7 @@ def _name_problem(names: list[str]) -> str | None:
     prohibited = [name for name in names if name in INTERNAL_TOPICS]
     if prohibited:
         return f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited."
-    invalid = [name for name in names if name_problem(name) is not None]
+    invalid = [] if are_plain(names) else [name for name in names if name_problem(name) is not None]
     return f"Topic names {','.join(invalid)} are not valid topic names." if invalid else None
 
 

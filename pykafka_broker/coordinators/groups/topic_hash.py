@@ -6,10 +6,10 @@ finds that nothing has changed, and nobody has to rebalance.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Set
 from struct import Struct
 
-from pykafka_broker.coordinators.groups.topics import Partitions, Topics
+from pykafka_broker.coordinators.groups.topics import Partitions, Topics, existing
 from pykafka_broker.coordinators.groups.xxh3 import xxh3_64
 
 NO_TOPICS = 0
@@ -25,10 +25,10 @@ class TopicHashes:
         self._topics = topics
         self._known: dict[str, tuple[Partitions, int, bytes]] = {}
 
-    def of_group(self, names: Iterable[str]) -> int:
+    def of_group(self, names: Set[str]) -> int:
         """Over the topics that exist among these; 0 if there are none."""
         topics = self._topics.topics
-        there = sorted({name for name in names if name in topics}, key=_java_order)
+        there = sorted(existing(self._topics, names), key=_java_order)
         parts = [self._of_topic(topics[name]) for name in there]
         return _signed(xxh3_64(b"".join(parts))) if parts else NO_TOPICS
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Protocol
 
 
@@ -46,7 +46,13 @@ class Topics(Protocol):
     def brokers(self) -> Mapping[int, Node]: ...
 
 
-def topic_ids(topics: Topics, names: Iterable[str]) -> frozenset[bytes]:
+def existing(topics: Topics, names: Set[str]) -> list[str]:
+    """Those of the names that topics have. A group may name far more of them than there are."""
+    known = topics.topics
+    return list(filter(names.__contains__, known) if len(known) < len(names) else filter(known.__contains__, names))
+
+
+def topic_ids(topics: Topics, names: Set[str]) -> frozenset[bytes]:
     """The ids of those that exist."""
     known = topics.topics
-    return frozenset(known[name].id for name in filter(known.__contains__, names))  # of very many names few exist
+    return frozenset(known[name].id for name in existing(topics, names))

@@ -14,7 +14,7 @@ from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_EPO
 from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
 from pykafka_broker.coordinators.groups.member_clocks import MemberClocks
 from pykafka_broker.coordinators.groups.timers import TimerKey
-from pykafka_broker.coordinators.groups.topics import topic_ids
+from pykafka_broker.coordinators.groups.topics import existing, topic_ids
 from pykafka_broker.coordinators.share import group_records
 from pykafka_broker.coordinators.share.assignor import assign_simple
 from pykafka_broker.coordinators.share.share_group import (
@@ -192,7 +192,7 @@ class ShareMembership:
             return {}
         missing: Topics = {}
         topics = self._table.topics.topics
-        for name in filter(topics.__contains__, subscribed_names(group.members.values())):
+        for name in existing(self._table.topics, subscribed_names(group.members.values())):
             topic = topics[name]
             _, known = group.initialized.get(topic.id, (name, frozenset[int]()))
             new = frozenset(topic.partitions) - known

@@ -55,17 +55,19 @@ IN_A_RACK = table(
     ],
 )
 def test_hashes_as_kafka_stores_them(topics: TopicTable, names: list[str], expected: int) -> None:
-    assert TopicHashes(topics).of_group(names) == expected
+    hashes = TopicHashes(topics)
+    assert hashes.of_group(set(names)) == expected
+    assert hashes.of_group({*names, *(f"nowhere-{number}" for number in range(50))}) == expected
 
 
 def test_a_topic_that_grows_or_comes_again_has_another_hash() -> None:
     topics = TopicTable(t=1)
     hashes = TopicHashes(topics)
-    found = {hashes.of_group(["t"])}
+    found = {hashes.of_group({"t"})}
     topics.add("t", 2)
-    found.add(hashes.of_group(["t"]))
+    found.add(hashes.of_group({"t"}))
     topics.topics["t"].id = bytes(range(16))
-    found.add(TopicHashes(topics).of_group(["t"]))
+    found.add(TopicHashes(topics).of_group({"t"}))
     assert len(found) == 3
 
 
