@@ -20,6 +20,14 @@ class KeyValue(NamedTuple):
     value: bytes | None
 
 
+class Said(KeyValue):
+    """One with what it says, key and value message, to be replayed without reading the bytes again: for records that
+    may be long. Only for messages that nobody changes afterwards.
+    """
+
+    messages: tuple[Any, Any]
+
+
 class Effects(Generic[R]):
     """The outcome of one call.
 

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from pykafka_broker.config import BrokerConfig
-from pykafka_broker.coordinators.effects import Effects, KeyValue
+from pykafka_broker.coordinators.effects import Effects, KeyValue, Said
 from pykafka_broker.coordinators.groups import stored
 from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
 from pykafka_broker.coordinators.groups.group import Caller
@@ -93,6 +93,9 @@ class Machine:
         if effects.messages is not None:
             read = [stored.read_record(*key_value) for key_value in effects.records]
             assert effects.messages == read, "what is replayed live is what a restart would read"
+        for each in effects.records:
+            if isinstance(each, Said):
+                assert each.messages == stored.read_record(*each), "what is replayed live is what a restart would read"
         self.coordinator.replay_decided(effects, self.now, len(self.log), producer_id)
         self.log += [(key_value, producer_id) for key_value in effects.records]
         for token, reply in effects.completions:

@@ -17,7 +17,7 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     Target,
     frozen_target,
 )
-from pykafka_broker.coordinators.groups.stored import record
+from pykafka_broker.coordinators.groups.stored import record, said
 from pykafka_broker.protocol.stored.consumer_group_current_member_assignment_key import (
     ConsumerGroupCurrentMemberAssignmentKey,
 )
@@ -63,7 +63,8 @@ def member_metadata(group_id: str, member: ConsumerMember) -> KeyValue:
         member.server_assignor,
         member.classic,
     )
-    return record(ConsumerGroupMemberMetadataKey(group_id, member.member_id), value)
+    key = ConsumerGroupMemberMetadataKey(group_id, member.member_id)
+    return said(key, value) if member.classic is None else record(key, value)
 
 
 def current_assignment(group_id: str, member: ConsumerMember) -> KeyValue:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pykafka_broker.config import BrokerConfig
-from pykafka_broker.coordinators.effects import Effects, Token
+from pykafka_broker.coordinators.effects import Effects, Said, Token
 from pykafka_broker.coordinators.groups import classic_listing, consumer_listing
 from pykafka_broker.coordinators.groups.absent_members import ABSENT, AbsentMembers
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol
@@ -202,8 +202,11 @@ class GroupCoordinator:
     ) -> None:
         """Take over what has just been appended from `base_offset` on."""
         if effects.messages is None:
-            for offset, (key, value) in enumerate(effects.records, base_offset):
-                self._replay.replay(key, value, now, offset, producer_id)
+            for offset, record in enumerate(effects.records, base_offset):
+                if isinstance(record, Said):
+                    self._replay.take_over(*record.messages, now, offset, producer_id)
+                else:
+                    self._replay.replay(*record, now, offset, producer_id)
         else:
             for offset, (key_message, value_message) in enumerate(effects.messages, base_offset):
                 self._replay.take_over(key_message, value_message, now, offset, producer_id)

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from pykafka_broker.coordinators.effects import KeyValue
+from pykafka_broker.coordinators.effects import KeyValue, Said
 from pykafka_broker.protocol.runtime import Buffer, DecodeError, Message
 from pykafka_broker.protocol.stored.group_metadata_key import GroupMetadataKey
 from pykafka_broker.protocol.stored.group_metadata_value import GroupMetadataValue, MemberMetadata
@@ -39,6 +39,13 @@ def value_bytes(value: Message, version: int) -> bytes:
 def record(key: Message, value: Message | None, version: int = 0) -> KeyValue:
     """A record, or a tombstone for None."""
     return KeyValue(key_bytes(key), None if value is None else value_bytes(value, version))
+
+
+def said(key: Message, value: Message) -> Said:
+    """A record that may be long; nobody changes these messages afterwards."""
+    made = Said(key_bytes(key), value_bytes(value, 0))
+    made.messages = key, value
+    return made
 
 
 def read_record(key: Buffer, value: Buffer | None) -> tuple[Any, Any] | None:

@@ -11,7 +11,7 @@ from typing import Any
 from pykafka_broker.coordinators.effects import KeyValue
 from pykafka_broker.coordinators.groups.epoch_replay import EpochReplay, KeyTypes, Kind, no_more
 from pykafka_broker.coordinators.groups.group import GroupTable
-from pykafka_broker.coordinators.groups.stored import record
+from pykafka_broker.coordinators.groups.stored import record, said
 from pykafka_broker.coordinators.share.share_group import ShareGroup, ShareMember, Target, Topics
 from pykafka_broker.protocol.stored.share_group_current_member_assignment_key import (
     ShareGroupCurrentMemberAssignmentKey,
@@ -50,7 +50,7 @@ def member_metadata(group_id: str, member: ShareMember) -> KeyValue:
     value = ShareGroupMemberMetadataValue(
         member.rack_id, member.client_id, member.client_host, sorted(member.topic_names)
     )
-    return record(ShareGroupMemberMetadataKey(group_id, member.member_id), value)
+    return said(ShareGroupMemberMetadataKey(group_id, member.member_id), value)
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> KeyValue:

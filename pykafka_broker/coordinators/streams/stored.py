@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pykafka_broker.coordinators.effects import KeyValue
-from pykafka_broker.coordinators.groups.stored import record
+from pykafka_broker.coordinators.groups.stored import record, said
 from pykafka_broker.coordinators.streams.group import MemberState, StreamsGroup, StreamsMember
 from pykafka_broker.coordinators.streams.tasks import ActiveTasks, Owned, Target, Tasks, told
 from pykafka_broker.protocol.stored import (
@@ -65,7 +65,7 @@ def member_metadata(group_id: str, member: StreamsMember) -> KeyValue:
 
 
 def topology(group_id: str, value: StreamsGroupTopologyValue) -> KeyValue:
-    return record(StreamsGroupTopologyKey(group_id), value)
+    return said(StreamsGroupTopologyKey(group_id), value)
 
 
 def group_epoch(
