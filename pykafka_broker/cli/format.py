@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from pykafka_broker.cli.settings import UsageError, static_settings
-from pykafka_broker.cluster.features import DEPENDENCIES, METADATA_VERSION, SUPPORTED, default_levels
 from pykafka_broker.cluster.format_request import (
     FormatError,
     FormatRequest,
+    feature_dependencies,
     feature_levels,
     initial_voters,
     metadata_version,
-    name_of_metadata_version,
+    version_mapping,
 )
 from pykafka_broker.cluster.formatting import Formatter, Node, info
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors
@@ -136,11 +136,8 @@ def _random_uuid(options: argparse.Namespace) -> int:
 
 
 def _version_mapping(options: argparse.Namespace) -> int:
-    text = options.release_version
-    level = SUPPORTED[METADATA_VERSION][1] if text is None else metadata_version(text, unstable=True)
-    print(f"{METADATA_VERSION}={level} ({text or name_of_metadata_version(level)})")
-    for name, each in default_levels(level).items():
-        print(f"{name}={each}")
+    for line in version_mapping(options.release_version):
+        print(line)
     return 0
 
 
@@ -153,22 +150,9 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
             )
         if not number.removeprefix("-").isdecimal():
             raise FormatError(f"Invalid version format: {number} for feature {name}")
-        level = int(number)
-        if name == METADATA_VERSION and name_of_metadata_version(level) is None:
-            raise FormatError(f"Unknown {name} {level}")
-        if name not in SUPPORTED:
-            raise FormatError(f"Unknown feature: {name}")
-        if name != METADATA_VERSION and not SUPPORTED[name][0] <= level <= SUPPORTED[name][1]:
-            raise FormatError(f"Feature level {level} is not supported for feature {name}")
-        needed = DEPENDENCIES.get(name, {}).get(level, {})
-        print(f"{_feature(name, level)} requires:" if needed else f"{_feature(name, level)} has no dependencies.")
-        for other, least in needed.items():
-            print(f"    {_feature(other, least)}")
+        for line in feature_dependencies(name, int(number)):
+            print(line)
     return 0
-
-
-def _feature(name: str, level: int) -> str:
-    return f"{name}={level}" + (f" ({name_of_metadata_version(level)})" if name == METADATA_VERSION else "")
 
 
 def _node(path: str) -> Node:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import check
+from pykafka_broker.client.errors import TimedOut, check
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
 from pykafka_broker.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
 
@@ -15,7 +15,10 @@ async def list_groups(client: Client, states: Sequence[str] = (), types: Sequenc
     """Those in one of these states and of one of these types, by id. Raises Refused: states can be asked for since
     Kafka 2.6, types since 3.8.
     """
-    await client.refresh(call="listGroups")
+    try:
+        await client.refresh(call="listGroups")
+    except TimedOut:
+        raise TimedOut("Failed to find brokers to send ListGroups") from None
     answers = await asyncio.gather(*(_of_one(client, node, states, types) for node in sorted(client.nodes)))
     found: dict[str, ListedGroup] = {}
     for answer in answers:

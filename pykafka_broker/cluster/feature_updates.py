@@ -69,6 +69,8 @@ def _problem(controller: Controller, update: FeatureUpdateKey, upgrade_type: int
             f"Invalid update version {level} for feature {name}. Can't downgrade the version of this feature without "
             "setting the upgrade type to either safe or unsafe downgrade."
         )
+    if level > current and upgrade_type != UPGRADE:
+        return f"Invalid update version {level} for feature {name}. Can't downgrade to a newer version."
     if name == METADATA_VERSION and level < current:
         refusal = f"Unsupported metadata.version downgrade from {current} to {level}. "
         if upgrade_type == UNSAFE_DOWNGRADE:
@@ -89,6 +91,8 @@ def _unsupported(controller: Controller, name: str, level: int, upgrade_type: in
         return "A feature version cannot be less than 0."
     supported = supported_features(controller.config)
     if name not in supported:
+        if level == 0:
+            return f"Feature {name} not found."
         return f"Local controller {controller.node_id} does not support this feature."
     lowest, highest = supported[name]
     if not lowest <= level <= highest:

@@ -10,7 +10,14 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pykafka_broker.cluster.features import DEPENDENCIES, KRAFT_VERSION, METADATA_VERSION, METADATA_VERSIONS, SUPPORTED
+from pykafka_broker.cluster.features import (
+    DEPENDENCIES,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    METADATA_VERSIONS,
+    SUPPORTED,
+    default_levels,
+)
 from pykafka_broker.cluster.features import bootstrap_levels as levels_of_release
 from pykafka_broker.log.checkpoints import id_bytes
 
@@ -175,3 +182,27 @@ def _initial_voter(text: str) -> InitialVoter:
     except (binascii.Error, ValueError):
         raise FormatError("Failed to parse directory ID in dynamic voter string.") from None
     return InitialVoter(int(node), host, int(port), directory_id)
+
+
+def version_mapping(text: str | None) -> list[str]:
+    """The features of a release, the latest one for None, as Kafka's tools print them. Raises FormatError."""
+    level = _LATEST if text is None else metadata_version(text, unstable=True)
+    first = f"{METADATA_VERSION}={level} ({text or name_of_metadata_version(level)})"
+    return [first, *(f"{name}={each}" for name, each in default_levels(level).items())]
+
+
+def feature_dependencies(name: str, level: int) -> list[str]:
+    """What that level of a feature needs, as Kafka's tools print it. Raises FormatError."""
+    if name == METADATA_VERSION and name_of_metadata_version(level) is None:
+        raise FormatError(f"Unknown {name} {level}")
+    if name not in SUPPORTED:
+        raise FormatError(f"Unknown feature: {name}")
+    if name != METADATA_VERSION and not SUPPORTED[name][0] <= level <= SUPPORTED[name][1]:
+        raise FormatError(f"Feature level {level} is not supported for feature {name}")
+    needed = DEPENDENCIES.get(name, {}).get(level, {})
+    first = f"{_feature(name, level)} requires:" if needed else f"{_feature(name, level)} has no dependencies."
+    return [first, *(f"    {_feature(other, least)}" for other, least in needed.items())]
+
+
+def _feature(name: str, level: int) -> str:
+    return f"{name}={level}" + (f" ({name_of_metadata_version(level)})" if name == METADATA_VERSION else "")

@@ -14,12 +14,17 @@ from __future__ import annotations
 
 TOOLS = {
     "acls": "add, list and remove ACLs",
+    "broker-api-versions": "which versions of which requests each broker serves",
+    "client-metrics": "list, describe, alter and delete subscriptions to the metrics of clients",
     "configs": "describe and alter configs, quotas and credentials of topics, brokers, users and others",
     "delegation-tokens": "create, renew, expire and describe delegation tokens",
     "delete-records": "delete records of partitions up to an offset",
+    "features": "describe, upgrade, downgrade and disable features of a cluster",
     "get-offsets": "offsets of partitions: the first, the last, or by time",
+    "groups": "list groups of all types",
     "leader-election": "elect leaders of partitions: preferred ones, or unclean ones",
     "log-dirs": "what is in the log directories of brokers, and how large it is",
+    "metadata-quorum": "describe the controllers of a cluster, add and remove one",
     "topics": "create, describe, alter, delete and list topics",
     "transactions": "list and describe transactions, and end those that hang",
 }

@@ -48,6 +48,7 @@ class ToolParser(argparse.ArgumentParser):
     def __init__(self, name: str, summary: str) -> None:
         super().__init__(prog=f"pykafka-broker {name}", description=summary)
         self.register("action", None, _Once)
+        self._refuses_words = False
         self.add_argument("--version", action="version", version=__version__)
         self.add_argument("--json", action="store_true", help="print what was found or done as JSON")
 
@@ -60,13 +61,16 @@ class ToolParser(argparse.ArgumentParser):
         self.add_argument(config, dest="command_config", metavar="FILE", help="properties of the client")
 
     def add_commands(self) -> Commands:
-        """The tool has commands of its own (`transactions list`), one of which has to be given: `options.command`."""
+        """The tool has commands of its own (`transactions list`), one of which has to be given: `options.command`. Such
+        scripts of Kafka's refuse words that they don't know.
+        """
+        self._refuses_words = True
         return Commands(self)
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Words that belong to no flag are left alone, as Kafka's scripts do it, and named. Raises UsageError."""
         options, rest = self.parse_known_args(arguments)
-        unknown = [each for each in rest if each.startswith("-")]
+        unknown = [each for each in rest if each.startswith("-") or self._refuses_words]
         if unknown:
             raise UsageError(f"{unknown[0]} is not a recognized option")
         if rest:

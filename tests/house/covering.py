@@ -229,6 +229,13 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         client/cluster client/errors client/properties
         """,
     ),
+    "tools/test_small_tools.py": (
+        "runs them against a broker",
+        """
+        client/features client/quorum
+        tools/broker_api_versions tools/client_metrics tools/features tools/groups tools/metadata_quorum
+        """,
+    ),
     "tools/test_configs.py": (
         "runs the tool that it is of against a broker",
         """

@@ -1,0 +1,87 @@
+"""kafka-features."""
+
+import re
+
+from interop.tools.steps import Step, steps
+
+_TIMEOUT = "{file:default.api.timeout.ms=400\\nrequest.timeout.ms=200}"
+
+
+def _any_epoch(out: str) -> str:
+    out = re.sub(r"(kraft.version .* FinalizedVersionLevel: )\d", r"\1N", out)  # Kafka does it even where it refuses
+    return re.sub(r"Epoch: \d+", "Epoch: N", out)
+
+
+_DESCRIBED = Step("features", "describe", alike=_any_epoch)
+
+# Not here: kraft.version=1, and with it whole releases. Kafka takes it for a static quorum, of which our controller is
+# the one voter that can never become another.
+STEPS: list[Step] = steps(
+    "features",
+    _DESCRIBED,
+    Step("features", "describe --node-id 1", alike=_any_epoch),
+    "upgrade --feature share.version=1",
+    "upgrade --feature metadata.version=29",
+    "upgrade --feature metadata.version=99",
+    "upgrade --feature metadata.version=0",
+    "upgrade --feature no.such=1",
+    "upgrade --feature group.version",
+    "upgrade --feature group.version=x",
+    "upgrade --feature group.version=-1",
+    "upgrade --feature group.version=1 --feature group.version=1",
+    "upgrade --feature group.version=1 --feature transaction.version=2",
+    "upgrade --dry-run --feature group.version=1",
+    "upgrade --release-version 4.0",
+    "upgrade --release-version nonsense",
+    "upgrade --metadata 4.3",
+    "upgrade --metadata 4.0 --dry-run",
+    "upgrade --metadata nonsense",
+    "upgrade --metadata 4.3 --release-version 4.3",
+    "upgrade --release-version 4.3 --feature group.version=1",
+    "upgrade --feature metadata.version=30 --metadata 4.3",
+    "upgrade",
+    "upgrade --unsafe --feature group.version=1",
+    "downgrade --dry-run --feature transaction.version=1",
+    "downgrade --feature transaction.version=1",
+    "downgrade --feature transaction.version=2",
+    "downgrade --feature transaction.version=0 --unsafe",
+    "downgrade --metadata 4.2 --dry-run",
+    "downgrade --metadata 4.2",
+    "downgrade --metadata 3.3-IV3 --unsafe --dry-run",
+    "downgrade --release-version 4.1 --dry-run",
+    "downgrade --feature no.such=1",
+    "downgrade",
+    _DESCRIBED,
+    "disable --feature group.version --dry-run",
+    "disable --feature group.version",
+    "disable --feature group.version",
+    "disable --feature group.version --unsafe",
+    "disable --feature no.such",
+    "disable --feature metadata.version",
+    "disable",
+    _DESCRIBED,
+    _DESCRIBED,
+    "version-mapping",
+    "version-mapping --release-version 4.0",
+    "version-mapping --release-version 3.3-IV3",
+    "version-mapping --release-version nonsense",
+    "feature-dependencies --feature transaction.version=2",
+    "feature-dependencies --feature group.version=1 share.version=1",
+    "feature-dependencies --feature group.version=1 --feature share.version=1",
+    "feature-dependencies --feature eligible.leader.replicas.version=1",
+    "feature-dependencies --feature metadata.version=30",
+    "feature-dependencies --feature no.such=1",
+    "feature-dependencies --feature group.version=77",
+    "feature-dependencies --feature group.version",
+    "feature-dependencies",
+    "",
+    "nonsense",
+    "describe --no-such-flag",
+    "describe extra",
+    "{nowhere} describe",
+    f"{{nowhere}} --bootstrap-server localhost:1 --command-config {_TIMEOUT} describe",
+    f"{{nowhere}} --bootstrap-server localhost:1 --command-config {_TIMEOUT} upgrade --feature group.version=1",
+    "{nowhere} --bootstrap-server nonsense describe",
+    "{nowhere} --bootstrap-server {bootstrap} --bootstrap-controller {bootstrap} describe",
+    "--command-config /no/such/file describe",
+)

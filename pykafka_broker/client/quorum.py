@@ -1,0 +1,68 @@
+"""The controllers of a cluster: DescribeQuorum (KIP-595, KIP-836), AddRaftVoter and RemoveRaftVoter (KIP-853)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.errors import ClientError, check
+from pykafka_broker.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
+from pykafka_broker.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
+from pykafka_broker.protocol.messages.describe_quorum_response import ReplicaState
+from pykafka_broker.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+
+_TOPIC = "__cluster_metadata"
+
+
+class Endpoint(NamedTuple):
+    """Where a controller listens."""
+
+    name: str
+    host: str
+    port: int
+
+
+class Quorum(NamedTuple):
+    """endpoints: of each controller, where the broker tells them (since Kafka 3.9)."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: list[ReplicaState]
+    observers: list[ReplicaState]
+    endpoints: dict[int, list[Endpoint]]
+
+
+async def describe_quorum(client: Client) -> Quorum:
+    """Raises Refused."""
+    await client.refresh(call="listNodes")
+    answer = await client.ask(
+        DescribeQuorumRequest([TopicData(_TOPIC, [PartitionData(0)])]), call="describeMetadataQuorum"
+    )
+    check(answer.error_code, answer.error_message or None)
+    if len(answer.topics) != 1 or len(answer.topics[0].partitions) != 1:
+        raise ClientError("the answer is not about the log of metadata")
+    found = answer.topics[0].partitions[0]
+    check(found.error_code, found.error_message or None)
+    endpoints = {
+        node.node_id: [Endpoint(each.name, each.host, each.port) for each in node.listeners] for node in answer.nodes
+    }
+    return Quorum(
+        found.leader_id, found.leader_epoch, found.high_watermark, found.current_voters, found.observers, endpoints
+    )
+
+
+async def add_voter(client: Client, node_id: int, directory_id: bytes, endpoints: Sequence[Endpoint]) -> None:
+    """Raises Refused."""
+    listeners = [Listener(*each) for each in endpoints]
+    request = AddRaftVoterRequest(None, client.request_timeout_ms, node_id, directory_id, listeners)
+    answer = await client.ask(request, call="addRaftVoter", repeatable=False)
+    check(answer.error_code, answer.error_message)
+
+
+async def remove_voter(client: Client, node_id: int, directory_id: bytes) -> None:
+    """Raises Refused."""
+    request = RemoveRaftVoterRequest(None, node_id, directory_id)
+    answer = await client.ask(request, call="removeRaftVoter", repeatable=False)
+    check(answer.error_code, answer.error_message)

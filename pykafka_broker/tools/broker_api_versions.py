@@ -1,0 +1,62 @@
+"""`kafka-broker-api-versions`."""
+
+from __future__ import annotations
+
+from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.features import api_versions
+from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.messages.api_versions_response import ApiVersion
+from pykafka_broker.tools.frame import Tool, ToolParser
+
+SUMMARY = "which versions of which requests each broker serves"
+
+
+def options(parser: ToolParser) -> None:
+    parser.add_connection()
+
+
+async def run(tool: Tool) -> int:
+    tool.result = []
+    async with tool.connect() as client:
+        await client.refresh()
+        for node in sorted(client.nodes.values()):
+            head = f"{node.host}:{node.port} (id: {node.node_id} rack: {node.rack or 'null'} isFenced: false)"
+            told = {"broker": node.node_id, "host": node.host, "port": node.port, "rack": node.rack}
+            try:
+                served = (await api_versions(client, node.node_id)).api_keys
+            except ClientError as error:
+                tool.print(f"{head} -> ERROR: {error.java}")
+                tool.result.append({**told, "error": str(error), "apis": []})
+                continue
+            known = {each.api_key: each for each in served}
+            listed = sorted({*known, *(key for key, spec in SPECS.items() if "broker" in spec.listeners)})
+            lines = ",\n".join(f"\t{_line(key, known.get(key))}" for key in listed)
+            tool.print(f"{head} -> (\n{lines}\n)")
+            tool.result.append({**told, "error": None, "apis": [_data(known[key]) for key in sorted(known)]})
+    return 0
+
+
+def _line(key: int, served: ApiVersion | None) -> str:
+    spec = SPECS.get(key)
+    name = f"UNKNOWN({key})" if spec is None else f"{spec.name}({key})"
+    if served is None:
+        return f"{name}: UNSUPPORTED"
+    first, last = served.min_version, served.max_version
+    text = f"{name}: {first}" if first == last else f"{name}: {first} to {last}"
+    if spec is None:
+        return text
+    if last < spec.min_version:
+        return f"{text} [unusable: node too old]"
+    if first > spec.max_version:
+        return f"{text} [unusable: node too new]"
+    return f"{text} [usable: {min(last, spec.stable_max_version)}]"
+
+
+def _data(served: ApiVersion) -> dict[str, object]:
+    spec = SPECS.get(served.api_key)
+    return {
+        "api_key": served.api_key,
+        "name": None if spec is None else spec.name,
+        "min_version": served.min_version,
+        "max_version": served.max_version,
+    }

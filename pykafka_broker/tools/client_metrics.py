@@ -1,0 +1,123 @@
+"""`kafka-client-metrics`: what brokers ask of the metrics of clients (KIP-714)."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.configs import (
+    ConfigChange,
+    ConfigOperation,
+    Resource,
+    ResourceType,
+    alter_configs,
+    describe_configs,
+    list_resources,
+)
+from pykafka_broker.client.errors import ClientError
+from pykafka_broker.protocol.runtime import uuid_text
+from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.usage import given, one_of, only_with
+
+SUMMARY = "list, describe, alter and delete subscriptions to the metrics of clients"
+
+_ACTIONS = ("alter", "delete", "describe", "list")
+_KEYS = {"interval": "interval.ms", "match": "match", "metrics": "metrics"}
+
+
+def options(parser: ToolParser) -> None:
+    add = parser.add_argument
+    parser.add_connection()
+    add("--list", action="store_true", help="list the subscriptions")
+    add("--describe", action="store_true", help="what a subscription asks for, or all of them")
+    add("--alter", action="store_true", help="make or change a subscription")
+    add("--delete", action="store_true", help="delete a subscription")
+    add("--name", metavar="NAME", help="of the subscription")
+    add("--generate-name", action="store_true", help="with --alter: a new id is its name")
+    add("--interval", metavar="MS", help="between two pushes; empty for the default")
+    add("--match", metavar="K=V,K=V", help="which clients, by client_id, client_software_name and others")
+    add("--metrics", metavar="M,M", help="prefixes of the names of metrics")
+
+
+async def run(tool: Tool) -> int:
+    action = one_of(tool, *_ACTIONS)
+    for flag in ("generate_name", *_KEYS):
+        only_with(tool, flag, "alter")
+    only_with(tool, "name", "alter", "delete", "describe")
+    if action == "alter" and given(tool, "name") == given(tool, "generate_name"):
+        raise UsageError("One of --name or --generate-name must be specified with --alter.")
+    if action == "delete" and not given(tool, "name"):
+        raise UsageError("A client metrics resource name must be specified with --delete.")
+    changes = _changes(tool)
+    if tool.options.bootstrap_server is None:
+        raise UsageError("--bootstrap-server must be specified.")
+    try:
+        client = tool.connect()
+    except ClientError:
+        return tool.fail("Error while executing client metrics command : Failed to create new KafkaAdminClient")
+    try:
+        async with client:
+            if action == "list":
+                tool.result = await list_resources(client, ResourceType.CLIENT_METRICS)
+                for name in tool.result:
+                    tool.print(name)
+            elif action == "describe":
+                await _describe(tool, client)
+            elif action == "alter":
+                await _alter(tool, client, changes)
+            else:
+                await _delete(tool, client)
+    except ClientError as error:
+        return tool.fail(f"Error while executing client metrics command : {error}")
+    return 0
+
+
+def _changes(tool: Tool) -> list[ConfigChange]:
+    interval = tool.options.interval
+    if interval and not (interval.isascii() and interval.removeprefix("-").isdigit()):
+        raise UsageError("Invalid interval value. Enter an integer, or leave empty to reset.")
+    found = []
+    for flag, key in _KEYS.items():
+        text = getattr(tool.options, flag)
+        if text is not None:
+            found.append(ConfigChange(key, ConfigOperation.SET if text else ConfigOperation.DELETE, text or None))
+    return found
+
+
+async def _describe(tool: Tool, client: Client) -> None:
+    wanted, tool.result = tool.options.name, []
+    names = await list_resources(client, ResourceType.CLIENT_METRICS)
+    if wanted is not None and wanted not in names:
+        tool.print(f"The client metric resource {wanted} doesn't exist and doesn't have dynamic config.")
+        return
+    for name in names if wanted is None else [wanted]:
+        configs = await _configs(client, name)
+        tool.print(f"Client metrics configs for {name} are:")
+        for key in sorted(configs):
+            tool.print(f"  {key}={configs[key]}")
+        tool.result.append({"name": name, "configs": configs})
+
+
+async def _configs(client: Client, name: str) -> dict[str, str | None]:
+    resource = Resource(ResourceType.CLIENT_METRICS, name)
+    return {each.name: each.value for each in (await describe_configs(client, [resource]))[resource]}
+
+
+async def _alter(tool: Tool, client: Client, changes: list[ConfigChange]) -> None:
+    name = uuid_text(secrets.token_bytes(16)) if tool.options.generate_name else tool.options.name
+    await alter_configs(client, Resource(ResourceType.CLIENT_METRICS, name), changes)
+    _done(tool, name, "altered")
+
+
+async def _delete(tool: Tool, client: Client) -> None:
+    name = tool.options.name
+    removed = [ConfigChange(key, ConfigOperation.DELETE) for key in await _configs(client, name)]
+    await alter_configs(client, Resource(ResourceType.CLIENT_METRICS, name), removed)
+    _done(tool, name, "deleted")
+
+
+def _done(tool: Tool, name: str, what: str) -> None:
+    result: dict[str, Any] = {"name": name, what: True}
+    tool.result = result
+    tool.print(f"{what.capitalize()} client metrics config for {name}.")

@@ -1,0 +1,166 @@
+"""`kafka-features`."""
+
+from __future__ import annotations
+
+from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.features import UpgradeType, api_versions, update_features
+from pykafka_broker.cluster.features import METADATA_VERSION, default_levels
+from pykafka_broker.cluster.format_request import (
+    FormatError,
+    feature_dependencies,
+    metadata_version,
+    name_of_metadata_version,
+    version_mapping,
+)
+from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, UsageError
+
+SUMMARY = "describe, upgrade, downgrade and disable features of a cluster"
+
+_DONE = {"upgrade": "upgraded", "downgrade": "downgraded", "disable": "disabled"}
+_MAX_LEVEL = 32767
+
+
+def options(parser: ToolParser) -> None:
+    parser.add_connection(controllers=True)
+    commands = parser.add_commands()
+    command = commands.add("describe", "the features of the cluster and their levels")
+    command.add_argument("--node-id", type=int, metavar="ID", help="as this node tells them")
+    for word in ("upgrade", "downgrade"):
+        command = commands.add(word, f"{word} features")
+        command.add_argument("--metadata", metavar="RELEASE", help="metadata.version as of this release")
+        command.add_argument("--release-version", metavar="RELEASE", help="all features as of this release")
+        command.add_argument("--feature", action="append", default=[], metavar="FEATURE=LEVEL", help="this feature")
+        command.add_argument("--dry-run", action="store_true", help="only say whether it could be done")
+        if word == "downgrade":
+            command.add_argument("--unsafe", action="store_true", help="even if metadata is lost")
+    command = commands.add("disable", "disable features")
+    command.add_argument("--feature", action="append", default=[], metavar="FEATURE", help="this feature")
+    command.add_argument("--dry-run", action="store_true", help="only say whether it could be done")
+    command.add_argument("--unsafe", action="store_true", help="even if metadata is lost")
+    command = commands.add("version-mapping", "the features of a release")
+    command.add_argument("--release-version", metavar="RELEASE", help="the latest one where nothing is given")
+    command = commands.add("feature-dependencies", "what a feature needs")
+    command.add_argument("--feature", action="append", required=True, metavar="FEATURE=LEVEL")
+
+
+async def run(tool: Tool) -> int:
+    options = tool.options
+    if options.bootstrap_server is None and options.bootstrap_controller is None:
+        raise UsageError("You must specify either --bootstrap-controller or --bootstrap-server")
+    command = options.command
+    try:
+        if command == "version-mapping":
+            tool.result = version_mapping(options.release_version)
+        elif command == "feature-dependencies":
+            tool.result = [line for text in options.feature for line in feature_dependencies(*_level_of(text))]
+        elif command == "describe":
+            await _describe(tool)
+        else:
+            return await _update(tool, command)
+    except FormatError as error:
+        raise ClientError(str(error)) from None
+    for line in tool.result if command != "describe" else ():
+        tool.print(line)
+    return 0
+
+
+async def _describe(tool: Tool) -> None:
+    async with tool.connect() as client:
+        found = await api_versions(client, tool.options.node_id, call="describeFeatures")
+    finalized = {each.name: each.max_version_level for each in found.finalized_features}
+    epoch = found.finalized_features_epoch
+    tool.result = []
+    for each in sorted(found.supported_features, key=lambda each: each.name):
+        level = finalized.get(each.name, 0)
+        first, last, now = (_spelt(each.name, number) for number in (each.min_version, each.max_version, level))
+        tool.print(
+            f"Feature: {each.name}\tSupportedMinVersion: {first}\tSupportedMaxVersion: {last}\t"
+            f"FinalizedVersionLevel: {now}\tEpoch: {'-' if epoch < 0 else epoch}"
+        )
+        tool.result.append(
+            {
+                "feature": each.name,
+                "supported_min_version": each.min_version,
+                "supported_max_version": each.max_version,
+                "finalized_version_level": level,
+                "epoch": None if epoch < 0 else epoch,
+            }
+        )
+
+
+def _spelt(name: str, level: int) -> str:
+    if name != METADATA_VERSION:
+        return str(level)
+    return name_of_metadata_version(level) or f"UNKNOWN [{level}]"
+
+
+async def _update(tool: Tool, command: str) -> int:
+    options = tool.options
+    levels = _wanted(tool, command)
+    unsafe = command != "upgrade" and options.unsafe
+    kind = UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
+    if command == "upgrade":
+        kind = UpgradeType.UPGRADE
+        lowest = [level for level in levels.values() if level < 1]
+        if lowest and options.release_version is None:
+            raise ClientError(f"an upgrade can't be to level {lowest[0]}: that is what disable is for")
+    client = tool.connect()
+    try:
+        async with client:
+            found = await update_features(client, levels, kind, validate_only=options.dry_run)
+    except ClientError as error:
+        found = dict.fromkeys(levels, error)
+    tool.result = []
+    for name in sorted(found):
+        tool.print(_outcome(command, name, levels[name], found[name], options.dry_run))
+        refused = found[name]
+        tool.result.append({"feature": name, "level": levels[name], "error": None if refused is None else str(refused)})
+    failed = sum(1 for each in found.values() if each is not None)
+    if failed:
+        tool.warn(f"{failed} out of {len(found)} operation(s) failed.")
+    return FAILED if failed else 0
+
+
+def _outcome(command: str, name: str, level: int, refused: ClientError | None, dry_run: bool) -> str:
+    to = "" if command == "disable" else f" to {level}"
+    if refused is not None:
+        return f"{'Can' if dry_run else 'Could'} not {command} {name}{to}. {refused}"
+    return f"{name} {'can be' if dry_run else 'was'} {_DONE[command]}{to}."
+
+
+def _wanted(tool: Tool, command: str) -> dict[str, int]:
+    """The level of each feature that was named. Raises UsageError, FormatError."""
+    options = tool.options
+    if command == "disable":
+        pairs = [(name, 0) for name in options.feature]
+    else:
+        if options.release_version is not None:
+            if options.metadata is not None or options.feature:
+                raise UsageError("Can not specify `release-version` with other feature flags.")
+            level = metadata_version(options.release_version)
+            levels = {METADATA_VERSION: level, **default_levels(level)}
+            return {name: each for name, each in levels.items() if each or command == "downgrade"}
+        pairs = []
+        if options.metadata is not None:
+            tool.print(" `metadata` flag is deprecated and may be removed in a future release.")
+            pairs.append((METADATA_VERSION, metadata_version(options.metadata)))
+        pairs += [_level_of(text) for text in options.feature]
+    if not pairs:
+        raise UsageError(f"You must specify at least one feature to {command}")
+    found: dict[str, int] = {}
+    for name, level in pairs:
+        if name in found:
+            raise UsageError(f"Feature {name} was specified more than once.")
+        found[name] = level
+    return found
+
+
+def _level_of(text: str) -> tuple[str, int]:
+    name, equals, number = text.partition("=")
+    if not equals:
+        raise UsageError(f"Can't parse feature=level string {text}: equals sign not found.")
+    if not number.isascii() or not number.removeprefix("-").isdigit() or int(number) > _MAX_LEVEL:
+        raise UsageError(f"Can't parse feature=level string {text}: unable to parse {number} as a short.")
+    if int(number) < 0:
+        raise UsageError("Cannot specify a negative version level.")
+    return name.strip(), int(number)

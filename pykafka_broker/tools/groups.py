@@ -1,0 +1,65 @@
+"""`kafka-groups`."""
+
+from __future__ import annotations
+
+from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.groups import list_groups
+from pykafka_broker.protocol.messages.list_groups_response import ListedGroup
+from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.usage import never_with, required
+
+SUMMARY = "list groups of all types"
+
+_TYPES = ("classic", "consumer", "share", "streams")
+_KINDS = ("consumer", "share", "streams")
+
+
+def options(parser: ToolParser) -> None:
+    add = parser.add_argument
+    parser.add_connection()
+    add("--list", action="store_true", help="list the groups")
+    add("--consumer", action="store_true", help="consumer groups of all kinds, classic and simple ones too")
+    add("--share", action="store_true", help="share groups")
+    add("--streams", action="store_true", help="streams groups")
+    add("--group-type", metavar="TYPE", help=f"groups of this type: {', '.join(_TYPES)}")
+    add("--protocol", metavar="PROTOCOL", help="groups with this protocol type")
+
+
+async def run(tool: Tool) -> int:
+    required(tool, "list")
+    for number, kind in enumerate(_KINDS):
+        never_with(tool, kind, "group_type", "protocol", *_KINDS[number + 1 :])
+    wanted = tool.options.group_type
+    if wanted is not None and wanted.lower() not in _TYPES:
+        raise UsageError("--group-type must be a valid group type.")
+    try:
+        client = tool.connect()
+    except ClientError:
+        return tool.fail("Error while executing groups command : Failed to create new KafkaAdminClient")
+    try:
+        async with client:
+            found = [each for each in await list_groups(client) if _is_wanted(tool, each)]
+    except ClientError as error:
+        return tool.fail(f"Error while executing groups command : {error}")
+    tool.print(_row("GROUP", "TYPE", "PROTOCOL"))
+    for each in found:
+        tool.print(_row(each.group_id, each.group_type.capitalize(), each.protocol_type))
+    tool.result = [
+        {"group": each.group_id, "type": each.group_type or None, "protocol": each.protocol_type} for each in found
+    ]
+    return 0
+
+
+def _is_wanted(tool: Tool, group: ListedGroup) -> bool:
+    options, kind = tool.options, group.group_type.lower()
+    if options.consumer:
+        return kind == "consumer" or (kind in ("classic", "") and group.protocol_type in ("consumer", ""))
+    if options.share or options.streams:
+        return kind == ("share" if options.share else "streams")
+    if options.group_type is not None and kind != options.group_type.lower():
+        return False
+    return options.protocol is None or options.protocol == group.protocol_type
+
+
+def _row(group: str, kind: str, protocol: str) -> str:
+    return f"{group:<20} {kind:<20} {protocol:<20}"

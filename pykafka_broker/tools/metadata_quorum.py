@@ -1,0 +1,241 @@
+"""`kafka-metadata-quorum`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pykafka_broker.client.errors import ClientError, Unusable
+from pykafka_broker.client.properties import read_properties
+from pykafka_broker.client.quorum import Endpoint, Quorum, add_voter, describe_quorum, remove_voter
+from pykafka_broker.protocol.messages.describe_quorum_response import ReplicaState
+from pykafka_broker.protocol.runtime import ZERO_UUID, parse_uuid_text, uuid_text
+from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+
+SUMMARY = "describe the controllers of a cluster, add and remove one"
+
+_COLUMNS = (
+    "NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status",
+)  # fmt: skip
+_ENDPOINT = "is no endpoint of a controller"
+
+
+def options(parser: ToolParser) -> None:
+    parser.add_connection(controllers=True)
+    commands = parser.add_commands()
+    command = commands.add("describe", "what there is of the quorum")
+    command.add_argument("--status", action="store_true", help="the leader, and how far the others are behind")
+    command.add_argument("--replication", action="store_true", help="each replica of the log of metadata")
+    command.add_argument("--human-readable", action="store_true", help="with --replication: how long ago")
+    command = commands.add("add-controller", "add the controller whose settings are in --command-config")
+    command.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    command = commands.add("remove-controller", "remove a controller")
+    command.add_argument("--controller-id", type=int, required=True, metavar="ID", help="the node that is removed")
+    command.add_argument("--controller-directory-id", required=True, metavar="ID", help="the id of its directory")
+    command.add_argument("--dry-run", action="store_true", help="only say what would be done")
+
+
+async def run(tool: Tool) -> int:
+    options = tool.options
+    if options.bootstrap_server is None and options.bootstrap_controller is None:
+        raise UsageError("one of --bootstrap-server and --bootstrap-controller is required")
+    await {"describe": _describe, "add-controller": _add, "remove-controller": _remove}[options.command](tool)
+    return 0
+
+
+async def _describe(tool: Tool) -> None:
+    options = tool.options
+    if options.status and options.replication:
+        raise UsageError("Only one of --status or --replication should be specified with describe sub-command")
+    if not options.status and not options.replication:
+        raise UsageError("One of --status or --replication must be specified with describe sub-command")
+    if options.human_readable and not options.replication:
+        raise UsageError("The option --human-readable is only supported along with --replication")
+    async with tool.connect() as client:
+        quorum = await describe_quorum(client)
+        client.clock.tick()
+        if options.status:
+            _status(tool, client.cluster_id or "", quorum)
+        else:
+            _replication(tool, quorum, client.clock.wall if options.human_readable else None)
+
+
+def _leader(quorum: Quorum) -> ReplicaState:
+    for each in quorum.voters:
+        if each.replica_id == quorum.leader_id:
+            return each
+    raise ClientError(f"the leader {quorum.leader_id} is not among the voters")
+
+
+def _status(tool: Tool, cluster_id: str, quorum: Quorum) -> None:
+    leader = _leader(quorum)
+    last = min(quorum.voters, key=lambda each: each.log_end_offset)
+    lag_ms = -1
+    if last is leader:
+        lag_ms = 0
+    elif leader.last_caught_up_timestamp >= 0 and last.last_caught_up_timestamp >= 0:
+        lag_ms = leader.last_caught_up_timestamp - last.last_caught_up_timestamp
+    tool.result = {
+        "cluster_id": cluster_id,
+        "leader_id": quorum.leader_id,
+        "leader_epoch": quorum.leader_epoch,
+        "high_watermark": quorum.high_watermark,
+        "max_follower_lag": leader.log_end_offset - last.log_end_offset,
+        "max_follower_lag_time_ms": lag_ms,
+        "current_voters": _nodes(quorum, quorum.voters),
+        "current_observers": _nodes(quorum, quorum.observers),
+    }
+    for name, value in tool.result.items():
+        words = [word.capitalize() for word in name.split("_")]
+        text = _listed(value) if isinstance(value, list) else value
+        tool.print(f"{''.join(words) + ':':<24}{text}")
+
+
+def _nodes(quorum: Quorum, states: Iterable[ReplicaState]) -> list[dict[str, Any]]:
+    found = []
+    for each in states:
+        node: dict[str, Any] = {"id": each.replica_id}
+        if each.replica_directory_id != ZERO_UUID:
+            node["directory_id"] = uuid_text(each.replica_directory_id)
+        if quorum.endpoints.get(each.replica_id):
+            node["endpoints"] = [_spelt(one) for one in quorum.endpoints[each.replica_id]]
+        found.append(node)
+    return found
+
+
+def _listed(nodes: list[dict[str, Any]]) -> str:
+    return json.dumps([{"directoryId" if key == "directory_id" else key: each[key] for key in each} for each in nodes])
+
+
+def _spelt(endpoint: Endpoint) -> str:
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return f"{endpoint.name}://{host}:{endpoint.port}"
+
+
+def _replication(tool: Tool, quorum: Quorum, wall: int | None) -> None:
+    """wall: times are told as so long before it."""
+    leader = _leader(quorum)
+    followers = [each for each in quorum.voters if each is not leader]
+    rows, tool.result = [_COLUMNS], []
+    for status, states in (("Leader", [leader]), ("Follower", followers), ("Observer", quorum.observers)):
+        for each in states:
+            lag = leader.log_end_offset - each.log_end_offset
+            fetched, caught_up = each.last_fetch_timestamp, each.last_caught_up_timestamp
+            directory_id = uuid_text(each.replica_directory_id)
+            rows.append(
+                (
+                    str(each.replica_id),
+                    directory_id,
+                    str(each.log_end_offset),
+                    str(lag),
+                    _time(fetched, wall),
+                    _time(caught_up, wall),
+                    status,
+                )
+            )
+            tool.result.append(
+                {
+                    "node_id": each.replica_id,
+                    "directory_id": directory_id,
+                    "log_end_offset": each.log_end_offset,
+                    "lag": lag,
+                    "last_fetch_timestamp": fetched,
+                    "last_caught_up_timestamp": caught_up,
+                    "status": status,
+                }
+            )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        tool.print("".join(f"{text:<{width}}\t" for text, width in zip(row, widths, strict=True)))
+
+
+def _time(timestamp: int, wall: int | None) -> str:
+    return str(timestamp) if wall is None or timestamp < 0 else f"{max(0, wall - timestamp)} ms ago"
+
+
+async def _remove(tool: Tool) -> None:
+    options = tool.options
+    node_id = options.controller_id
+    if node_id < 0:
+        raise UsageError(f"Invalid negative --controller-id: {node_id}")
+    try:
+        directory_id = parse_uuid_text(options.controller_directory_id)
+    except ValueError as error:
+        raise UsageError(f"Failed to parse --controller-directory-id: {error}") from None
+    if not options.dry_run:
+        async with tool.connect() as client:
+            await remove_voter(client, node_id, directory_id)
+    tool.result = {"id": node_id, "directory_id": options.controller_directory_id, "removed": not options.dry_run}
+    done = "DRY RUN of removing " if options.dry_run else "Removed "
+    tool.print(f"{done} KRaft controller {node_id} with directory id {options.controller_directory_id}")
+
+
+async def _add(tool: Tool) -> None:
+    path = tool.options.command_config
+    if path is None:
+        raise UsageError("--command-config has to be the configuration file of the controller that is added")
+    settings = read_properties(path)
+    node_id, directory_id = _node_id(settings), _directory_id(settings)
+    endpoints = _endpoints(settings)
+    if not tool.options.dry_run:
+        async with tool.connect() as client:
+            await add_voter(client, node_id, parse_uuid_text(directory_id), endpoints)
+    listed = [_spelt(each) for each in endpoints]
+    tool.result = {
+        "id": node_id,
+        "directory_id": directory_id,
+        "endpoints": listed,
+        "added": not tool.options.dry_run,
+    }
+    done = "DRY RUN of adding" if tool.options.dry_run else "Added"
+    tool.print(f"{done} controller {node_id} with directory id {directory_id} and endpoints: {', '.join(listed)}")
+
+
+def _node_id(settings: dict[str, str]) -> int:
+    text = settings.get("node.id", "")
+    if not text.isascii() or not text.isdigit():
+        raise Unusable("node.id not found in configuration file. Is this a valid controller configuration file?")
+    if "controller" not in settings.get("process.roles", ""):
+        raise Unusable("process.roles did not contain 'controller' in configuration file")
+    return int(text)
+
+
+def _directory_id(settings: dict[str, str]) -> str:
+    where = settings.get("metadata.log.dir") or settings.get("log.dirs", "").split(",")[0]
+    if not where:
+        raise Unusable("Neither metadata.log.dir nor log.dirs were found in the configuration file")
+    path = Path(where) / "meta.properties"
+    found = read_properties(str(path)).get("directory.id")
+    if found is None:
+        raise Unusable(f"{path} has no directory.id: the controller has to be formatted first")
+    try:
+        parse_uuid_text(found)
+    except ValueError as error:
+        raise Unusable(f"{path}: {error}") from None
+    return found
+
+
+def _endpoints(settings: dict[str, str]) -> list[Endpoint]:
+    """Of the listeners for controllers; an advertised one goes before the one that is bound."""
+    wanted = [each.strip() for each in settings.get("controller.listener.names", "").split(",") if each.strip()]
+    if not wanted:
+        raise Unusable("controller.listener.names was not found in the configuration file")
+    found: dict[str, Endpoint] = {}
+    for key in ("advertised.listeners", "listeners"):
+        for text in filter(None, (each.strip() for each in settings.get(key, "").split(","))):
+            endpoint = _endpoint(text)
+            found.setdefault(endpoint.name, endpoint)
+    missing = [each for each in wanted if each not in found]
+    if missing:
+        raise Unusable(f"Cannot find information about controller listener name {missing[0]}")
+    return [found[each] for each in wanted]
+
+
+def _endpoint(text: str) -> Endpoint:
+    name, scheme, rest = text.partition("://")
+    host, colon, port = rest.rpartition(":")
+    if not scheme or not colon or not port.isascii() or not port.isdigit():
+        raise Unusable(f"{text} {_ENDPOINT}")
+    return Endpoint(name, host.removeprefix("[").removesuffix("]") or "localhost", int(port))

@@ -1,0 +1,90 @@
+"""`features`, `groups`, `client-metrics`, `broker-api-versions`, `metadata-quorum`: as JSON, and what no table shows."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.tools.frame import main
+from tests.tools.asking import Asked
+
+
+def test_each_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker() as broker:
+        asked = Asked(broker, capsys)
+        (metadata,) = [each for each in asked("features", "describe") if each["feature"] == "metadata.version"]
+        assert (metadata["supported_min_version"], metadata["finalized_version_level"]) == (7, 30)
+        (refused,) = asked("features", "upgrade", "--feature", "no.such=1", status=1)
+        assert refused["error"].endswith("does not support this feature.")
+        assert asked("client-metrics", "--alter", "--name", "m", "--interval", "500") == {"name": "m", "altered": True}
+        assert asked("client-metrics", "--list") == ["m"]
+        (subscription,) = asked("client-metrics", "--describe")
+        assert subscription["configs"]["interval.ms"] == "500"
+        assert asked("groups", "--list") == []
+        (node,) = asked("broker-api-versions")
+        assert node["error"] is None
+        assert {"api_key": 18, "name": "ApiVersions", "min_version": 0, "max_version": 4} in node["apis"]
+        assert asked("metadata-quorum", "describe", "--status")["max_follower_lag"] == 0
+        (leader,) = asked("metadata-quorum", "describe", "--replication")
+        assert (leader["node_id"], leader["status"]) == (1, "Leader")
+
+
+def test_json_may_be_asked_for_behind_the_word(capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker() as broker:
+        assert main("features", ["--bootstrap-server", broker.bootstrap_servers, "describe", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("release", ["0.11", "2.8", "3.7"])
+def test_older_brokers_are_asked_in_their_versions(release: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker(config={"pykafka.emulate": release}) as broker:
+        asked = Asked(broker, capsys)
+        assert asked("groups", "--list") == []
+        assert asked("broker-api-versions")[0]["error"] is None
+        assert isinstance(asked("features", "describe"), list)
+
+
+CONTROLLER = """
+process.roles=controller
+node.id=7
+controller.listener.names=CONTROLLER
+listeners=CONTROLLER://:19093
+advertised.listeners={advertised}
+metadata.log.dir={directory}
+"""
+
+
+@pytest.mark.parametrize(
+    ("advertised", "endpoint"), [("CONTROLLER://kafka.example:9093", "kafka.example:9093"), ("", "localhost:19093")]
+)
+def test_a_controller_is_added_by_its_own_file(
+    advertised: str, endpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=7\ndirectory.id=vzdFkeVGTZq3yR5zXE_fdg\n")
+    file = tmp_path / "controller.properties"
+    file.write_text(CONTROLLER.format(advertised=advertised, directory=tmp_path))
+    where = ["--bootstrap-server", "127.0.0.1:1", "--command-config", str(file)]
+    assert main("metadata-quorum", [*where, "add-controller", "--dry-run"]) == 0
+    assert capsys.readouterr().out == (
+        "DRY RUN of adding controller 7 with directory id vzdFkeVGTZq3yR5zXE_fdg "
+        f"and endpoints: CONTROLLER://{endpoint}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ("process.roles=broker\nnode.id=1", "process.roles did not contain 'controller'"),
+        ("process.roles=controller\nnode.id=x", "node.id not found"),
+        ("process.roles=controller\nnode.id=1\nlog.dirs=/no/such/folder", "cannot read /no/such/folder"),
+    ],
+)
+def test_a_file_that_is_of_no_controller(
+    settings: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "settings.properties"
+    file.write_text(settings)
+    arguments = ["--bootstrap-server", "127.0.0.1:1", "--command-config", str(file), "add-controller"]
+    assert main("metadata-quorum", arguments) == 1
+    assert says in capsys.readouterr().err
