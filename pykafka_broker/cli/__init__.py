@@ -7,10 +7,11 @@ and what was asked for, nothing else. A broker that is told to stop, however ear
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
-from pykafka_broker.cli.commands import COMMANDS, CONTROLLING, STORAGE, is_tool
+from pykafka_broker.cli.commands import COMMANDS, CONTROLLING, STORAGE, is_like_a_command, is_tool
 from pykafka_broker.tools import TOOLS
 
 INTERRUPTED = 130  # what a shell reports of a command that Ctrl-C has ended
@@ -21,6 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments and (arguments[0] in COMMANDS or arguments[0] in TOOLS):
         return _inspect(arguments)
+    if arguments and is_like_a_command(arguments[0]) and not os.path.exists(arguments[0]):
+        del arguments[1:]  # flags of the command that was meant
     from pykafka_broker.server.signals import StopSignals
 
     signals = StopSignals()  # before all that takes time to import
@@ -46,6 +49,10 @@ def _inspect(arguments: Sequence[str]) -> int:
             from pykafka_broker.cli.proxy import main as run
         elif arguments[0] == "cluster":
             from pykafka_broker.cli.cluster import main as run
+        elif arguments[0] == "help":
+            from pykafka_broker.cli.help import main as run
+        elif arguments[0] == "completion":
+            from pykafka_broker.cli.completion import main as run
         elif arguments[0] in CONTROLLING:
             from pykafka_broker.cli.control import main as run
         elif arguments[0] in STORAGE:

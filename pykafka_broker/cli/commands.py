@@ -8,7 +8,31 @@ from pykafka_broker.tools import TOOLS
 
 CONTROLLING = ("control", "seed", "dump")
 STORAGE = ("format", "info", "random-uuid", "version-mapping", "feature-dependencies")
-COMMANDS = ("configs", "log", "trace", "proxy", "cluster", *CONTROLLING, *STORAGE)
+SUMMARIES = {  # in the groups in which `pykafka-broker help` shows them
+    "the broker": {
+        "configs": "every config key of Kafka and what this broker makes of it",
+        "cluster": "start several brokers and their controller",
+        "proxy": "watch and disturb the clients of another broker",
+        "trace": "print what clients ask and are answered",
+        "log": "look into a data directory that no broker is using: dump, verify, repair",
+        "help": "this list, or the flags of one command",
+        "completion": "a script that completes commands and flags in bash, zsh or fish",
+    },
+    "control, of a broker with --control": {
+        "control": "ask a broker's control API",
+        "seed": "make the topics, records and offsets that a file names",
+        "dump": "topics, records and offsets as lines for such a file",
+    },
+    "storage": {
+        "format": "make the data directories of a new node, with users in them",
+        "info": "what there is in the data directories of a node",
+        "random-uuid": "make an id for a cluster",
+        "version-mapping": "the features of a release",
+        "feature-dependencies": "what a feature needs",
+    },
+    "tools, with the flags of Kafka's scripts": TOOLS,
+}
+COMMANDS = tuple(name for group in SUMMARIES.values() if group is not TOOLS for name in group)
 
 _KEYS_FLAGS = ("--scope", "--effect")
 
@@ -23,7 +47,7 @@ def is_tool(arguments: Sequence[str]) -> bool:
 
 def is_like_a_command(word: str) -> bool:
     """A file is usually named with a dot or a slash."""
-    return word.isalpha()
+    return word.replace("-", "").isalpha() and word[0] != "-"
 
 
 def what_was_meant(word: str) -> str:
@@ -31,4 +55,4 @@ def what_was_meant(word: str) -> str:
     import difflib  # 1 ms that no other start has to wait for
 
     meant = difflib.get_close_matches(word.lower(), (*COMMANDS, *TOOLS), n=1, cutoff=0.7)
-    return f"did you mean {meant[0]}?" if meant else f"the commands are {', '.join(COMMANDS)}"
+    return f"did you mean {meant[0]}?" if meant else "pykafka-broker help lists the commands"

@@ -17,13 +17,8 @@ SCOPES = {"broker": broker_keys, "topic": topic_keys, "group": group_keys, "clie
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="pykafka-broker configs", description="List every config key, its type, its default and its effect."
-    )
-    parser.add_argument("command", choices=["configs"], help=argparse.SUPPRESS)
-    parser.add_argument("--scope", choices=SCOPES, help="only the keys of brokers, topics, groups or subscriptions")
-    parser.add_argument("--effect", choices=EFFECTS, help="only the keys with this effect")
-    options = parser.parse_args(arguments)
+    """`arguments` begin with the word `configs`; returns the exit code."""
+    options = parser().parse_args(arguments)
     try:
         for scope, keys in SCOPES.items():
             if options.scope in (None, scope):
@@ -33,6 +28,16 @@ def main(arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    it = argparse.ArgumentParser(
+        prog="pykafka-broker configs", description="List every config key, its type, its default and its effect."
+    )
+    it.add_argument("command", choices=["configs"], help=argparse.SUPPRESS)
+    it.add_argument("--scope", choices=SCOPES, help="only the keys of brokers, topics, groups or subscriptions")
+    it.add_argument("--effect", choices=EFFECTS, help="only the keys with this effect")
+    return it
 
 
 def _lines(scope: str, keys: dict[str, ConfigKey], wanted: str | None) -> Iterator[str]:

@@ -23,7 +23,7 @@ _LOOPBACK = "127.0.0.1"
 def main(arguments: Sequence[str]) -> int:
     """`arguments` begin with the word `proxy`; returns the exit code."""
     signals = StopSignals()
-    options = _parser().parse_args(arguments[1:])
+    options = parser().parse_args(arguments[1:])
     log_to_stderr("INFO")
     loop = new_event_loop()
     try:
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     it = argparse.ArgumentParser(
         prog="pykafka-broker proxy", description="Watch and disturb the clients of another broker."
     )

@@ -44,6 +44,8 @@ USAGE = """pykafka-broker [server.properties] [options]    serve until SIGTERM o
        pykafka-broker random-uuid                      make an id for a cluster
        pykafka-broker version-mapping [-r RELEASE]     the features of a release
        pykafka-broker feature-dependencies -f FEATURE  what a feature needs
+       pykafka-broker help [COMMAND]                   all commands, Kafka's tools included, or the flags of one
+       pykafka-broker completion bash|zsh|fish         a script that completes commands and flags
 """
 
 

@@ -28,7 +28,7 @@ _NOWHERE = ("", 0)
 
 def main(arguments: Sequence[str]) -> int:
     """`arguments` begin with the word `trace`; returns the exit code."""
-    options = _parser().parse_args(arguments[1:])
+    options = parser().parse_args(arguments[1:])
     try:
         for each in _seen(options):
             print(line(each))
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     it = argparse.ArgumentParser(prog="pykafka-broker trace", description="What clients ask and are answered.")
     it.add_argument("capture", nargs="?", help="a pcap or pcapng file; without one, a broker is watched")
     it.add_argument("--requests", metavar="FILE", help="what one client has sent, raw, instead of a capture")

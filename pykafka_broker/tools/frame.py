@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn, TextIO
 
@@ -72,10 +73,14 @@ class ToolParser(argparse.ArgumentParser):
         options, rest = self.parse_known_args(arguments)
         unknown = [each for each in rest if each.startswith("-") or self._refuses_words]
         if unknown:
-            raise UsageError(f"{unknown[0]} is not a recognized option")
+            raise UsageError(f"{unknown[0]} is not a recognized option{self._meant(unknown[0])}")
         if rest:
             print(f"{self.prog}: ignored: {' '.join(rest)}", file=sys.stderr)
         return options
+
+    def _meant(self, flag: str) -> str:
+        meant = get_close_matches(flag.partition("=")[0], self._option_string_actions, n=1, cutoff=0.7)
+        return f": did you mean {meant[0]}?" if meant else ""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
@@ -141,11 +146,21 @@ class Tool:
         return Client(where, properties, of_controllers=bootstrap is None)
 
 
-def main(name: str, arguments: Sequence[str]) -> int:
-    """Run the tool `name` with what stands behind its name, and return its exit code."""
-    module = import_module(f"pykafka_broker.tools.{name.replace('-', '_')}")
+def _module(name: str) -> Any:
+    return import_module(f"pykafka_broker.tools.{name.replace('-', '_')}")
+
+
+def parser_of(name: str) -> ToolParser:
+    """With the flags of that tool."""
+    module = _module(name)
     parser = ToolParser(name, module.SUMMARY)
     module.options(parser)
+    return parser
+
+
+def main(name: str, arguments: Sequence[str]) -> int:
+    """Run the tool `name` with what stands behind its name, and return its exit code."""
+    module, parser = _module(name), parser_of(name)
     try:
         tool = Tool(parser.parse(arguments))
         status = _run(module, tool)

@@ -274,6 +274,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         client/consumer_settings client/fetched
         """,
     ),
+    "cli/test_completion.py": (
+        "asks for the words of every parser",
+        """
+        cli/parsers
+        """,
+    ),
     "cli/test_settings.py": (
         "mistypes them",
         """

@@ -1,4 +1,4 @@
-"""`features`, `groups`, `client-metrics`, `broker-api-versions`, `metadata-quorum`: as JSON, and what no table shows."""
+"""The small tools that describe a cluster: as JSON, with older brokers, and what no table shows."""
 
 import json
 from pathlib import Path

@@ -29,7 +29,7 @@ def run(
     else `write` is.
     """
     complain = complain or write
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     options.dir = os.path.abspath(options.dir)
     if not os.path.isdir(options.dir):
         complain(f"{options.dir} is not a directory")
@@ -49,7 +49,7 @@ def run(
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pykafka-broker log", description="Look into a data directory, offline.")
     commands = parser.add_subparsers(dest="command", required=True)
     for name, what in (

@@ -1,0 +1,151 @@
+"""`pykafka-broker completion bash|zsh|fish`: a script for that shell, made from the parsers of all commands.
+
+Rule: a place is the words that lead to a parser (`/features/describe`); at each place the words are known that may
+come next. Where a flag takes a value, names of files are offered, or the values where they are known.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pykafka_broker.cli.commands import SUMMARIES
+from pykafka_broker.cli.parsers import completion_parser, flags, parser_of, subcommands
+from pykafka_broker.tools import TOOLS
+
+
+class Word(NamedTuple):
+    """One that may come next. choices: of its value, () if there may be any, None if it takes none."""
+
+    spelt: str
+    summary: str
+    choices: tuple[str, ...] | None = None
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`arguments` begin with the word `completion`; returns the exit code."""
+    shell = completion_parser().parse_args(arguments[1:]).shell
+    print({"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](dict(_places())))
+    return 0
+
+
+def _places() -> Iterator[tuple[str, list[Word]]]:
+    commands = {name: text for group in SUMMARIES.values() for name, text in group.items()} | TOOLS
+    yield "", [*(Word(name, text) for name, text in sorted(commands.items())), *_flags(parser_of(""))]
+    for name in sorted(commands):
+        yield from _places_of(f"/{name}", parser_of(name))
+
+
+def _places_of(place: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, list[Word]]]:
+    within = subcommands(parser)
+    words = [Word(name, _one_line(each.description)) for name, each in within.items()]
+    chosen = [each for each in parser._actions if not each.option_strings and each.choices and not within]
+    words += [Word(str(choice), "") for each in chosen for choice in each.choices or ()]
+    yield place, [*words, *_flags(parser)]
+    for name, each in within.items():
+        yield from _places_of(f"{place}/{name}", each)
+
+
+def _flags(parser: argparse.ArgumentParser) -> Iterator[Word]:
+    for action in flags(parser):
+        choices = None if action.nargs == 0 else tuple(map(str, action.choices or ()))
+        for spelt in action.option_strings:
+            yield Word(spelt, _one_line(action.help), choices)
+
+
+def _one_line(text: str | None) -> str:
+    return " ".join((text or "").replace("%%", "%").split())
+
+
+def _bash(places: dict[str, list[Word]]) -> str:
+    lines = [
+        "_pykafka_broker() {",
+        "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} place= words= each",
+        '    for each in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do',
+        '        case "$place/$each" in',
+        f"            {_or(places)}) place=$place/$each ;;",
+        "        esac",
+        "    done",
+        '    case "$place $previous" in',
+        *(f'        {each}) words="{" ".join(choices)}" ;;' for each, choices in _valued(places)),
+        "        *)",
+        '            case "$place" in',
+        *(
+            f'                {place or chr(34) * 2}) words="{" ".join(each.spelt for each in words)}" ;;'
+            for place, words in places.items()
+        ),
+        "            esac ;;",
+        "    esac",
+        '    COMPREPLY=($(compgen -W "$words" -- "$current"))',
+        "}",
+        "complete -o default -F _pykafka_broker pykafka-broker",
+    ]
+    return "\n".join(lines)
+
+
+def _valued(places: dict[str, list[Word]]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The flags that take a value, as `PLACE\\ FLAG`, and what it may be."""
+    for place, words in places.items():
+        for each in words:
+            if each.choices is not None:
+                yield f"{place}\\ {each.spelt}", each.choices
+
+
+def _or(places: dict[str, list[Word]]) -> str:
+    return "|".join(place for place in places if place)
+
+
+def _zsh(places: dict[str, list[Word]]) -> str:
+    lines = [
+        "#compdef pykafka-broker",
+        "_pykafka_broker() {",
+        "    local place= each",
+        "    local -a found",
+        '    for each in "${words[@]:1:CURRENT-2}"; do',
+        '        case "$place/$each" in',
+        f"            ({_or(places)}) place=$place/$each ;;",
+        "        esac",
+        "    done",
+        '    case "$place ${words[CURRENT-1]}" in',
+        *(
+            f"        ({each}) {f'compadd -- {chr(32).join(choices)}' if choices else '_files'}; return ;;"
+            for each, choices in _valued(places)
+        ),
+        "    esac",
+        '    case "$place" in',
+    ]
+    for place, words in places.items():
+        listed = " ".join(_quoted(f"{each.spelt}:{each.summary}") for each in words)
+        lines.append(f"        ({place or chr(34) * 2}) found=({listed}) ;;")
+    lines += [
+        "    esac",
+        "    _describe -o pykafka-broker found || _files",
+        "}",
+        "compdef _pykafka_broker pykafka-broker",
+    ]
+    return "\n".join(lines)
+
+
+def _fish(places: dict[str, list[Word]]) -> str:
+    lines = []
+    for place, words in places.items():
+        seen = [f"__fish_seen_subcommand_from {each}" for each in place.split("/")[1:]]
+        when = "; and ".join(seen) if seen else "__fish_use_subcommand"
+        for each in words:
+            lines.append(f"complete -c pykafka-broker -n {_quoted(when)} {_fish_word(each)} -d {_quoted(each.summary)}")
+    return "\n".join(lines)
+
+
+def _fish_word(word: Word) -> str:
+    if not word.spelt.startswith("-"):
+        return f"-a {word.spelt}"
+    name = f"-l {word.spelt[2:]}" if word.spelt.startswith("--") else f"-s {word.spelt[1:]}"
+    if word.choices is None:
+        return name
+    return f"{name} -x -a {_quoted(' '.join(word.choices))}" if word.choices else f"{name} -r"
+
+
+def _quoted(text: str) -> str:
+    """For zsh and fish alike."""
+    return "'" + text.replace("\\", "").replace("'", "'\\''") + "'"
