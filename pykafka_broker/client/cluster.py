@@ -35,6 +35,7 @@ _CONTROLLERS = 2  # endpoint_type of DescribeCluster (KIP-919)
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2  # key types of FindCoordinator
 
+_NOT_LET_IN = ("refuses the login", "does not take", "certificate")  # in the text of a link's error
 _TRANSIENT = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 
 
@@ -73,7 +74,7 @@ class Client:
         self._of_controllers = of_controllers
         self._bootstrap = addresses(bootstrap)
         self._security = security_of(self.properties) or PLAIN
-        self._settings = LinkSettings(client_id=self.properties.get("client.id", client_id))
+        self._settings = LinkSettings(client_id=self.properties.get("client.id", client_id), patient=False)
         self._links: dict[tuple[tuple[str, int], str], Link] = {}  # by address and line
         self._turns: Turns | None = None
 
@@ -278,7 +279,7 @@ class Client:
 
 
 def _check_login(error: LinkError) -> None:
-    if "refuses the login" in str(error) or "certificate" in str(error):
+    if any(each in str(error) for each in _NOT_LET_IN):
         raise ClientError(str(error)) from None  # the next attempt would not be let in either
 
 

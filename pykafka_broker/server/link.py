@@ -6,7 +6,7 @@ time, those behind it can't come either, so the connection is given up, as Kafka
 
 A link connects when there is something to send. When the connection is lost, requests that had left are failed (whoever
 sent them knows whether to repeat them); those still waiting stay, within their time, for the next connection, which is
-tried after a pause that grows with each failure.
+tried after a pause that grows with each failure. With settings that are not `patient` they fail with the attempt.
 """
 
 from __future__ import annotations
@@ -324,6 +324,10 @@ class Link:
             self.peer,
             why,
         )
+        if not self._settings.patient:
+            waiting = list(self._waiting)
+            self._waiting.clear()
+            self._fail(waiting, LinkTimeout(f"no connection to {self.peer}: {why}", sent=False))
         self._go_on()
 
     def _drop(self, why: str) -> None:

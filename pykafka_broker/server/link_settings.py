@@ -18,6 +18,7 @@ class LinkSettings:
         max_in_flight_requests_per_connection: int = 5,
         max_waiting: int = 1_000,
         max_response_bytes: int = 100 << 20,
+        patient: bool = True,
     ) -> None:
         self.client_id = client_id
         self.reconnect_backoff_ms = reconnect_backoff_ms
@@ -26,6 +27,7 @@ class LinkSettings:
         self.max_in_flight_requests_per_connection = max_in_flight_requests_per_connection
         self.max_waiting = max_waiting
         self.max_response_bytes = max_response_bytes
+        self.patient = patient  # requests wait for the next connection when one can't be made
 
     def pause_ms(self, failures: int, drawn: float) -> int:
         """Before the next attempt after so many; a fifth up or down (`drawn` is within 0 to 1), so that those who lost

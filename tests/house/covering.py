@@ -223,12 +223,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         client/transactions tools/columns tools/hanging
         """,
     ),
-    "tools/test_frame.py": (
-        "runs one tool against a broker",
-        """
-        client/cluster client/errors client/properties
-        """,
-    ),
     "tools/test_small_tools.py": (
         "runs them against a broker",
         """

@@ -1,0 +1,115 @@
+"""A client of a cluster: nobody there, secured connections, a coordinator that moves."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from pykafka_broker.client.cluster import GROUP, Client
+from pykafka_broker.client.errors import ClientError, Refused, TimedOut
+from pykafka_broker.client.topics import create_topic, list_topics
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from pykafka_broker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from pykafka_broker.testing import KafkaBroker
+
+NOBODY = "127.0.0.1:1"
+QUICK = {"default.api.timeout.ms": "300", "request.timeout.ms": "200", "retry.backoff.ms": "20"}
+
+
+def with_client(
+    bootstrap: str, properties: dict[str, str], act: Callable[[Client], Awaitable[Any]], **options: Any
+) -> Any:
+    """What `act` finds by a client of its own."""
+
+    async def run() -> Any:
+        async with Client(bootstrap, properties, **options) as client:
+            return await act(client)
+
+    return asyncio.run(run())
+
+
+def test_nobody_is_there() -> None:
+    begun = time.monotonic()
+    with pytest.raises(TimedOut, match=r"^Timed out waiting for a node assignment\. Call: listTopics$"):
+        with_client(NOBODY, QUICK, list_topics)
+    assert 0.2 < time.monotonic() - begun < 5
+
+
+def test_the_next_address_is_tried() -> None:
+    with KafkaBroker() as broker:
+        assert with_client(f"{NOBODY},{broker.bootstrap_servers}", {}, list_topics) == []
+
+
+def test_a_broker_that_comes_back_is_found_again() -> None:
+    with KafkaBroker() as broker:
+
+        async def through_a_restart(client: Client) -> int:
+            await create_topic(client, "t", partitions=1)
+            await asyncio.to_thread(broker.restart)
+            return len(await list_topics(client))
+
+        assert with_client(broker.bootstrap_servers, {}, through_a_restart) == 1
+
+
+def test_a_request_that_a_broker_is_too_old_for() -> None:
+    async def ask(client: Client) -> Any:
+        return await client.ask(DescribeClusterRequest())
+
+    with KafkaBroker(config={"pykafka.emulate": "1.0"}) as broker, pytest.raises(Refused) as told:
+        with_client(broker.bootstrap_servers, {}, ask)
+    assert told.value.code == ErrorCode.UNSUPPORTED_VERSION
+    assert "DESCRIBECLUSTER" in str(told.value)
+
+
+@pytest.mark.parametrize("security", ["ssl", "sasl_plaintext", "sasl_ssl"])
+def test_secured_connections(security: str) -> None:
+    users = {} if security == "ssl" else {"alice": "the-secret"}
+    with KafkaBroker(security=security, users=users) as broker:
+        properties = broker.client_config("java")
+        assert with_client(broker.bootstrap_servers, properties, list_topics) == []
+
+
+def test_a_wrong_password_ends_it_at_once_and_is_not_told() -> None:
+    with KafkaBroker(security="sasl_plaintext", users={"alice": "right"}) as broker:
+        properties = broker.client_config("java")
+        properties["sasl.jaas.config"] = properties["sasl.jaas.config"].replace("right", "the-wrong-one")
+        begun = time.monotonic()
+        with pytest.raises(ClientError) as told:
+            with_client(broker.bootstrap_servers, properties, list_topics)
+        assert time.monotonic() - begun < 20  # and not the minute after which it is given up
+    assert "refuses the login" in str(told.value)
+    assert not isinstance(told.value, TimedOut)
+    assert "the-wrong-one" not in str(told.value)
+
+
+def test_a_coordinator_that_moves_is_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first two that are asked for it know nothing yet, and the first that is asked as one says that it is none."""
+    answers: list[int] = []
+
+    async def ask(client: Client) -> list[int]:
+        plain = client.ask
+
+        async def sometimes_elsewhere(request: Any, *rest: Any, **options: Any) -> Any:
+            found = await plain(request, *rest, **options)
+            name = type(request).__name__
+            answers.append(1)
+            if name == "FindCoordinatorRequest" and len(answers) < 3:
+                code = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                return FindCoordinatorResponse(coordinators=[Coordinator("g", -1, "", -1, code, None)])
+            if name == "OffsetFetchRequest" and asked.count(name) == 0:
+                found.groups[0].error_code = int(ErrorCode.NOT_COORDINATOR)
+            asked.append(name)
+            return found
+
+        asked: list[str] = []
+        monkeypatch.setattr(client, "ask", sometimes_elsewhere)
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])
+        answer = await client.ask_coordinator(GROUP, "g", request, lambda answer: answer.groups[0].error_code)
+        return [answer.groups[0].error_code, asked.count("OffsetFetchRequest"), asked.count("FindCoordinatorRequest")]
+
+    with KafkaBroker() as broker:
+        assert with_client(broker.bootstrap_servers, {"retry.backoff.ms": "5"}, ask) == [0, 2, 2]

@@ -1,0 +1,38 @@
+"""What a broker has refused, in Java's words."""
+
+import pytest
+
+from pykafka_broker.client.errors import ClientError, Refused, TimedOut, Unusable, check, of_code
+from pykafka_broker.protocol.errors import ErrorCode
+
+
+def test_success_raises_nothing() -> None:
+    check(ErrorCode.NONE, "never said")
+
+
+def test_the_brokers_text_goes_before_that_of_the_code() -> None:
+    with pytest.raises(Refused, match=r"^Topic 't' already exists\.$") as told:
+        check(ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 't' already exists.")
+    assert told.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
+    assert told.value.java == "org.apache.kafka.common.errors.TopicExistsException: Topic 't' already exists."
+    with pytest.raises(Refused, match="does not host this topic-partition"):
+        check(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+@pytest.mark.parametrize("code", [each for each in ErrorCode if each != ErrorCode.NONE])
+def test_every_code_has_an_exception_and_a_text(code: ErrorCode) -> None:
+    name, text = of_code(code)
+    assert name.isidentifier()
+    assert text
+
+
+def test_a_code_of_the_future_is_an_unknown_error() -> None:
+    assert of_code(29_999) == of_code(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def test_each_kind_has_its_exception() -> None:
+    assert [error("x").java for error in (ClientError, TimedOut, Unusable)] == [
+        "org.apache.kafka.common.KafkaException: x",
+        "org.apache.kafka.common.errors.TimeoutException: x",
+        "org.apache.kafka.common.config.ConfigException: x",
+    ]

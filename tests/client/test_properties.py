@@ -1,0 +1,63 @@
+"""Properties of a client, and what of them makes no sense."""
+
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.client.errors import Unusable
+from pykafka_broker.client.properties import addresses, number, read_properties, security_of
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("localhost:9092", [("localhost", 9092)]),
+        (" a:1 , b:2,", [("a", 1), ("b", 2)]),
+        ("[::1]:9092", [("::1", 9092)]),
+        ("PLAINTEXT://a:1", [("a", 1)]),
+    ],
+)
+def test_addresses(text: str, found: list[tuple[str, int]]) -> None:
+    assert addresses(text) == found
+
+
+@pytest.mark.parametrize("text", ["", ",", "localhost", "localhost:", ":9092", "localhost:port", "a:1,b:70000"])
+def test_addresses_that_are_none(text: str) -> None:
+    with pytest.raises(Unusable, match="bootstrap"):
+        addresses(text)
+
+
+def test_a_file_as_java_reads_it(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("# comment\nclient.id : tools\nsasl.jaas.config = a \\\n   b\n")
+    assert read_properties(str(file)) == {"client.id": "tools", "sasl.jaas.config": "a b"}
+    with pytest.raises(Unusable, match=r"cannot read .*absent"):
+        read_properties(str(tmp_path / "absent"))
+
+
+def test_a_number() -> None:
+    assert number({}, "request.timeout.ms", 5) == 5
+    assert number({"request.timeout.ms": "7"}, "request.timeout.ms", 5) == 7
+    with pytest.raises(Unusable, match=r"Invalid value soon for configuration request\.timeout\.ms"):
+        number({"request.timeout.ms": "soon"}, "request.timeout.ms", 5)
+
+
+def test_nothing_is_secured_where_nothing_is_asked_for() -> None:
+    assert security_of({}) is None
+    assert security_of({"security.protocol": "plaintext"}) is None
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"security.protocol": "TLS"},
+        {"security.protocol": "SSL", "ssl.truststore.location": "/no/such/file", "ssl.truststore.type": "PEM"},
+        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"},
+        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": "the-secret"},
+    ],
+)
+def test_security_that_makes_no_sense_is_told_without_its_secret(properties: dict[str, str]) -> None:
+    with pytest.raises(Unusable) as told:
+        security_of(properties)
+    assert str(told.value)
+    assert "the-secret" not in str(told.value)
