@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from pykafka_broker.client.errors import ClientError, Refused, TimedOut, check
+from pykafka_broker.client.errors import LoginRefused, Refused, TimedOut, check
 from pykafka_broker.client.properties import addresses, number, security_of
 from pykafka_broker.peers import LinkBroken, LinkError, LinkTimeout, NotServed, Versions
 from pykafka_broker.protocol.api_keys import SPECS
@@ -280,7 +280,7 @@ class Client:
 
 def _check_login(error: LinkError) -> None:
     if any(each in str(error) for each in _NOT_LET_IN):
-        raise ClientError(str(error)) from None  # the next attempt would not be let in either
+        raise LoginRefused(str(error)) from None  # the next attempt would not be let in either
 
 
 def _not_served(request: Message, error: NotServed) -> Refused:

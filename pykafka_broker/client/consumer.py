@@ -107,6 +107,7 @@ class Consumer:
         wanted = [TopicPartition(*each) for each in partitions]
         time = self.settings.reset_time(self._client.clock.wall)
         self._positions = {each: self._positions.get(each) or _Position(time) for each in wanted}
+        self._arrived.set()  # somebody may be waiting in `poll`
 
     def seek(self, partition: tuple[str, int], offset: int) -> None:
         position = self._positions[TopicPartition(*partition)]

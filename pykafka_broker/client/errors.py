@@ -42,6 +42,12 @@ class TimedOut(ClientError):
     exception = f"{_PACKAGE}.TimeoutException"
 
 
+class LoginRefused(ClientError):
+    """Who connects is not let in, or does not trust whom it has found."""
+
+    exception = f"{_PACKAGE}.AuthenticationException"
+
+
 class Unusable(ClientError):
     """A property or an address that makes no sense."""
 

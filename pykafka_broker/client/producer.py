@@ -121,10 +121,14 @@ class Producer:
             await asyncio.sleep(0)
 
     async def deliver(self, topic: str, value: bytes | None, key: bytes | None = None, **more: object) -> Delivery:
-        """Send one record and wait until it is in the log. Raises ClientError."""
+        """Send one record, without lingering, and wait until it is in the log. Raises ClientError."""
         found: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
-        await self.send(topic, value, key, on_delivery=found.set_result, **more)  # type: ignore[arg-type]
-        delivery = await found
+        self._hurrying += 1
+        try:
+            await self.send(topic, value, key, on_delivery=found.set_result, **more)  # type: ignore[arg-type]
+            delivery = await found
+        finally:
+            self._hurrying -= 1
         if delivery.error is not None:
             raise delivery.error
         return delivery

@@ -17,6 +17,8 @@ TOOLS = {
     "broker-api-versions": "which versions of which requests each broker serves",
     "client-metrics": "list, describe, alter and delete subscriptions to the metrics of clients",
     "configs": "describe and alter configs, quotas and credentials of topics, brokers, users and others",
+    "console-consumer": "print records of topics",
+    "console-producer": "send lines of standard input as records",
     "delegation-tokens": "create, renew, expire and describe delegation tokens",
     "delete-records": "delete records of partitions up to an offset",
     "features": "describe, upgrade, downgrade and disable features of a cluster",

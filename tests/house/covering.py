@@ -223,6 +223,13 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         client/transactions tools/columns tools/hanging
         """,
     ),
+    "tools/test_console.py": (
+        "what is sent and printed",
+        """
+        tools/console_consumer tools/console_output tools/console_producer tools/input_lines tools/line_reader
+        tools/properties_of tools/record_text
+        """,
+    ),
     "tools/test_small_tools.py": (
         "runs them against a broker",
         """

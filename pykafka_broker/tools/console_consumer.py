@@ -1,0 +1,143 @@
+"""`kafka-console-consumer`.
+
+Rule: without `--partition` it is a member of a group, of its own if none is named, which then commits nothing. It ends
+with 0 when nothing comes for `--timeout-ms`, and also when a broker refuses what it asks for.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.consumer import Chunk, Consumer
+from pykafka_broker.client.errors import ClientError, LoginRefused
+from pykafka_broker.client.group_consumer import GroupConsumer
+from pykafka_broker.client.offsets import EARLIEST, LATEST
+from pykafka_broker.tools.console_output import Output, add_formatter
+from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.properties_of import Old, add_properties, properties_of
+from pykafka_broker.tools.record_text import Consumed
+from pykafka_broker.tools.usage import given, never_with, one_of, required
+
+SUMMARY = "print records of topics"
+
+_OLD = Old("consumer.config", "consumer-property")
+_FOR_EVER_MS = 2**31
+_LEVELS = ("read_committed", "read_uncommitted")
+
+
+def options(parser: ToolParser) -> None:
+    parser.add_connection()
+    add_properties(parser, _OLD, "consumer")
+    parser.add_argument("--topic", metavar="TOPIC", help="whose records are printed")
+    parser.add_argument("--include", metavar="REGEX", help="of all topics of such names")
+    parser.add_argument("--partition", type=int, metavar="ID", help="of this partition only")
+    parser.add_argument("--offset", metavar="OFFSET", help="from there on: a number, earliest or latest (default)")
+    parser.add_argument("--from-beginning", action="store_true", help="from the start, where a group has no offset")
+    parser.add_argument("--group", metavar="GROUP", help="as a member of this group")
+    parser.add_argument("--isolation-level", default="read_uncommitted", metavar="LEVEL", help=" or ".join(_LEVELS))
+    parser.add_argument("--skip-message-on-error", action="store_true", help="go on after one that can't be printed")
+    add_formatter(parser)
+
+
+async def run(tool: Tool) -> int:
+    required(tool, "bootstrap_server")
+    one_of(tool, "topic", "include")
+    offset = _offset(tool)
+    properties = _properties(tool)
+    wanted = [tool.options.topic] if tool.options.topic is not None else _matching(tool.options.include)
+    output = Output(tool, skip_errors=tool.options.skip_message_on_error)
+    async with Client(tool.options.bootstrap_server, properties) as client:
+        try:
+            if tool.options.partition is None:
+                async with GroupConsumer(client, {}, wanted) as member:
+                    await _print(tool, member, output)
+            else:
+                async with Consumer(client) as consumer:
+                    _assign(tool, consumer, offset)
+                    await _print(tool, consumer, output)
+        finally:
+            output.event("shutdown_complete")
+            output.end()
+    return 0
+
+
+def _offset(tool: Tool) -> int:
+    """From which one is read, or one of the constants. Raises UsageError."""
+    given_offset = tool.options.offset
+    if tool.options.partition is not None and tool.options.topic is None:
+        raise UsageError("The topic is required when partition is specified.")
+    if given(tool, "offset") and tool.options.partition is None:
+        raise UsageError("The partition is required when offset is specified.")
+    never_with(tool, "offset", "from_beginning")
+    never_with(tool, "group", "partition")
+    if given_offset is None:
+        return EARLIEST if tool.options.from_beginning else LATEST
+    if given_offset.lower() in ("earliest", "latest"):
+        return EARLIEST if given_offset.lower() == "earliest" else LATEST
+    if not re.fullmatch(r"\+?\d+", given_offset, re.ASCII):
+        wrong = f"The provided offset value '{given_offset}' is incorrect."
+        raise UsageError(f"{wrong} Valid values are 'earliest', 'latest', or a non-negative long.")
+    return int(given_offset)
+
+
+def _properties(tool: Tool) -> dict[str, str]:
+    found = properties_of(tool, _OLD)
+    reset = found.get("auto.offset.reset")
+    if tool.options.from_beginning and reset not in (None, "earliest"):
+        one = "please remove one option"
+        raise UsageError(f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', {one}")
+    found.setdefault("auto.offset.reset", "earliest" if tool.options.from_beginning else "latest")
+    groups = {each for each in (tool.options.group, found.get("group.id")) if each is not None}
+    if len(groups) > 1:
+        raise UsageError(f"The group ids provided in different places do not match: {', '.join(sorted(groups))}")
+    if groups:
+        [found["group.id"]] = groups
+    else:
+        found["group.id"] = f"console-consumer-{random.randrange(100_000)}"
+        found.setdefault("enable.auto.commit", "false")
+    if tool.options.isolation_level not in _LEVELS:
+        raise UsageError(f"--isolation-level must be one of {', '.join(_LEVELS)}")
+    found["isolation.level"] = tool.options.isolation_level
+    found.setdefault("client.id", "console-consumer")
+    return found
+
+
+def _matching(text: str) -> Callable[[str], bool]:
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise ClientError(f"{text} is an invalid regex: {error}") from None
+    return lambda name: pattern.fullmatch(name) is not None
+
+
+def _assign(tool: Tool, consumer: Consumer, offset: int) -> None:
+    place = (tool.options.topic, tool.options.partition)
+    consumer.assign([place])
+    if offset >= 0:
+        consumer.seek(place, offset)
+    else:
+        consumer.seek_to_time(place, offset)
+
+
+async def _print(tool: Tool, consumer: Consumer | GroupConsumer, output: Output) -> None:
+    wait_ms = tool.options.timeout_ms if (tool.options.timeout_ms or -1) >= 0 else _FOR_EVER_MS
+    while not output.full:
+        try:
+            chunks = await consumer.poll(wait_ms, output.left)
+        except LoginRefused:
+            raise
+        except ClientError as error:
+            tool.warn(f"Error processing message, terminating consumer process: {error}")
+            return
+        if not chunks and wait_ms != _FOR_EVER_MS:
+            return
+        for chunk in chunks:
+            _print_chunk(chunk, output)
+
+
+def _print_chunk(chunk: Chunk, output: Output) -> None:
+    for record in chunk.records:
+        output.print(Consumed(chunk.partition, record, chunk.timestamp_type, chunk.leader_epoch))

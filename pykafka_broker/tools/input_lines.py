@@ -1,0 +1,54 @@
+"""Lines of standard input, as they come.
+
+Rule: whoever waits for a line keeps nothing else from going on, and Ctrl-C does not wait for one: bytes are read by a
+thread that may be left behind. A line ends with LF, CR LF or CR, as Java's BufferedReader has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import threading
+from collections.abc import AsyncIterator
+from io import UnsupportedOperation
+from typing import TextIO
+
+_AT_ONCE = 64 << 10
+_END = re.compile(rb"\r\n|\n|\r")
+
+
+async def lines_of(stdin: TextIO) -> AsyncIterator[list[bytes]]:
+    """Those that have come, without their ends; the last one may have none."""
+    rest = b""
+    async for chunk in _chunks(stdin):
+        found = _END.split(rest + chunk)
+        rest = found.pop()
+        if chunk.endswith(b"\r"):  # its LF may come later
+            rest = found.pop() + b"\r"
+        if found:
+            yield found
+    if rest:
+        yield [rest.removesuffix(b"\r")]
+
+
+async def _chunks(stdin: TextIO) -> AsyncIterator[bytes]:
+    try:
+        descriptor = stdin.fileno()
+    except UnsupportedOperation:  # text of a test
+        yield stdin.buffer.read()
+        return
+    loop, chunks = asyncio.get_running_loop(), asyncio.Queue[bytes](2)
+
+    def read() -> None:
+        chunk = b"-"
+        while chunk:
+            chunk = os.read(descriptor, _AT_ONCE)
+            try:
+                asyncio.run_coroutine_threadsafe(chunks.put(chunk), loop).result()
+            except RuntimeError:  # nobody is there any more
+                return
+
+    threading.Thread(target=read, name="standard input", daemon=True).start()
+    while chunk := await chunks.get():
+        yield chunk

@@ -1,0 +1,104 @@
+"""Records of Kafka's own topics as its formatters print them: one JSON object after the other, without an end of line.
+
+Rule: a field stands in the text if the record's version has it; a tagged one unless it has its default. Records of
+another kind than the formatter's are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Any
+
+from pykafka_broker.protocol.runtime import ZERO_UUID, DecodeError, Fields, uuid_text
+from pykafka_broker.protocol.specs import RecordSpec
+from pykafka_broker.protocol.stored_keys import GROUP_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
+from pykafka_broker.tools.record_text import Consumed
+
+_INT16 = struct.Struct(">h")
+_UUID_BYTES = 16
+_LAST = 1 << 15
+_VERSIONS = {  # of fields that not every version has
+    ("OffsetCommitValue", "leader_epoch"): (3, _LAST),
+    ("OffsetCommitValue", "expire_timestamp"): (1, 1),
+    ("GroupMetadataValue", "current_state_timestamp"): (2, _LAST),
+    ("MemberMetadata", "group_instance_id"): (3, _LAST),
+    ("MemberMetadata", "rebalance_timeout"): (1, _LAST),
+}
+_TAGGED = {
+    ("OffsetCommitValue", "topic_id"): ZERO_UUID,
+    ("TransactionLogValue", "previous_producer_id"): -1,
+    ("TransactionLogValue", "next_producer_id"): -1,
+    ("TransactionLogValue", "next_producer_epoch"): -1,
+    ("TransactionLogValue", "client_transaction_version"): 0,
+    ("ShareSnapshotValue", "delivery_complete_count"): -1,
+    ("ShareUpdateValue", "delivery_complete_count"): -1,
+}
+
+
+def _formatter(specs: dict[int, RecordSpec], types: tuple[int, ...]) -> Callable[[Consumed], bytes]:
+    def text(consumed: Consumed) -> bytes:
+        key, value = consumed.record.key, consumed.record.value
+        if key is None or len(key) < _INT16.size:
+            return b""
+        kind = _INT16.unpack_from(key)[0]
+        if kind not in types:
+            return b""
+        spec = specs[kind]
+        told = {
+            "key": {"type": kind, "data": _decoded(spec.key_class(), key, 0)},
+            "value": None if value is None else _value(spec, value),
+        }
+        return json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
+
+    return text
+
+
+def _value(spec: RecordSpec, value: bytes) -> dict[str, Any]:
+    version = _INT16.unpack_from(value)[0] if len(value) >= _INT16.size else -1
+    return {"version": version, "data": _decoded(spec.value_class(), value, version)}
+
+
+def _decoded(kind: Any, data: bytes, version: int) -> Any:
+    if not kind.MIN_VERSION <= version <= kind.MAX_VERSION:
+        return "unknown"
+    try:
+        return _plain(kind.read(data, _INT16.size, version)[0], version)
+    except DecodeError:
+        return "unknown"
+
+
+def _plain(value: Any, version: int) -> Any:
+    if isinstance(value, Fields):
+        kind = type(value).__name__
+        return {
+            _camel(name): _plain(getattr(value, name), version)
+            for name in value.__match_args__
+            if _stands(kind, name, getattr(value, name), version)
+        }
+    if isinstance(value, list):
+        return [_plain(each, version) for each in value]
+    if isinstance(value, bytes | bytearray | memoryview):
+        data = bytes(value)
+        return uuid_text(data) if len(data) == _UUID_BYTES else b64encode(data).decode()
+    return value
+
+
+def _stands(kind: str, name: str, value: Any, version: int) -> bool:
+    lowest, highest = _VERSIONS.get((kind, name), (0, _LAST))
+    return lowest <= version <= highest and ((kind, name) not in _TAGGED or value != _TAGGED[kind, name])
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(each.capitalize() for each in others)
+
+
+FORMATTERS: dict[str, Callable[[Consumed], bytes]] = {
+    "OffsetsMessageFormatter": _formatter(GROUP_RECORDS, (0, 1)),
+    "GroupMetadataMessageFormatter": _formatter(GROUP_RECORDS, (2,)),
+    "TransactionLogMessageFormatter": _formatter(TRANSACTION_RECORDS, (0,)),
+    "ShareGroupStateMessageFormatter": _formatter(SHARE_RECORDS, (0, 1)),
+}

@@ -1,0 +1,133 @@
+"""Records as `console-consumer` prints them: Kafka's DefaultMessageFormatter.
+
+Rule: columns stand in the formatter's order (timestamp, partition, offset, delivery, epoch, headers, key, value) with
+`key.separator` between them; bytes are printed as they are, unless a deserializer says what they mean.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.topology import TopicPartition
+from pykafka_broker.records.record import Record
+
+_JAVA = "org.apache.kafka.common.serialization."
+_TIMES = ("CreateTime", "LogAppendTime")
+Meaning = Callable[[bytes], bytes]
+
+
+class Consumed(NamedTuple):
+    """A record, and where it stood. `deliveries` None: it was not delivered by a share group."""
+
+    partition: TopicPartition
+    record: Record
+    timestamp_type: int
+    leader_epoch: int
+    deliveries: int | None = None
+
+
+class Formatter:
+    """What a record looks like. Raises ClientError for bytes that a deserializer refuses."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        shown = {name.removeprefix("print."): value for name, value in properties.items() if name.startswith("print.")}
+        self._shown = {name for name, value in shown.items() if value.strip().lower() == "true"}
+        if shown.get("value", "true").strip().lower() == "true":
+            self._shown.add("value")
+        self._separator = properties.get("key.separator", "\t").encode()
+        self._end = properties.get("line.separator", "\n").encode()
+        self._between_headers = properties.get("headers.separator", ",").encode()
+        self._null = properties.get("null.literal", "null").encode()
+        self._key = deserializer(properties.get("key.deserializer"))
+        self._value = deserializer(properties.get("value.deserializer"))
+        self._header = deserializer(properties.get("headers.deserializer"))
+
+    def text(self, consumed: Consumed) -> bytes:
+        record, shown = consumed.record, self._shown
+        columns = []
+        if "timestamp" in shown:
+            kind = _TIMES[consumed.timestamp_type]
+            columns.append(b"NO_TIMESTAMP" if record.timestamp < 0 else f"{kind}:{record.timestamp}".encode())
+        if "partition" in shown:
+            columns.append(b"Partition:%d" % consumed.partition.partition)
+        if "offset" in shown:
+            columns.append(b"Offset:%d" % record.offset)
+        if "delivery" in shown:
+            columns.append(b"Delivery:%d" % consumed.deliveries if consumed.deliveries else b"Delivery:NOT_PRESENT")
+        if "epoch" in shown:
+            columns.append(b"Epoch:NOT_PRESENT")  # Kafka's script forgets it on the way to the formatter
+        if "headers" in shown:
+            columns.append(self._headers(record))
+        if "key" in shown:
+            columns.append(self._part(record.key, self._key))
+        if "value" in shown:
+            columns.append(self._part(record.value, self._value))
+        return self._separator.join(columns) + self._end if columns else b""
+
+    def _part(self, data: bytes | None, meaning: Meaning) -> bytes:
+        return self._null if data is None else meaning(data)
+
+    def _headers(self, record: Record) -> bytes:
+        pairs = [
+            name.encode("utf-8", "surrogateescape") + b":" + self._part(value, self._header)
+            for name, value in record.headers
+        ]
+        return self._between_headers.join(pairs) if pairs else b"NO_HEADERS"
+
+
+def deserializer(name: str | None) -> Meaning:
+    """By the name of Java's class; bytes stay as they are for one that is not there, as with Kafka's script."""
+    return _DESERIALIZERS.get((name or "").removeprefix(_JAVA), bytes)
+
+
+def _number(form: str, kind: str) -> Meaning:
+    wanted = struct.Struct(form)
+
+    def read(data: bytes) -> bytes:
+        if len(data) != wanted.size:
+            raise ClientError(f"Size of data received by {kind}Deserializer is not {wanted.size}")
+        return str(wanted.unpack(data)[0]).encode()
+
+    return read
+
+
+def _boolean(data: bytes) -> bytes:
+    if data not in (b"\0", b"\1"):
+        raise ClientError("Unexpected byte received by BooleanDeserializer")
+    return b"true" if data == b"\1" else b"false"
+
+
+def _text(data: bytes) -> bytes:
+    return data.decode("utf-8", "replace").encode()
+
+
+def _uuid(data: bytes) -> bytes:
+    import uuid
+
+    try:
+        return str(uuid.UUID(data.decode())).encode()
+    except ValueError:
+        raise ClientError("Error parsing data into UUID") from None
+
+
+def _escaped(data: bytes) -> bytes:
+    r"""As `Bytes.toString` shows them: printable ones as they are, all others as \x00."""
+    return "".join(chr(each) if 0x20 <= each <= 0x7E and each != 0x5C else f"\\x{each:02X}" for each in data).encode()
+
+
+_DESERIALIZERS: dict[str, Meaning] = {
+    "StringDeserializer": _text,
+    "ByteArrayDeserializer": bytes,
+    "ByteBufferDeserializer": bytes,
+    "BytesDeserializer": _escaped,
+    "IntegerDeserializer": _number(">i", "Integer"),
+    "LongDeserializer": _number(">q", "Long"),
+    "ShortDeserializer": _number(">h", "Short"),
+    "FloatDeserializer": _number(">f", "Float"),
+    "DoubleDeserializer": _number(">d", "Double"),
+    "BooleanDeserializer": _boolean,
+    "UUIDDeserializer": _uuid,
+}

@@ -1,0 +1,123 @@
+"""The console tools: lines become records, and records lines or JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.topology import TopicPartition
+from pykafka_broker.records.record import Record
+from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.tools.frame import main
+from pykafka_broker.tools.input_lines import lines_of
+from pykafka_broker.tools.line_reader import LineReader
+from pykafka_broker.tools.record_text import Consumed, Formatter
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as running:
+        yield running
+
+
+def produce(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, data: bytes, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    return main("console-producer", ["--bootstrap-server", broker.bootstrap_servers, *arguments])
+
+
+def test_what_was_sent_and_what_was_read_as_json(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = ("--reader-property", "parse.key=true")
+    assert produce(broker, monkeypatch, b"k\tv\nq\t\xff\n", "--topic", "t", *keys, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == [{"topic": "t", "partition": 0, "offset": n} for n in (0, 1)]
+    where = ("--bootstrap-server", broker.bootstrap_servers, "--topic", "t", "--partition", "0", "--offset", "0")
+    assert main("console-consumer", [*where, "--max-messages", "2", "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)
+    assert first.pop("timestamp") > 0
+    assert first == {
+        "topic": "t",
+        "partition": 0,
+        "offset": 0,
+        "timestamp_type": "CreateTime",
+        "leader_epoch": 0,
+        "key": "k",
+        "value": "v",
+        "headers": [],
+    }
+    assert second["value"] == {"base64": "/w=="}
+
+
+def test_many_lines_arrive_in_their_order(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [str(n) for n in range(3_000)]
+    assert produce(broker, monkeypatch, "\n".join(lines).encode(), "--topic", "many", "--batch-size", "500") == 0
+    assert [record.value for record in broker.records("many")] == lines
+
+
+def test_what_a_broker_refuses_is_told(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert produce(broker, monkeypatch, b"x\n", "--topic", "a b") == 0
+    assert capsys.readouterr().err == "a record for topic a b was not sent: Invalid topics: [a b]\n"
+    assert produce(broker, monkeypatch, b"x\n", "--topic", "a b", "--sync") == 1
+
+
+def test_lines_come_while_others_are_waited_for() -> None:
+    async def work() -> list[list[bytes]]:
+        reading, writing = os.pipe()
+        threading.Thread(target=feed, args=(writing,), daemon=True).start()
+        with os.fdopen(reading) as stdin:
+            return [each async for each in lines_of(stdin)]
+
+    def feed(writing: int) -> None:
+        for part in (b"a\nb", b"c\r", b"\nd"):
+            os.write(writing, part)
+            time.sleep(0.05)
+        os.close(writing)
+
+    assert asyncio.run(asyncio.wait_for(work(), 10)) == [[b"a"], [b"bc"], [b"d"]]
+
+
+@pytest.mark.parametrize(
+    ("properties", "says"),
+    [
+        ({"headers.delimiter": ","}, "headers.delimiter and headers.separator may not be equal"),
+        ({"null.marker": ":"}, "null.marker and headers.key.separator may not be equal"),
+    ],
+)
+def test_separators_that_could_not_be_told_from_each_other(properties: dict[str, str], says: str) -> None:
+    with pytest.raises(ClientError, match=says):
+        LineReader(properties)
+
+
+def test_a_null_marker_is_no_name_of_a_header() -> None:
+    reader = LineReader({"parse.headers": "true", "null.marker": "NIL"})
+    with pytest.raises(ClientError, match="can't be null"):
+        reader.read("NIL:x\tvalue")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "shown"),
+    [
+        ("BooleanDeserializer", b"\1", b"true"),
+        ("ShortDeserializer", b"\xff\xfe", b"-2"),
+        ("UUIDDeserializer", b"8c0d0b2e-1111-2222-3333-444455556666", b"8c0d0b2e-1111-2222-3333-444455556666"),
+        ("FloatDeserializer", b"\x3f\x80\0\0", b"1.0"),
+    ],
+)
+def test_what_bytes_mean(name: str, data: bytes, shown: bytes) -> None:
+    formatter = Formatter({"value.deserializer": f"org.apache.kafka.common.serialization.{name}"})
+    record = Record(0, 0, None, data)
+    assert formatter.text(Consumed(TopicPartition("t", 0), record, 0, 0)) == shown + b"\n"
+    record.value = b"not these"
+    with pytest.raises(ClientError):
+        formatter.text(Consumed(TopicPartition("t", 0), record, 0, 0))

@@ -1,0 +1,34 @@
+"""Records of Kafka's own topics are told by version, and what can't be read is no reason to stop."""
+
+from __future__ import annotations
+
+from pykafka_broker.client.topology import TopicPartition
+from pykafka_broker.protocol.stored.offset_commit_key import OffsetCommitKey
+from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
+from pykafka_broker.records.record import Record
+from pykafka_broker.tools.internal_records import FORMATTERS
+from pykafka_broker.tools.record_text import Consumed
+
+KEY = b"\0\1" + OffsetCommitKey("g", "t", 0).encode(0)
+TOLD = '{"key":{"type":1,"data":{"group":"g","topic":"t","partition":0}},"value":%s}'
+
+
+def text(key: bytes | None, value: bytes | None) -> str:
+    record = Record(0, 0, key, value)
+    return FORMATTERS["OffsetsMessageFormatter"](Consumed(TopicPartition("t", 0), record, 0, 0)).decode()
+
+
+def test_fields_are_those_of_the_version() -> None:
+    value = OffsetCommitValue(5, metadata="m", commit_timestamp=7)
+    first, third = b"\0\1" + value.encode(1), b"\0\3" + value.encode(3)
+    told = '{"version":1,"data":{"offset":5,"metadata":"m","commitTimestamp":7,"expireTimestamp":-1}}'
+    assert text(KEY, first) == TOLD % told
+    told = '{"version":3,"data":{"offset":5,"leaderEpoch":-1,"metadata":"m","commitTimestamp":7}}'
+    assert text(KEY, third) == TOLD % told
+
+
+def test_what_is_not_there_and_what_is_not_known() -> None:
+    assert text(KEY, None) == TOLD % "null"
+    assert text(KEY, b"\0\x63x") == TOLD % '{"version":99,"data":"unknown"}'
+    assert text(KEY, b"\0\3x") == TOLD % '{"version":3,"data":"unknown"}'
+    assert text(b"\0\2rest", None) == text(None, None) == text(b"x", None) == ""
