@@ -49,6 +49,7 @@ def _one_of_each(out: str) -> str:
 
 _NEW = "--command-property group.protocol=consumer"
 _ENDS = "--formatter-property line.separator='||'"
+_STATES = "--topic __transaction_state --partition 0 --offset earliest"
 _GROUPS = "--topic __consumer_offsets --partition 0 --offset earliest"
 _RICH = "--topic rich --from-beginning --max-messages 3 --timeout-ms 6000"
 _BINARY = "--topic binary --from-beginning --max-messages 2 --timeout-ms 6000"
@@ -60,11 +61,11 @@ STEPS: list[Step] = steps(
     f"{_GROUPS} --timeout-ms 400 {_FORMAT}TransactionLogMessageFormatter",
     Step(
         "console-consumer",
-        f"--topic __transaction_state --from-beginning --timeout-ms 400 {_FORMAT}TransactionLogMessageFormatter",
+        f"{_STATES} --timeout-ms 900 {_FORMAT}TransactionLogMessageFormatter",
         alike=_one_of_each,
     ),
     "--topic one --from-beginning --max-messages 5 --timeout-ms 6000",
-    "--topic one --from-beginning --timeout-ms 400",
+    "--topic one --from-beginning --timeout-ms 1500",
     "--topic one --timeout-ms 300",
     "--topic one --from-beginning --max-messages 2 --timeout-ms 6000",
     "--topic one --from-beginning --max-messages 0",
@@ -74,7 +75,7 @@ STEPS: list[Step] = steps(
     "--topic one --partition 0 --timeout-ms 300",
     "--topic one --partition 0 --from-beginning --max-messages 1 --timeout-ms 6000",
     "--topic one --partition 0 --offset 99 --timeout-ms 400",
-    Step("console-consumer", "--topic three --from-beginning --timeout-ms 500", alike=sorted_lines),
+    Step("console-consumer", "--topic three --from-beginning --max-messages 6 --timeout-ms 6000", alike=sorted_lines),
     "--topic three --partition 2 --offset 1 --timeout-ms 400",
     Step(
         "console-consumer",

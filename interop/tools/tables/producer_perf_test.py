@@ -1,0 +1,55 @@
+"""kafka-producer-perf-test: numbers are compared as shapes."""
+
+import re
+
+from interop.tools.preparing import make_topics
+from interop.tools.steps import Step
+
+
+def prepare(bootstrap: str) -> None:
+    make_topics(bootstrap, {"p": 1})
+
+
+def shapes(out: str) -> str:
+    """Measured figures aside; how many records there were stays."""
+    out = re.sub(r"(?<=payloads from: )/tmp/.*", "FILE", out)
+    lines = [each for each in out.splitlines() if not re.match(r"[\w.-]+-metrics|[\w.-]+:[\w.-]+:", each)]
+    return re.sub(r"(?<=[ (])-?\d+(\.\d+)?(?= (records/sec|MB/sec|ms))", "N", re.sub(r" +", " ", "\n".join(lines)))
+
+
+_SOON = "--command-property max.block.ms=100"
+_COMMANDS = [
+    "--num-records 100 --record-size 100 --throughput -1",
+    "--num-records 100 --payload-monotonic --throughput -1",
+    "--num-records 50 --record-size 10 --throughput 1000",
+    "--num-records 100 --record-size 10 --throughput -1 --warmup-records 20",
+    "--num-records 10 --record-size 10 --throughput -1 --print-metrics",
+    "--num-records 10 --record-size 10 --throughput -1 --transactional-id x --transaction-duration-ms 10",
+    "--num-records 10 --record-size 10 --throughput -1 --transaction-duration-ms 100",
+    "--num-records 3 --record-size 5 --throughput -1 --command-property acks=1 linger.ms=3",
+    "--num-records 3 --record-size 5 --throughput -1 --producer-props acks=1",
+    "--num-records 3 --record-size 5 --throughput -1 --producer.config '{file:acks=1}'",
+    "--num-records 3 --record-size 5 --throughput -1 --command-config '{file:compression.type=zstd}'",
+    "--num-records 3 --record-size 5 --throughput -1 --reporting-interval 1000",
+    "--num-records 3 --payload-file '{file:one\\ntwo\\n}' --throughput -1",
+    "--num-records 3 --payload-file '{file:one,two}' --payload-delimiter , --throughput -1",
+    "--num-records 3 --payload-file /no/such --throughput -1",
+    "--num-records 3 --throughput -1",
+    "--num-records 3 --record-size 5",
+    "--record-size 5 --throughput -1",
+    "--num-records 0 --record-size 5 --throughput -1",
+    "--num-records 3 --record-size 0 --throughput -1",
+    "--num-records x --record-size 5 --throughput -1",
+    "--num-records 3 --record-size 5 --payload-monotonic --throughput -1",
+    "--num-records 3 --record-size 5 --throughput -1 --warmup-records 9",
+    "--num-records 3 --record-size 5 --throughput -1 --transaction-duration-ms 0",
+    "--num-records 3 --record-size 5 --throughput -1 --reporting-interval 0",
+    "--num-records 3 --record-size 5 --throughput -1 --command-property acks=1 --producer-props acks=1",
+    "--num-records 3 --record-size 5 --throughput -1 --command-property acks=2",
+    "--num-records 3 --record-size 5 --throughput -1 --command-config /no/such/file",
+    "--num-records 3 --record-size 5 --throughput -1 --no-such-flag",
+    "{nowhere} --num-records 3 --record-size 5 --throughput -1",
+    "{nowhere} --bootstrap-server localhost:1 --num-records 3 --record-size 5 --throughput -1 " + _SOON,
+]
+STEPS = [Step("producer-perf-test", f"--topic p {each}", alike=shapes) for each in _COMMANDS]
+STEPS.append(Step("producer-perf-test", "--num-records 3 --record-size 5 --throughput -1"))

@@ -1,0 +1,167 @@
+"""`kafka-consumer-perf-test`.
+
+Rule: the time until the first partitions are assigned is that of the rebalance, all other time is that of fetching.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from datetime import datetime
+from typing import Any
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.group_consumer import GroupConsumer
+from pykafka_broker.client.properties import read_properties
+from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.properties_of import pairs
+from pykafka_broker.tools.usage import given, never_with, one_of, required
+
+SUMMARY = "measure how fast records are read"
+
+_MB = 1 << 20
+_FIGURES = (
+    "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, "
+)
+_LAST_FIGURE = "fetch.nMsg.sec"
+_LATE = "WARNING: Exiting before consuming the expected number of records: timeout ({} ms) exceeded. "
+_HOW = "You can use the --timeout option to increase the timeout."
+_DATE_FORMAT = "yyyy-MM-dd HH:mm:ss:SSS"
+_JAVA_DATES = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+
+
+def options(parser: ToolParser) -> None:
+    parser.add_connection()
+    parser.add_argument("--topic", metavar="TOPIC", help="whose records are read")
+    parser.add_argument("--include", metavar="REGEX", help="of all topics of such names")
+    parser.add_argument("--num-records", type=int, metavar="NUMBER", help="how many are read")
+    parser.add_argument("--messages", type=int, metavar="NUMBER", help="the same (deprecated)")
+    parser.add_argument("--command-property", action="append", metavar="NAME=VALUE", help="property of the consumer")
+    parser.add_argument("--consumer.config", dest="consumer_config", metavar="FILE", help="as --command-config")
+    parser.add_argument("--group", metavar="GROUP", help="of the consumer")
+    parser.add_argument("--fetch-size", type=int, default=_MB, metavar="BYTES", help="most of one partition at once")
+    parser.add_argument("--socket-buffer-size", type=int, metavar="BYTES", help="has no effect here")
+    parser.add_argument("--from-latest", action="store_true", help="begin at the end, where the group has no offset")
+    parser.add_argument("--timeout", type=int, default=10_000, metavar="MS", help="end when none comes for so long")
+    parser.add_argument(
+        "--date-format", default="yyyy-MM-dd HH:mm:ss:SSS", metavar="FORMAT", help="of times, as Java's"
+    )
+    parser.add_argument("--hide-header", action="store_true", help="without the names of the columns")
+    parser.add_argument("--show-detailed-stats", action="store_true", help="a line for each --reporting-interval")
+    parser.add_argument("--reporting-interval", type=int, default=5_000, metavar="MS", help="between lines of figures")
+    parser.add_argument("--print-metrics", action="store_true", help="print figures of the client at the end")
+
+
+async def run(tool: Tool) -> int:
+    options = tool.options
+    required(tool, "bootstrap_server")
+    one_of(tool, "num_records", "messages")
+    one_of(tool, "topic", "include")
+    never_with(tool, "command_config", "consumer_config")
+    if options.reporting_interval <= 0:
+        raise UsageError("Reporting interval must be greater than 0.")
+    properties = _properties(tool)
+    if given(tool, "messages"):
+        tool.print("Warning: --messages is deprecated. Use --num-records instead.")
+    if given(tool, "consumer_config"):
+        tool.print("Warning: --consumer.config is deprecated. Use --command-config instead.")
+    wanted: Any = [options.topic]
+    if options.topic is None:
+        pattern = re.compile(options.include)
+        wanted = lambda name: pattern.fullmatch(name) is not None  # noqa: E731
+    async with Client(options.bootstrap_server, properties) as client:
+        test = _Test(tool, client)
+        test.header()
+        async with GroupConsumer(client, {}, wanted, on_assigned=lambda _: test.assigned()) as consumer:
+            await test.read(consumer)
+        test.report()
+    return 0
+
+
+def _properties(tool: Tool) -> dict[str, str]:
+    options = tool.options
+    path = options.command_config or options.consumer_config
+    found = {} if path is None else read_properties(path)
+    found |= pairs(options.command_property)
+    found.setdefault("client.id", "perf-consumer-client")
+    found["group.id"] = options.group or f"perf-consumer-{random.randrange(100_000)}"
+    found["max.partition.fetch.bytes"] = str(options.fetch_size)
+    found["auto.offset.reset"] = "latest" if options.from_latest else "earliest"
+    return found
+
+
+class _Test:
+    """One run. Times are in milliseconds of the steady clock, which begins as the wall clock's."""
+
+    def __init__(self, tool: Tool, client: Client) -> None:
+        self._tool = tool
+        self._clock = client.clock
+        self._start = client.deadline(0)
+        self._joined_in = 0
+        self._joining_since: int | None = self._start
+        self._count = self._bytes = 0
+        self._last = (self._start, 0, 0, 0)  # of the last line: when, count, bytes, time of joining
+
+    def header(self) -> None:
+        if not self._tool.options.hide_header:
+            first = "time, threadId, " if self._tool.options.show_detailed_stats else "start.time, end.time, "
+            self._tool.print(first + _FIGURES + _LAST_FIGURE)
+
+    def assigned(self) -> None:
+        if self._joining_since is not None:
+            self._joined_in += self._clock.tick() - self._joining_since
+            self._joining_since = None
+
+    async def read(self, consumer: GroupConsumer) -> None:
+        options = self._tool.options
+        wanted = options.num_records if options.num_records is not None else options.messages
+        heard = self._clock.tick()
+        while self._count < wanted:
+            for chunk in await consumer.poll(100):
+                heard = self._clock.tick()
+                self._count += len(chunk.records)
+                self._bytes += sum(len(each.key or b"") + len(each.value or b"") for each in chunk.records)
+            now = self._clock.tick()
+            if options.show_detailed_stats and now - self._last[0] >= options.reporting_interval:
+                self._detail(now)
+            if now - heard > options.timeout:
+                self._tool.print(_LATE.format(options.timeout) + _HOW)
+                return
+
+    def _detail(self, now: int) -> None:
+        since, count, data, joined_in = self._last
+        self._last = now, self._count, self._bytes, self._joined_in
+        line = self._line(self._bytes - data, self._count - count, now - since, self._joined_in - joined_in)
+        self._tool.print(f"{self._date(now)}, 0, {line}")
+
+    def report(self) -> None:
+        now, tool = self._clock.tick(), self._tool
+        line = self._line(self._bytes, self._count, now - self._start, self._joined_in)
+        if not tool.options.show_detailed_stats:
+            tool.print(f"{self._date(self._start)}, {self._date(now)}, {line}")
+        tool.result = {
+            "records": self._count,
+            "bytes": self._bytes,
+            "elapsed_ms": now - self._start,
+            "rebalance_ms": self._joined_in,
+        }
+        if tool.options.print_metrics:
+            tool.print()
+            tool.print(f"{'Metric Name':<60}  Value")
+            for name, value in tool.result.items():
+                tool.print(f"{f'consumer-metrics:{name}:{{client-id=perf-consumer-client}}':<60}: {value:.3f}")
+
+    def _line(self, data: int, count: int, elapsed: int, joined_in: int) -> str:
+        total_mb, total, seconds = self._bytes / _MB, self._count, max(1, elapsed) / 1000
+        fetching = max(1, elapsed - joined_in)
+        return (
+            f"{total_mb:.4f}, {data / _MB / seconds:.4f}, {total}, {count / seconds:.4f}, {joined_in}, {fetching}, "
+            f"{data / _MB / fetching * 1000:.4f}, {count / fetching * 1000:.4f}"
+        )
+
+    def _date(self, moment: int) -> str:
+        seconds, milliseconds = divmod(moment, 1000)
+        form = self._tool.options.date_format.replace("SSS", f"{milliseconds:03}")
+        for java, ours in _JAVA_DATES.items():
+            form = form.replace(java, ours)
+        return datetime.fromtimestamp(seconds).strftime(form)

@@ -1,0 +1,143 @@
+"""`kafka-end-to-end-latency`: one record after the other is sent and waited for.
+
+Rule: flags have names since Kafka 4.2; the five or six words of older scripts are taken, too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.consumer import Consumer
+from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.offsets import LATEST, Found, list_offsets
+from pykafka_broker.client.producer import Producer
+from pykafka_broker.client.properties import read_properties
+from pykafka_broker.client.topology import Leaders
+from pykafka_broker.records.record import Record
+from pykafka_broker.server.system_clock import nanoseconds
+from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.statistics import percentiles
+from pykafka_broker.tools.usage import required
+
+SUMMARY = "measure how long a record takes from a producer to a consumer"
+
+_WORDS = ("bootstrap_server", "topic", "num_records", "producer_acks", "record_size", "command_config")
+_OLD = (
+    "WARNING: Positional argument usage is deprecated and will be removed in Apache Kafka 5.0. Please use named "
+    "arguments instead: " + ", ".join("--" + each.replace("_", "-") for each in _WORDS)
+)
+_WAIT_MS = 60_000
+_EVERY = 1_000
+
+
+def options(parser: ToolParser) -> None:
+    parser.add_argument("words", nargs="*", help="the same without names, as before Kafka 4.2")
+    parser.add_connection()
+    parser.add_argument("--topic", metavar="TOPIC", help="where the records go")
+    parser.add_argument("--num-records", metavar="NUMBER", help="how many are sent")
+    parser.add_argument("--producer-acks", metavar="ACKS", help="1 or all")
+    parser.add_argument("--record-size", metavar="BYTES", help="of each value")
+    parser.add_argument("--record-key-size", default="0", metavar="BYTES", help="of each key; 0: it has none")
+    parser.add_argument("--num-headers", default="0", metavar="NUMBER", help="of each record")
+    parser.add_argument("--record-header-key-size", default="0", metavar="BYTES", help="of the name of each header")
+    parser.add_argument("--record-header-size", default="0", metavar="BYTES", help="of the value of each header")
+
+
+async def run(tool: Tool) -> int:
+    _take_words(tool, tool.options.words)
+    required(tool, "bootstrap_server", "topic", "num_records", "producer_acks", "record_size")
+    count, size = _number(tool, "num_records", 1), _number(tool, "record_size", 0)
+    if tool.options.producer_acks not in ("1", "all"):
+        wrong = "Invalid value for --producer-acks. Latency testing requires synchronous acknowledgement."
+        raise UsageError(f"{wrong} Please use '1' or 'all'.")
+    path = tool.options.command_config
+    properties = ({} if path is None else read_properties(path)) | {
+        "acks": tool.options.producer_acks,
+        "linger.ms": "0",
+        "max.block.ms": str(2**31),
+        "auto.offset.reset": "latest",
+        "fetch.max.wait.ms": "0",
+    }
+    if tool.options.producer_acks != "all":
+        properties["enable.idempotence"] = "false"
+    client = Client(tool.options.bootstrap_server, properties)
+    async with client, Producer(client) as producer, Consumer(client) as consumer:
+        await _begin(tool, client, consumer)
+        latencies = [await _one(tool, producer, consumer, size, number) for number in range(count)]
+    _report(tool, latencies)
+    return 0
+
+
+def _take_words(tool: Tool, words: Sequence[str]) -> None:
+    if not words:
+        return
+    if len(words) not in (5, 6):
+        usage = "Usage: bootstrap-server topic num-records producer-acks record-size [optional] command-config"
+        found = f"Expected 5 or 6 positional arguments, but got {len(words)}."
+        raise UsageError(f"Invalid number of arguments. {found} {usage}")
+    tool.print(_OLD)
+    for name, word in zip(_WORDS, words, strict=False):
+        setattr(tool.options, name, word)
+
+
+def _number(tool: Tool, name: str, least: int) -> int:
+    text = getattr(tool.options, name)
+    spelt = name.replace("_", "-")
+    if not text.isascii() or not text.lstrip("-").isdigit():
+        raise UsageError(f"Cannot parse argument '{text}' of option {spelt}")
+    if int(text) < least:
+        raise UsageError(f"Value for --{spelt} must be at least {least}.")
+    return int(text)
+
+
+async def _begin(tool: Tool, client: Client, consumer: Consumer) -> None:
+    """Read all partitions from their ends on; a topic that is not there is made."""
+    topic = tool.options.topic
+    found = await client.metadata([topic])
+    if not found.topics or found.topics[0].error_code:
+        made = "Will create topic with 1 partition(s) and replication factor = 1"
+        tool.print(f'Topic "{topic}" does not exist. {made}')
+    count = len(await Leaders(client, create=True).of(topic, client.api_timeout_ms))
+    places = [(topic, each) for each in range(count)]
+    consumer.assign(places)
+    for place, end in (await list_offsets(client, dict.fromkeys(places, LATEST))).items():
+        if not isinstance(end, Found):
+            raise end
+        consumer.seek(place, end.offset)
+
+
+async def _one(tool: Tool, producer: Producer, consumer: Consumer, size: int, number: int) -> float:
+    """The latency of one record, in milliseconds."""
+    options = tool.options
+    key = os.urandom(int(options.record_key_size)) if int(options.record_key_size) else None
+    headers: list[tuple[str, bytes | None]] = [
+        ("h" * int(options.record_header_key_size), os.urandom(int(options.record_header_size)))
+        for _ in range(int(options.num_headers))
+    ]
+    value = os.urandom(size)
+    began = nanoseconds()
+    await producer.deliver(options.topic, value, key, headers=headers)
+    chunks = await consumer.poll(_WAIT_MS)
+    elapsed = (nanoseconds() - began) / 1e6
+    records: list[Record] = [each for chunk in chunks for each in chunk.records]
+    if len(records) != 1:
+        raise ClientError(f"{len(records)} records came within {_WAIT_MS} ms where one was sent")
+    if records[0].value != value:
+        raise ClientError("The record that came is another one than the one that was sent")
+    if number % _EVERY == 0:
+        tool.print(f"{number}\t{elapsed}")
+    return elapsed
+
+
+def _report(tool: Tool, latencies: list[float]) -> None:
+    mean = sum(latencies) / len(latencies)
+    at = percentiles([int(each) for each in latencies], (0.5, 0.99, 0.999))
+    tool.print(f"Avg latency: {mean:.4f} ms")
+    tool.print(f"Percentiles: 50th = {at[0]}, 99th = {at[1]}, 99.9th = {at[2]}")
+    tool.result = {
+        "records": len(latencies),
+        "avg_latency_ms": mean,
+        **dict(zip(("p50_ms", "p99_ms", "p999_ms"), at, strict=True)),
+    }

@@ -1,0 +1,190 @@
+"""`kafka-producer-perf-test`.
+
+Rule: a record's latency goes from its `send` to the broker's answer, as Kafka's tool has it. `--print-metrics` prints
+the figures of this client, which are few.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import string
+import uuid
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from pykafka_broker.client.batches import Delivery
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.producer import Producer
+from pykafka_broker.client.properties import read_properties
+from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.properties_of import deprecated, pairs
+from pykafka_broker.tools.statistics import Stats, Throttle
+from pykafka_broker.tools.usage import given, never_with, required
+
+SUMMARY = "measure how fast records are sent"
+
+_LETTERS = string.ascii_uppercase.encode()
+_SAID = "Option --{} has been deprecated and will be removed in a future version. Use --{} instead."
+_TRANSACTION_MS = 3_000
+
+
+def options(parser: ToolParser) -> None:
+    parser.add_connection()
+    parser.add_argument("--topic", metavar="TOPIC", help="where the records go")
+    parser.add_argument("--num-records", type=int, metavar="NUMBER", help="how many are sent")
+    parser.add_argument("--throughput", type=float, metavar="RECORDS/S", help="at most so many a second; -1: no limit")
+    parser.add_argument("--record-size", type=int, metavar="BYTES", help="of values of random letters")
+    parser.add_argument("--payload-file", metavar="FILE", help="values are lines of it, by chance")
+    parser.add_argument("--payload-delimiter", default="\\n", metavar="TEXT", help="what stands between them")
+    parser.add_argument("--payload-monotonic", action="store_true", help="values are rising numbers")
+    for name in ("command-property", "producer-props"):
+        parser.add_argument(f"--{name}", nargs="+", metavar="NAME=VALUE", help="properties of the producer")
+    parser.add_argument("--producer.config", dest="producer_config", metavar="FILE", help="as --command-config")
+    parser.add_argument("--print-metrics", action="store_true", help="print figures of the client at the end")
+    parser.add_argument("--transactional-id", metavar="ID", help="send in transactions of this id")
+    parser.add_argument("--transaction-duration-ms", type=int, metavar="MS", help="commit after so long")
+    parser.add_argument("--warmup-records", type=int, default=0, metavar="NUMBER", help="are left out of the last line")
+    parser.add_argument("--reporting-interval", type=int, default=5_000, metavar="MS", help="between lines of figures")
+
+
+async def run(tool: Tool) -> int:
+    _check(tool)
+    properties = _properties(tool)
+    values = _values(tool)
+    bootstrap = tool.options.bootstrap_server or properties.get("bootstrap.servers")
+    if bootstrap is None:
+        raise UsageError("At least one of --bootstrap-server and bootstrap.servers in a property is required")
+    async with Client(bootstrap, properties) as client, Producer(client) as producer:
+        test = _Test(tool, client, producer)
+        await test.send(values)
+        test.report()
+    return 0
+
+
+def _check(tool: Tool) -> None:
+    options = tool.options
+    required(tool, "topic", "num_records", "throughput")
+    if sum((given(tool, "record_size"), given(tool, "payload_file"), options.payload_monotonic)) != 1:
+        raise UsageError("exactly one of --record-size, --payload-file or --payload-monotonic is needed")
+    if options.num_records <= 0:
+        raise UsageError("--num-records should be greater than zero")
+    if options.record_size is not None and options.record_size <= 0:
+        raise UsageError("--record-size should be greater than zero")
+    if not 0 <= options.warmup_records < options.num_records:
+        raise UsageError("--warmup-records must be at least 0 and fewer than --num-records")
+    if options.reporting_interval <= 0:
+        raise UsageError("--reporting-interval should be greater than zero")
+    if given(tool, "transaction_duration_ms") and options.transaction_duration_ms <= 0:
+        raise UsageError("--transaction-duration-ms should be greater than zero")
+    never_with(tool, "command_property", "producer_props")
+    never_with(tool, "command_config", "producer_config")
+
+
+def _properties(tool: Tool) -> dict[str, str]:
+    options = tool.options
+    deprecated(tool, "producer-props", "command-property", _SAID)
+    deprecated(tool, "producer.config", "command-config", _SAID)
+    path = options.command_config or options.producer_config
+    found = {} if path is None else read_properties(path)
+    found |= pairs(options.command_property or options.producer_props)
+    found.setdefault("client.id", "perf-producer-client")
+    if options.transactional_id is not None:
+        found["transactional.id"] = options.transactional_id
+    elif options.transaction_duration_ms is not None:
+        found.setdefault("transactional.id", f"performance-producer-{uuid.uuid4()}")
+    return found
+
+
+def _values(tool: Tool) -> Callable[[int], bytes]:
+    """What the record of a number says. Raises ClientError."""
+    options = tool.options
+    if options.payload_monotonic:
+        return lambda number: b"%d" % number
+    if options.record_size is not None:
+        alike = random.Random(0)
+        some = [bytes(alike.choices(_LETTERS, k=options.record_size)) for _ in range(min(100, options.num_records))]
+        return lambda number: some[number % len(some)]
+    tool.print(f"Reading payloads from: {Path(options.payload_file).absolute()}")
+    delimiter = options.payload_delimiter.encode().decode("unicode_escape")
+    try:
+        lines = Path(options.payload_file).read_text().split(delimiter)
+    except OSError:
+        lines = []
+    if lines and not lines[-1]:
+        lines.pop()
+    if not lines:
+        raise ClientError("File does not exist or empty file provided.")
+    tool.print(f"Number of records read: {len(lines)}")
+    found = [line.encode() for line in lines]
+    return lambda _: random.choice(found)
+
+
+class _Test:
+    """One run."""
+
+    def __init__(self, tool: Tool, client: Client, producer: Producer) -> None:
+        self._tool = tool
+        self._producer = producer
+        self._clock = client.clock
+        self._start = now = client.deadline(0)
+        self._all = Stats(tool.options.num_records, now)
+        self._steady: Stats | None = None
+        self._throttle = Throttle(tool.options.throughput, now)
+        self._report_at = now + tool.options.reporting_interval
+        self._committed_at = now
+        self._transactions = producer.settings.transactional_id is not None
+
+    async def send(self, values: Callable[[int], bytes]) -> None:
+        options, producer = self._tool.options, self._producer
+        if options.warmup_records:
+            which = f"Warmup first {options.warmup_records} records."
+            self._tool.print(f"{which} Steady state results will print after the complete test summary.")
+        open_transaction = False
+        for number in range(options.num_records):
+            if self._transactions and not open_transaction:
+                producer.begin_transaction()
+                open_transaction, self._committed_at = True, self._clock.tick()
+            value = values(number)
+            now = self._clock.tick()
+            try:
+                await producer.send(options.topic, value, on_delivery=partial(self._delivered, number, now, len(value)))
+            except ClientError as error:
+                self._tool.warn(str(error))
+            if open_transaction and now - self._committed_at >= (options.transaction_duration_ms or _TRANSACTION_MS):
+                await producer.commit_transaction()
+                open_transaction = False
+            if pause_ms := self._throttle.pause_ms(number + 1, now):
+                await asyncio.sleep(pause_ms / 1000)
+        if open_transaction:
+            await producer.commit_transaction()
+        await producer.flush()
+
+    def _delivered(self, number: int, sent: int, size: int, delivery: Delivery) -> None:
+        now = self._clock.tick()
+        if delivery.error is not None:
+            self._tool.warn(str(delivery.error))
+            return
+        self._all.note(now - sent, size)
+        if 0 < self._tool.options.warmup_records <= number:
+            if self._steady is None:
+                self._steady = Stats(self._tool.options.num_records, sent, steady=True)
+            self._steady.note(now - sent, size)
+        if now >= self._report_at:
+            self._tool.print((self._steady or self._all).window(now))
+            self._report_at = now + self._tool.options.reporting_interval
+
+    def report(self) -> None:
+        now = self._clock.tick()
+        self._tool.print(self._all.total_line(now))
+        self._tool.result = self._all.figures(now)
+        if self._steady is not None:
+            self._tool.print(self._steady.total_line(now))
+            self._tool.result["steady_state"] = self._steady.figures(now)
+        if self._tool.options.print_metrics:
+            self._tool.print()
+            self._tool.print(f"{'Metric Name':<60}  Value")
+            for name, value in self._all.figures(now).items():
+                self._tool.print(f"{f'producer-metrics:{name}:{{client-id=perf-producer-client}}':<60}: {value:.3f}")

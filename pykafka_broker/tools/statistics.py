@@ -1,0 +1,85 @@
+"""The figures of performance tests, as Kafka's tools compute and print them.
+
+Rule: a latency is in milliseconds; percentiles are those of a sample of at most so many latencies, taken evenly.
+"""
+
+from __future__ import annotations
+
+_SAMPLES = 500_000
+_SHARES = (0.5, 0.95, 0.99, 0.999)
+_MB = 1 << 20
+
+
+def percentiles(latencies: list[int], shares: tuple[float, ...] = _SHARES) -> list[int]:
+    """Of these, or nothing but zeros if there are none."""
+    ordered = sorted(latencies)
+    return [ordered[int(share * len(ordered))] if ordered else 0 for share in shares]
+
+
+class Stats:
+    """Of records that were sent, from `start` (ms) on."""
+
+    def __init__(self, records: int, start: int, *, steady: bool = False) -> None:
+        self.count = self.bytes = self.total = self.most = 0
+        self.start = start
+        self._steady = "steady state " if steady else ""
+        self._each = max(1, -(-records // _SAMPLES))
+        self._samples: list[int] = []
+        self._window = (0, 0, 0, 0, start)  # count, bytes, total, most, since when
+
+    def note(self, latency: int, size: int) -> None:
+        self.count += 1
+        self.bytes += size
+        self.total += latency
+        self.most = max(self.most, latency)
+        if self.count % self._each == 0:
+            self._samples.append(latency)
+        count, data, total, most, since = self._window
+        self._window = count + 1, data + size, total + latency, max(most, latency), since
+
+    def window(self, now: int) -> str:
+        """The figures since the last call, as a line."""
+        count, data, total, most, since = self._window
+        self._window = 0, 0, 0, 0, now
+        seconds = max(1, now - since) / 1000
+        speed = f"{count / seconds:.1f} records/sec ({data / seconds / _MB:.2f} MB/sec)"
+        return (
+            f"{count} {self._steady}records sent, {speed}, "
+            f"{total / max(1, count):.1f} ms avg latency, {most:.1f} ms max latency."
+        )
+
+    def figures(self, now: int) -> dict[str, float]:
+        """Of all records."""
+        seconds = max(1, now - self.start) / 1000
+        names = ("p50_ms", "p95_ms", "p99_ms", "p999_ms")
+        return {
+            "records": self.count,
+            "records_per_sec": self.count / seconds,
+            "mb_per_sec": self.bytes / seconds / _MB,
+            "avg_latency_ms": self.total / max(1, self.count),
+            "max_latency_ms": self.most,
+            **dict(zip(names, percentiles(self._samples), strict=True)),
+        }
+
+    def total_line(self, now: int) -> str:
+        each = self.figures(now)
+        mean = f"{each['avg_latency_ms']:.2f}" if self.count else "NaN"
+        return (
+            f"{self.count} {self._steady}records sent, {each['records_per_sec']:f} records/sec "
+            f"({each['mb_per_sec']:.2f} MB/sec), {mean} ms avg latency, "
+            f"{self.most:.2f} ms max latency, {each['p50_ms']} ms 50th, {each['p95_ms']} ms 95th, "
+            f"{each['p99_ms']} ms 99th, {each['p999_ms']} ms 99.9th."
+        )
+
+
+class Throttle:
+    """How long to wait, so that there are so many a second; below zero: as many as there can be."""
+
+    def __init__(self, per_second: float, start: int) -> None:
+        self._per_second = per_second
+        self._start = start
+
+    def pause_ms(self, count: int, now: int) -> int:
+        if self._per_second <= 0:
+            return 0
+        return max(0, int(count * 1000 / self._per_second) - (now - self._start))

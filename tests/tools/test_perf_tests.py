@@ -1,0 +1,45 @@
+"""The tools that measure: what they found, as JSON."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.tools.statistics import Stats, Throttle, percentiles
+from tests.tools.asking import Asked
+
+
+def test_what_was_measured_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker() as broker:
+        asked = Asked(broker, capsys)
+        limit = ("--throughput", "-1", "--warmup-records", "10")
+        sent = asked("producer-perf-test", "--topic", "t", "--num-records", "50", "--record-size", "20", *limit)
+        assert sent["records"] == 50
+        assert sent["steady_state"]["records"] == 40
+        assert sent["records_per_sec"] > 0
+        read = asked("consumer-perf-test", "--topic", "t", "--num-records", "50")
+        assert (read["records"], read["bytes"]) == (50, 1000)
+        flags = ("--topic", "new", "--num-records", "3", "--producer-acks", "all", "--record-size", "5")
+        waited = asked("end-to-end-latency", *flags)
+        assert waited["records"] == 3
+        assert 0 < waited["avg_latency_ms"] < 10_000
+        assert len({record.value_bytes for record in broker.records("new")}) == 3
+
+
+def test_figures_of_records_that_were_sent() -> None:
+    stats = Stats(4, 1_000)
+    for latency in (1, 2, 3, 10):
+        stats.note(latency, 1 << 20)
+    assert stats.total_line(3_000) == (
+        "4 records sent, 2.000000 records/sec (2.00 MB/sec), 4.00 ms avg latency, 10.00 ms max latency, "
+        "3 ms 50th, 10 ms 95th, 10 ms 99th, 10 ms 99.9th."
+    )
+    assert stats.window(2_000).startswith("4 records sent, 4.0 records/sec (4.00 MB/sec), 4.0 ms avg latency, 10.0 ms")
+    assert stats.window(3_000).startswith("0 records sent, 0.0 records/sec")
+    assert percentiles([]) == [0, 0, 0, 0]
+
+
+def test_how_long_to_wait_for_the_next_record() -> None:
+    assert Throttle(10, 0).pause_ms(5, 100) == 400
+    assert Throttle(10, 0).pause_ms(5, 900) == 0
+    assert Throttle(-1, 0).pause_ms(5, 0) == 0
