@@ -32,4 +32,6 @@ TOOLS = {
     "producer-perf-test": "measure how fast records are sent",
     "topics": "create, describe, alter, delete and list topics",
     "transactions": "list and describe transactions, and end those that hang",
+    "verifiable-consumer": "read records as a member of a group, and tell of all that happens",
+    "verifiable-producer": "send numbers, and tell of each whether it has arrived",
 }

@@ -1,0 +1,141 @@
+"""`kafka-verifiable-consumer`: what a member of a group is given, reads and commits is told event by event.
+
+Rule: with `--max-messages` records beyond these are neither told nor committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.consumer import Chunk
+from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.group_consumer import GroupConsumer
+from pykafka_broker.client.properties import read_properties
+from pykafka_broker.client.topology import TopicPartition
+from pykafka_broker.records.record import Record
+from pykafka_broker.tools.events import Events, text
+from pykafka_broker.tools.frame import Tool, ToolParser
+from pykafka_broker.tools.usage import never_with, required
+
+SUMMARY = "read records as a member of a group, and tell of all that happens"
+
+_POLL_MS = 1_000
+
+
+def options(parser: ToolParser) -> None:
+    parser.add_connection()
+    parser.add_argument("--topic", metavar="TOPIC", help="whose records are read")
+    parser.add_argument("--group-id", metavar="GROUP", help="of which it is a member")
+    parser.add_argument("--group-protocol", default="classic", metavar="PROTOCOL", help="classic or consumer")
+    parser.add_argument("--group-remote-assignor", metavar="NAME", help="assignor of the group coordinator")
+    parser.add_argument("--group-instance-id", metavar="ID", help="of a static member")
+    parser.add_argument("--max-messages", type=int, default=-1, metavar="NUMBER", help="how many; -1: without end")
+    parser.add_argument("--session-timeout", type=int, metavar="MS", help="of a member by the classic protocol")
+    parser.add_argument("--verbose", action="store_true", help="tell of each record")
+    parser.add_argument("--enable-autocommit", action="store_true", help="commit from time to time only")
+    parser.add_argument("--reset-policy", default="earliest", choices=("earliest", "latest", "none"), help="where a "
+                        "partition without an offset begins")  # fmt: skip
+    parser.add_argument("--assignment-strategy", metavar="CLASS", help="RangeAssignor or RoundRobinAssignor")
+    parser.add_argument("--consumer.config", dest="consumer_config", metavar="FILE", help="as --command-config")
+
+
+async def run(tool: Tool) -> int:
+    options = tool.options
+    required(tool, "bootstrap_server", "topic", "group_id")
+    never_with(tool, "command_config", "consumer_config")
+    async with Client(options.bootstrap_server, _properties(tool)) as client:
+        reader = _Reader(tool, client)
+        try:
+            consumer = GroupConsumer(
+                client, {}, [options.topic], on_assigned=reader.assigned, on_revoked=reader.revoked
+            )
+            async with consumer:
+                await reader.read(consumer)
+        finally:
+            reader.end()
+    return 0
+
+
+def _properties(tool: Tool) -> dict[str, str]:
+    options = tool.options
+    path = options.command_config or options.consumer_config
+    found = {} if path is None else read_properties(path)
+    found |= {
+        "group.id": options.group_id,
+        "group.protocol": options.group_protocol,
+        "enable.auto.commit": str(options.enable_autocommit).lower(),
+        "auto.offset.reset": options.reset_policy,
+    }
+    for flag, name in (
+        ("group_remote_assignor", "group.remote.assignor"),
+        ("group_instance_id", "group.instance.id"),
+        ("session_timeout", "session.timeout.ms"),
+        ("assignment_strategy", "partition.assignment.strategy"),
+    ):
+        if getattr(options, flag) is not None:
+            found[name] = str(getattr(options, flag))
+    return found
+
+
+class _Reader:
+    def __init__(self, tool: Tool, client: Client) -> None:
+        self._options = tool.options
+        self._events = Events(tool, client)
+        self._left: int | None = tool.options.max_messages if tool.options.max_messages >= 0 else None
+        self._events.tell("startup_complete")
+
+    def assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        self._events.tell("partitions_assigned", partitions=_named(partitions))
+
+    def revoked(self, partitions: Iterable[TopicPartition]) -> None:
+        self._events.tell("partitions_revoked", partitions=_named(partitions))
+
+    async def read(self, consumer: GroupConsumer) -> None:
+        while self._left is None or self._left > 0:
+            chunks = await consumer.poll(_POLL_MS)
+            if chunks:
+                offsets = self._consumed(chunks)
+                if not self._options.enable_autocommit:
+                    await self._commit(consumer, offsets)
+
+    def _consumed(self, chunks: list[Chunk]) -> dict[TopicPartition, int]:
+        """The offsets up to which was read."""
+        records: dict[TopicPartition, list[Record]] = {}
+        for chunk in chunks:
+            records.setdefault(chunk.partition, []).extend(chunk.records)
+        told, count = [], sum(map(len, records.values()))
+        offsets: dict[TopicPartition, int] = {}
+        for partition, found in records.items():
+            kept = found if self._left is None else found[: self._left]
+            if not kept:
+                continue
+            if self._left is not None:
+                self._left -= len(kept)
+            offsets[partition] = kept[-1].offset + 1
+            place = {"topic": partition.topic, "partition": partition.partition}
+            told.append({**place, "count": len(kept), "minOffset": kept[0].offset, "maxOffset": kept[-1].offset})
+            for each in kept if self._options.verbose else ():
+                self._events.tell(
+                    "record_data", key=text(each.key), value=text(each.value), **place, offset=each.offset
+                )
+        self._events.tell("records_consumed", count=count, partitions=told)
+        return offsets
+
+    async def _commit(self, consumer: GroupConsumer, offsets: dict[TopicPartition, int]) -> None:
+        outcome: dict[str, Any] = {"success": True}
+        try:
+            await consumer.commit(offsets)
+        except ClientError as error:
+            outcome = {"success": False, "error": str(error)}
+        told = [{"topic": each.topic, "partition": each.partition, "offset": end} for each, end in offsets.items()]
+        self._events.tell("offsets_committed", offsets=told, **outcome)
+
+    def end(self) -> None:
+        self._events.tell("shutdown_complete")
+        self._events.tell("shutdown_requested")
+
+
+def _named(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
+    return [{"topic": each.topic, "partition": each.partition} for each in partitions]

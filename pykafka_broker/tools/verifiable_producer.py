@@ -1,0 +1,101 @@
+"""`kafka-verifiable-producer`: rising numbers are sent, and it is told which of them have arrived."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from itertools import count
+
+from pykafka_broker.client.batches import Delivery
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.producer import Producer
+from pykafka_broker.client.properties import read_properties
+from pykafka_broker.tools.events import Events, text
+from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.statistics import Throttle
+from pykafka_broker.tools.usage import never_with, required
+
+SUMMARY = "send numbers, and tell of each whether it has arrived"
+
+
+def options(parser: ToolParser) -> None:
+    parser.add_connection()
+    parser.add_argument("--topic", metavar="TOPIC", help="where the records go")
+    parser.add_argument("--max-messages", type=int, default=-1, metavar="NUMBER", help="how many; -1: without end")
+    parser.add_argument("--throughput", type=int, default=-1, metavar="RECORDS/S", help="at most so many a second")
+    parser.add_argument("--acks", type=int, default=-1, choices=(0, 1, -1), help="how many replicas have to have it")
+    parser.add_argument("--producer.config", dest="producer_config", metavar="FILE", help="as --command-config")
+    parser.add_argument("--message-create-time", type=int, default=-1, metavar="MS", help="of the first; they rise")
+    parser.add_argument("--value-prefix", type=int, metavar="NUMBER", help="stands before each value, with a dot")
+    parser.add_argument("--repeating-keys", type=int, metavar="NUMBER", help="keys from 0 on, up to this one")
+
+
+async def run(tool: Tool) -> int:
+    options = tool.options
+    required(tool, "bootstrap_server", "topic")
+    never_with(tool, "command_config", "producer_config")
+    if options.repeating_keys is not None and options.repeating_keys <= 0:
+        raise UsageError("--repeating-keys has to be above zero")
+    path = options.command_config or options.producer_config
+    properties = {} if path is None else read_properties(path)
+    properties |= {"acks": str(options.acks), "retries": "0"}
+    if options.acks != -1:
+        properties["enable.idempotence"] = "false"
+    async with Client(options.bootstrap_server, properties) as client:
+        sender = _Sender(tool, client)
+        try:
+            async with Producer(client) as producer:
+                await sender.send(producer)
+        finally:
+            sender.end()
+    return 0
+
+
+class _Sender:
+    def __init__(self, tool: Tool, client: Client) -> None:
+        self._options = tool.options
+        self._clock = client.clock
+        self._events = Events(tool, client)
+        self._sent = self._acked = 0
+        self._start = client.deadline(0)
+        self._throttle = Throttle(tool.options.throughput, self._start)
+
+    async def send(self, producer: Producer) -> None:
+        options = self._options
+        self._events.tell("startup_complete")
+        for number in count() if options.max_messages < 0 else range(options.max_messages):
+            value = str(number) if options.value_prefix is None else f"{options.value_prefix}.{number}"
+            key = None if options.repeating_keys is None else str(number % options.repeating_keys).encode()
+            timestamp = None if options.message_create_time < 0 else options.message_create_time + number
+            told = partial(self._delivered, key, value)
+            self._sent += 1
+            try:
+                await producer.send(options.topic, value.encode(), key, timestamp=timestamp, on_delivery=told)
+            except ClientError as error:
+                self._failed(key, value, error)
+            if pause_ms := self._throttle.pause_ms(self._sent, self._clock.tick()):
+                await asyncio.sleep(pause_ms / 1000)
+
+    def _delivered(self, key: bytes | None, value: str, delivery: Delivery) -> None:
+        if delivery.error is not None:
+            self._failed(key, value, delivery.error)
+            return
+        self._acked += 1
+        where = {"topic": delivery.topic, "partition": delivery.partition, "offset": delivery.offset}
+        self._events.tell("producer_send_success", key=text(key), value=value, **where)
+
+    def _failed(self, key: bytes | None, value: str, error: ClientError) -> None:
+        what = {"exception": f"class {error.exception}", "message": str(error)}
+        self._events.tell("producer_send_error", topic=self._options.topic, key=text(key), value=value, **what)
+
+    def end(self) -> None:
+        self._events.tell("shutdown_complete")
+        elapsed = max(1, self._clock.tick() - self._start)
+        self._events.tell(
+            "tool_data",
+            sent=self._sent,
+            acked=self._acked,
+            target_throughput=self._options.throughput,
+            avg_throughput=self._acked * 1000 / elapsed,
+        )
