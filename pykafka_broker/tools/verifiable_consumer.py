@@ -47,10 +47,10 @@ async def run(tool: Tool) -> int:
     never_with(tool, "command_config", "consumer_config")
     async with Client(options.bootstrap_server, _properties(tool)) as client:
         reader = _Reader(tool, client)
+        told = {"on_assigned": reader.assigned, "on_revoked": reader.revoked}
+        consumer = GroupConsumer(client, {}, [options.topic], **told)
+        reader.begin()
         try:
-            consumer = GroupConsumer(
-                client, {}, [options.topic], on_assigned=reader.assigned, on_revoked=reader.revoked
-            )
             async with consumer:
                 await reader.read(consumer)
         finally:
@@ -84,6 +84,8 @@ class _Reader:
         self._options = tool.options
         self._events = Events(tool, client)
         self._left: int | None = tool.options.max_messages if tool.options.max_messages >= 0 else None
+
+    def begin(self) -> None:
         self._events.tell("startup_complete")
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
