@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -49,7 +50,8 @@ class ProducerId:
         """Get an id, or the next epoch of a transactional id. Raises Refused and TimedOut."""
         request = InitProducerIdRequest(self.identity.transactional_id, self._timeout_ms)
         if self.identity.transactional_id is None:
-            answer = await self._client.ask(request, versions=(0, 4))
+            asked = partial(self._client.ask, request, versions=(0, 4))  # any node, which may just have started
+            answer = await self._client.while_transient(asked, lambda reply: int(reply.error_code))
         else:
             answer = await self._ask(request, (0, 4), lambda reply: int(reply.error_code))
         check(answer.error_code)

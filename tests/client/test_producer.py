@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,9 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, Refused, TimedOut, Unusable
 from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.client.producer import Producer
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.testing import KafkaBroker
 
 Work = Callable[[Client], Awaitable[None]]
@@ -167,3 +171,25 @@ def test_what_is_left_at_an_error_is_told(broker: KafkaBroker) -> None:
 
     run(broker, work)
     assert isinstance(found[0].error, ClientError)
+
+
+def test_a_node_that_has_just_started_is_asked_again_for_an_id(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[int] = []
+    ask = Client.ask
+
+    async def loading(self: Client, request: Message, *arguments: Any, **options: Any) -> Any:
+        answer = await ask(self, request, *arguments, **options)
+        if isinstance(request, InitProducerIdRequest) and not refused:
+            refused.append(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            answer.error_code = refused[0]
+        return answer
+
+    async def work(client: Client) -> None:
+        async with Producer(client) as producer:
+            assert (await producer.deliver("started", b"v")).offset == 0
+
+    monkeypatch.setattr(Client, "ask", loading)
+    run(broker, work)
+    assert refused
