@@ -18,15 +18,15 @@ def brokers_of(table: Table, kafka: bool, directory: Path) -> Iterator[str]:
     if table.listeners:
         with secured("kafka" if kafka else "pykafka", table.listeners, table.settings) as broker:
             address = broker.address(list(table.listeners)[-1])
-            table.prepare(address)
-            yield address
+            with table.prepared(address):
+                yield address
         return
     if table.brokers == 1:
-        with start("kafka" if kafka else "pykafka", table.settings) as target:
-            table.prepare(target.bootstrap_servers)
+        target = start("kafka" if kafka else "pykafka", table.settings)
+        with target, table.prepared(target.bootstrap_servers):
             yield target.bootstrap_servers
         return
     kind = THEIRS if kafka else OURS
-    with KafkaCluster(directory, controllers=[kind], brokers=[kind] * table.brokers) as cluster:
-        table.prepare(cluster.bootstrap_servers)
+    cluster = KafkaCluster(directory, controllers=[kind], brokers=[kind] * table.brokers)
+    with cluster, table.prepared(cluster.bootstrap_servers):
         yield cluster.bootstrap_servers

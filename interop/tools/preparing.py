@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from interop.waiting import eventually
 
 HOUR_MS = 3_600_000
 T0 = 1_700_000_000_000  # 2023-11-14T22:13:20; record n of a partition is n hours later
 
 
 def make_topics(bootstrap: str, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
-    """So many partitions for each name."""
+    """So many partitions for each name; records of long ago stay."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    new = [NewTopic(name, count, 1, config=dict(config or {})) for name, count in topics.items()]
+    new = [NewTopic(name, count, 1, config={"retention.ms": "-1", **(config or {})}) for name, count in topics.items()]
     for made in admin.create_topics(new).values():
         made.result(20)
 
@@ -34,3 +38,43 @@ def commit(bootstrap: str, group: str, offsets: Mapping[tuple[str, int], int]) -
     for place in consumer.commit(offsets=places, asynchronous=False):
         assert place.error is None
     consumer.close()
+
+
+@contextmanager
+def member(bootstrap: str, group: str, topics: list[str], count: int, **config: str) -> Iterator[None]:
+    """A member that has read and committed so many records, and goes on."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": "false"}
+    settings |= {"auto.offset.reset": "earliest", "client.id": "reader"}
+    consumer = Consumer(settings | {key.replace("_", "."): value for key, value in config.items()})
+    consumer.subscribe(topics)
+    ready, over = threading.Event(), threading.Event()
+
+    def read() -> None:
+        found = 0
+        while not over.is_set():
+            found += sum(1 for m in consumer.consume(100, timeout=0.05) if not m.error())
+            if found >= count and not ready.is_set():
+                if count:
+                    consumer.commit(asynchronous=False)
+                ready.set()
+        consumer.close()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        assert ready.wait(20)
+        yield
+    finally:
+        over.set()
+        thread.join(20)
+
+
+def settled(bootstrap: str, group: str, members: int) -> None:
+    """Wait until the group has so many members, and they have their partitions."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def seen() -> tuple[str, int]:
+        described = admin.describe_consumer_groups([group])[group].result(10)
+        return described.state.name, len(described.members)
+
+    eventually(seen, ("STABLE", members), 20)

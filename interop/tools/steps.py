@@ -119,11 +119,19 @@ class Table:
     def recorded(self) -> Path:
         return Path(__file__).parent / "recorded" / f"{self.name}.json"
 
-    def prepare(self, bootstrap: str) -> None:
-        """What is there before the first step."""
+    @contextlib.contextmanager
+    def prepared(self, bootstrap: str) -> Iterator[None]:
+        """What is there before the first step; a `prepare` that yields goes on after the last one."""
         make: Any = getattr(self.module, "prepare", None)
-        if make is not None:
-            make(bootstrap)
+        made = None if make is None else make(bootstrap)
+        if not isinstance(made, Iterator):
+            yield
+            return
+        next(made)
+        try:
+            yield
+        finally:
+            next(made, None)
 
 
 def table(name: str) -> Table:

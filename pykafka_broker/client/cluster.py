@@ -234,19 +234,20 @@ class Client:
 
     # -- coordinators
 
-    async def coordinator(self, kind: int, key: str, *, timeout_ms: int | None = None) -> int:
+    async def coordinator(self, kind: int, key: str, *, timeout_ms: int | None = None, call: str | None = None) -> int:
         """The node that coordinates this group (GROUP), transactional id (TRANSACTION) or share partition (SHARE)."""
         until = self.deadline(timeout_ms)
         while True:
-            found = await self._find_coordinator(kind, key, until)
+            found = await self._find_coordinator(kind, key, until, call)
             if found.error_code not in _TRANSIENT or self.deadline(0) >= until:
                 check(found.error_code, found.error_message)
                 self.nodes.setdefault(found.node_id, Node(found.node_id, found.host, found.port))
                 return int(found.node_id)
             await asyncio.sleep(self.backoff_ms / 1000)
 
-    async def _find_coordinator(self, kind: int, key: str, until: int) -> Any:
-        left, call = max(1, until - self.deadline(0)), "findCoordinator"
+    async def _find_coordinator(self, kind: int, key: str, until: int, call: str | None) -> Any:
+        left = max(1, until - self.deadline(0))
+        call = "findCoordinator" if call is None else f"{call}(api=FIND_COORDINATOR)"
         try:
             several = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
             answer = await self.ask(several, versions=(4, 6), timeout_ms=left, call=call)
@@ -258,10 +259,10 @@ class Client:
         self, kind: int, key: str, request: Message, code_of: Callable[[Any], int], **options: Any
     ) -> Any:
         """The coordinator's answer, asked again while `code_of` it says that it is elsewhere or loads."""
-        until = self.deadline()
+        until, call = self.deadline(), options.get("call")
 
         async def once() -> Any:
-            node = await self.coordinator(kind, key, timeout_ms=max(1, until - self.deadline(0)))
+            node = await self.coordinator(kind, key, timeout_ms=max(1, until - self.deadline(0)), call=call)
             return await self.ask(request, node, timeout_ms=max(1, until - self.deadline(0)), **options)
 
         return await self.while_transient(once, code_of, until)

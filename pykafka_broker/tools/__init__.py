@@ -21,6 +21,7 @@ TOOLS = {
     "console-producer": "send lines of standard input as records",
     "consumer-perf-test": "measure how fast records are read",
     "delegation-tokens": "create, renew, expire and describe delegation tokens",
+    "consumer-groups": "list, describe and delete groups of consumers, and reset their offsets",
     "delete-records": "delete records of partitions up to an offset",
     "end-to-end-latency": "measure how long a record takes from a producer to a consumer",
     "features": "describe, upgrade, downgrade and disable features of a cluster",

@@ -70,7 +70,7 @@ class ToolParser(argparse.ArgumentParser):
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Words that belong to no flag are left alone, as Kafka's scripts do it, and named. Raises UsageError."""
-        options, rest = self.parse_known_args(arguments)
+        options, rest = self.parse_known_args(self._joined(arguments))
         unknown = [each for each in rest if each.startswith("-") or self._refuses_words]
         if unknown:
             raise UsageError(f"{unknown[0]} is not a recognized option{self._meant(unknown[0])}")
@@ -81,6 +81,17 @@ class ToolParser(argparse.ArgumentParser):
     def _meant(self, flag: str) -> str:
         meant = get_close_matches(flag.partition("=")[0], self._option_string_actions, n=1, cutoff=0.7)
         return f": did you mean {meant[0]}?" if meant else ""
+
+    def _joined(self, arguments: Sequence[str]) -> list[str]:
+        """What stands behind a flag with a value is its value, also where it begins with a dash."""
+        found: list[str] = []
+        for each in arguments:
+            before = self._option_string_actions.get(found[-1]) if found else None
+            if each.startswith("-") and before is not None and before.nargs is None:
+                found[-1] += f"={each}"
+            else:
+                found.append(each)
+        return found
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)

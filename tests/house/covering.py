@@ -199,6 +199,13 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/group_protocols broker/api/streams_group_describe broker/api/streams_group_heartbeat
         """,
     ),
+    "tools/test_consumer_groups.py": (
+        "runs the tool, also against older brokers",
+        """
+        client/group_description client/group_offsets
+        tools/consumer_group_tables tools/group_table tools/group_deletions tools/reset_offsets tools/topic_partitions
+        """,
+    ),
     "tools/test_get_offsets.py": (
         "runs the tool, also against older brokers",
         """

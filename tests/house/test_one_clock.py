@@ -31,6 +31,7 @@ MAY_READ = {
     "pykafka_broker.testing.formatting": "the timestamp of a file that a broker begins with",
     "pykafka_broker.testing.process": "waits for a broker in another process",
     "pykafka_broker.tools.delegation_tokens": "shows times that a broker has told, and asks no clock",
+    "pykafka_broker.tools.java_time": "reads times that a user has written, and asks no clock",
     "pykafka_broker.log.filesystem": "the age of a segment that was found on disk and whose records have no timestamps",
 }
 
