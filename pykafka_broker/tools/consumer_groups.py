@@ -24,7 +24,7 @@ from pykafka_broker.tools.group_table import print_table
 from pykafka_broker.tools.java_time import Unparseable
 from pykafka_broker.tools.offset_plans import export_lines, read_plans
 from pykafka_broker.tools.reset_offsets import add_scenarios, scenario_of, targets, whole_number, within
-from pykafka_broker.tools.topic_partitions import existing_places, parse_topics
+from pykafka_broker.tools.topic_partitions import parse_topics, places_within
 from pykafka_broker.tools.usage import given, never_with, one_of, only_with, required
 
 SUMMARY = "list, describe and delete groups of consumers, and reset their offsets"
@@ -220,7 +220,11 @@ async def _reset(tool: Tool, client: Client, group: str, scenario: str, groups: 
         found, committed = await within(tool, client, dict(sorted(plan.items()))), {}
     else:
         committed = await committed_offsets(client, group)
-        places = list(committed) if tool.options.all_topics else await _places(tool, client)
+        places = (
+            list(committed)
+            if tool.options.all_topics
+            else await places_within(client, parse_topics(tool.options.topic))
+        )
         known = {place: each.offset for place, each in committed.items()}
         found = await targets(tool, client, scenario, places, known)
     if tool.options.execute and found:
@@ -236,17 +240,6 @@ def _to_commit(
     if keep:
         new |= {place: each for place, each in committed.items() if found.get(place) == each.offset}
     return new
-
-
-async def _places(tool: Tool, client: Client) -> list[Place]:
-    """Of the topics that are named. Raises ClientError."""
-    topics = parse_topics(tool.options.topic)
-    places = await existing_places(client, topics)
-    there = set(await existing_places(client, dict.fromkeys(topics)))
-    missing = ", ".join(f"{topic}-{partition}" for topic, partition in places if (topic, partition) not in there)
-    if missing:
-        raise ClientError(f'The partitions "{missing}" do not exist')
-    return places
 
 
 def _print_plans(tool: Tool, plans: Mapping[str, Mapping[Place, int]], *, with_group: bool) -> None:

@@ -44,9 +44,13 @@ async def places_of_topics(client: Client, topics: dict[str, list[int] | None]) 
     return sorted(set(places)), missing
 
 
-async def existing_places(client: Client, topics: dict[str, list[int] | None]) -> list[Place]:
-    """In their order. Raises ClientError where a topic is not there."""
-    places, missing = await places_of_topics(client, topics)
+async def places_within(client: Client, topics: dict[str, list[int] | None]) -> list[Place]:
+    """In their order. Raises ClientError where a topic or a partition is not there."""
+    places, _ = await places_of_topics(client, topics)
+    there, missing = await places_of_topics(client, dict.fromkeys(topics))
     if missing:
         raise ClientError(of_code(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)[1])
+    lacking = ", ".join(f"{topic}-{partition}" for topic, partition in sorted({*places} - {*there}))
+    if lacking:
+        raise ClientError(f'The partitions "{lacking}" do not exist')
     return places

@@ -206,6 +206,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         tools/consumer_group_tables tools/group_table tools/group_deletions tools/reset_offsets tools/topic_partitions
         """,
     ),
+    "tools/test_share_groups.py": (
+        "runs the tool",
+        """
+        client/share_groups
+        """,
+    ),
     "tools/test_get_offsets.py": (
         "runs the tool, also against older brokers",
         """

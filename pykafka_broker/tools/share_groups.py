@@ -1,0 +1,271 @@
+"""`kafka-share-groups`.
+
+Rule: what goes wrong with groups is printed on standard output, and the exit code is 0 all the same; a wrong use, and
+the reset of a group that can't be reset, end with 1.
+"""
+
+from __future__ import annotations
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.errors import ClientError, Refused, TimedOut
+from pykafka_broker.client.group_description import GroupView
+from pykafka_broker.client.group_offsets import delete_group
+from pykafka_broker.client.groups import list_groups
+from pykafka_broker.client.leaders import Place
+from pykafka_broker.client.offsets import by_topic
+from pykafka_broker.client.share_groups import (
+    alter_share_group_starts,
+    delete_share_group_starts,
+    describe_share_group,
+    share_group_starts,
+)
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.group_table import print_table
+from pykafka_broker.tools.java_time import Unparseable
+from pykafka_broker.tools.reset_offsets import add_scenarios, scenario_of, targets, whole_number
+from pykafka_broker.tools.topic_partitions import parse_topics, places_within
+from pykafka_broker.tools.usage import given, never_with, one_of, only_with, required
+
+SUMMARY = "list, describe and delete share groups, and reset where they begin"
+
+_ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
+_STATES = ("Empty", "Stable", "Dead")
+_SCENARIOS = ("to_earliest", "to_latest", "to_datetime")
+_EVERYTHING = ""  # the value of --state without one
+_NESTED = "java.util.concurrent.ExecutionException"
+
+
+def options(parser: ToolParser) -> None:
+    parser.add_connection()
+    add = parser.add_argument
+    add("--list", action="store_true", help="list all share groups")
+    add("--describe", action="store_true", help="describe groups: --offsets, --members or --state")
+    add("--delete", action="store_true", help="delete groups")
+    add("--delete-offsets", action="store_true", help="delete the offsets of one group for topics")
+    add("--group", action="append", metavar="GROUP", help="the group; may be given several times")
+    add("--all-groups", action="store_true", help="all share groups")
+    add("--topic", action="append", metavar="TOPIC[:0,1]", help="the topic, or partitions of it; several times")
+    add("--all-topics", action="store_true", help="all topics that the group has offsets of")
+    add("--offsets", action="store_true", help="describe where the group begins, and its lag; the default")
+    add("--members", action="store_true", help="describe the members")
+    add("--state", nargs="?", const=_EVERYTHING, metavar="STATE,...", help="describe the state; list those in a state")
+    add("--verbose", action="store_true", help="describe more of it")
+    add("--timeout", metavar="MS", help="how long to wait for an answer")
+    add_scenarios(parser, _SCENARIOS)
+
+
+async def run(tool: Tool) -> int:
+    action = one_of(tool, *_ACTIONS)
+    required(tool, "bootstrap_server")
+    _check(tool, action)
+    try:
+        extra = {}
+        if given(tool, "timeout"):
+            extra["default.api.timeout.ms"] = str(whole_number(tool, "timeout"))
+        async with tool.connect(extra) as client:
+            await _DONE_BY[action](tool, client)
+    except ClientError as error:
+        tool.fail(f"\nError: Executing share group command failed due to {_why(error, action)}")
+    return 0
+
+
+def _why(error: ClientError, action: str) -> str:
+    if isinstance(error, TimedOut) and action in ("list", "delete"):
+        return f"{_NESTED}: {ClientError.exception}: Failed to find brokers to send ListGroups"
+    if isinstance(error, Refused | TimedOut):
+        return error.java if action == "describe" else f"{_NESTED}: {error.java}"
+    return error.java if isinstance(error, Unparseable) else str(error)
+
+
+def _check(tool: Tool, action: str) -> None:
+    """Raises UsageError."""
+    for flag in ("members", "offsets", "verbose"):
+        only_with(tool, flag, "describe")
+    if tool.options.state is not None and action not in ("describe", "list"):
+        raise UsageError("--state can only be used with --describe or --list")
+    never_with(tool, "group", "list", "all_groups")
+    never_with(tool, "topic", "list", "describe", "delete")
+    if action in ("describe", "delete") and not given(tool, "group") and not tool.options.all_groups:
+        raise UsageError(f"--{action} takes one of these options: --all-groups, --group")
+    if action == "describe":
+        asked = [name for name in ("members", "offsets") if given(tool, name)]
+        if len(asked) + (tool.options.state is not None) > 1:
+            raise UsageError("--describe takes at most one of these options: --members, --offsets, --state")
+        if tool.options.state:
+            raise UsageError("--describe does not take a value for --state")
+    if action == "delete_offsets":
+        required(tool, "topic", "group")
+    if action == "reset_offsets":
+        required(tool, "group")
+        scenario_of(tool, _SCENARIOS)
+        if not tool.options.execute and not tool.options.dry_run:
+            raise UsageError("--reset-offsets takes one of these options: --execute, --dry-run")
+        if not given(tool, "topic") and not tool.options.all_topics:
+            raise UsageError("--reset-offsets takes one of these options: --all-topics, --topic")
+
+
+async def _listed(client: Client) -> dict[str, str]:
+    """The state of each share group."""
+    return {each.group_id: each.group_state for each in await list_groups(client, types=["share"])}
+
+
+async def _list(tool: Tool, client: Client) -> None:
+    known = {each.lower(): each for each in _STATES}
+    asked = [each.strip().lower() for each in (tool.options.state or "").split(",") if each.strip()]
+    if not set(asked) <= known.keys():
+        raise UsageError(f"Invalid state list '{tool.options.state}'. Valid states are: {', '.join(_STATES)}")
+    wanted = {known[each] for each in asked}
+    found = [each for each in (await _listed(client)).items() if not wanted or each[1] in wanted]
+    tool.result = [{"group_id": group, "state": state} for group, state in found]
+    if tool.options.state is not None:
+        print_table(tool, [("GROUP", 15), ("STATE", 15)], found, apart=False)
+        return
+    for group, _ in found:
+        tool.print(group)
+
+
+async def _describe(tool: Tool, client: Client) -> None:
+    groups = list(await _listed(client)) if tool.options.all_groups else sorted(set(tool.options.group))
+    tool.result = []
+    for view in [await describe_share_group(client, group) for group in groups]:
+        if view.state == "Empty" and (tool.options.members or tool.options.state is not None):
+            tool.warn(f"\nShare group '{view.group_id}' has no active members.")
+        if tool.options.members:
+            _members(tool, view)
+        elif tool.options.state is not None:
+            _state(tool, view)
+        else:
+            await _offsets(tool, client, view.group_id)
+
+
+async def _offsets(tool: Tool, client: Client, group: str) -> None:
+    starts = await share_group_starts(client, group)
+    if not starts:
+        tool.print(f"\nShare group '{group}' has no offset information.")
+        return
+    epoch = [("LEADER-EPOCH", 15)] if tool.options.verbose else []
+    columns = [("GROUP", 15), ("TOPIC", 15), ("PARTITION", 10), *epoch, ("START-OFFSET", 15), ("LAG", 15)]
+    rows = [
+        [group, *place, *([each.leader_epoch] if epoch else []), each.offset, each.lag]
+        for place, each in starts.items()
+    ]
+    print_table(tool, columns, rows)
+    tool.result += [
+        {"group_id": group, "topic": topic, "partition": partition}
+        | {"leader_epoch": each.leader_epoch, "start_offset": each.offset, "lag": each.lag}
+        for (topic, partition), each in starts.items()
+    ]
+
+
+def _members(tool: Tool, view: GroupView) -> None:
+    epoch = [("MEMBER-EPOCH", 15)] if tool.options.verbose else []
+    columns = [("GROUP", 15), ("CONSUMER-ID", 15), ("HOST", 15), ("CLIENT-ID", 15), ("#PARTITIONS", 15)]
+    rows = []
+    for each in view.members:
+        spelt = ";".join(f"{topic}:{','.join(map(str, indexes))}" for topic, indexes in by_topic(each.assignment))
+        row = [view.group_id, each.member_id, each.host, each.client_id, len(each.assignment)]
+        rows.append([*row, *([each.epoch] if epoch else []), spelt or None])
+        tool.result.append(
+            {"group_id": view.group_id, "consumer_id": each.member_id, "host": each.host, "client_id": each.client_id}
+            | {"partition_count": len(each.assignment), "member_epoch": each.epoch}
+            | {"assignment": [{"topic": topic, "partition": index} for topic, index in each.assignment]}
+        )
+    if rows:
+        print_table(tool, [*columns, *epoch, ("ASSIGNMENT", 15)], rows)
+
+
+def _state(tool: Tool, view: GroupView) -> None:
+    epochs = [("GROUP-EPOCH", 15), ("ASSIGNMENT-EPOCH", 17)] if tool.options.verbose else []
+    node = view.coordinator
+    row = [view.group_id, f"{node.host}:{node.port} ({node.node_id})", view.state]
+    cells = [*row, *([view.epoch, view.target_epoch] if epochs else []), len(view.members)]
+    print_table(tool, [("GROUP", 15), ("COORDINATOR (ID)", 25), ("STATE", 15), *epochs, ("#MEMBERS", 8)], [cells])
+    tool.result.append(
+        {"group_id": view.group_id, "state": view.state, "member_count": len(view.members)}
+        | {"coordinator": {"node_id": node.node_id, "host": node.host, "port": node.port}}
+        | {"group_epoch": view.epoch, "assignment_epoch": view.target_epoch}
+    )
+
+
+async def _delete(tool: Tool, client: Client) -> None:
+    listed = await _listed(client)
+    groups = list(listed) if tool.options.all_groups else list(dict.fromkeys(tool.options.group))
+    failed: dict[str, str] = {}
+    for group in groups:
+        if group not in listed:
+            failed[group] = f"java.lang.IllegalArgumentException: Group '{group}' is not a share group."
+        elif listed[group] not in ("Empty", "Dead"):
+            failed[group] = Refused(ErrorCode.NON_EMPTY_GROUP, f"Share group '{group}' is not EMPTY.").java
+        else:
+            try:
+                await delete_group(client, group, call="deleteShareGroups")
+            except ClientError as error:
+                failed[group] = error.java
+    done = ", ".join(f"'{group}'" for group in groups if group not in failed)
+    if failed:
+        tool.print("\nError: Deletion of some share groups failed:")
+        for group, why in failed.items():
+            tool.print(f"* Group '{group}' could not be deleted due to: {why}")
+        if done:
+            tool.print(f"\nThese share groups were deleted successfully: {done}")
+    else:
+        tool.print(f"Deletion of requested share groups ({done}) was successful.")
+    tool.result = [
+        {"group_id": group, "deleted": group not in failed} | ({"error": failed[group]} if group in failed else {})
+        for group in groups
+    ]
+
+
+def _only_group(tool: Tool) -> str:
+    if len(tool.options.group) > 1:
+        raise ClientError("Found multiple arguments for option group, but you asked for only one")
+    return str(tool.options.group[0])
+
+
+async def _delete_offsets(tool: Tool, client: Client) -> None:
+    group, topics = _only_group(tool), list(dict.fromkeys(tool.options.topic))
+    found: dict[str, ClientError | None] = {}
+    try:
+        found |= await delete_share_group_starts(client, group, topics)
+    except ClientError as error:
+        found = dict.fromkeys(topics, error)
+        unknown = "Encounter some unknown error: " if isinstance(error, TimedOut) else ""
+        tool.print(f"\nError: {unknown}{error.java if unknown else error}")
+    rows = [(topic, "Successful" if found[topic] is None else f"Error: {found[topic]}") for topic in found]
+    print_table(tool, [("TOPIC", 30), ("STATUS", 15)], rows)
+    tool.result = [{"topic": topic, "error": None if error is None else str(error)} for topic, error in found.items()]
+
+
+async def _reset_offsets(tool: Tool, client: Client) -> None:
+    group = _only_group(tool)
+    try:
+        state = (await describe_share_group(client, group)).state
+    except Refused as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise UsageError(str(error)) from None
+        state = "Dead"
+    except ClientError as error:
+        raise UsageError(str(error)) from None
+    if state not in ("Empty", "Dead"):
+        raise UsageError(f"Share group '{group}' is not empty.")
+    places: list[Place]
+    if given(tool, "topic"):
+        places = await places_within(client, parse_topics(tool.options.topic))
+    else:
+        places = list(await share_group_starts(client, group))
+    found = await targets(tool, client, scenario_of(tool, _SCENARIOS), places, {})
+    if tool.options.execute:
+        await alter_share_group_starts(client, group, found)
+    rows = [(group, *place, offset) for place, offset in found.items()]
+    print_table(tool, [("GROUP", 30), ("TOPIC", 30), ("PARTITION", 10), ("NEW-OFFSET", 15)], rows)
+    tool.result = [dict(zip(("group_id", "topic", "partition", "new_offset"), row, strict=True)) for row in rows]
+
+
+_DONE_BY = {
+    "list": _list,
+    "describe": _describe,
+    "delete": _delete,
+    "reset_offsets": _reset_offsets,
+    "delete_offsets": _delete_offsets,
+}
