@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.waiting import eventually
@@ -35,9 +35,19 @@ def commit(bootstrap: str, group: str, offsets: Mapping[tuple[str, int], int]) -
     """Offsets of a group that has no members: a simple one, if it is new."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
     places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
-    for place in consumer.commit(offsets=places, asynchronous=False):
-        assert place.error is None
-    consumer.close()
+
+    def done() -> bool:
+        try:
+            return all(each.error is None for each in consumer.commit(offsets=places, asynchronous=False))
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+                raise
+            return False
+
+    try:
+        eventually(done, True, 20)
+    finally:
+        consumer.close()
 
 
 @contextmanager
