@@ -9,7 +9,7 @@ is followed by many others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from pykafka_broker.cluster.controller import Controller
 from pykafka_broker.cluster.image import BrokerImage, MetadataImage
@@ -41,12 +41,25 @@ def place(controller: Controller, count: int, replication_factor: int, draw: Dra
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, problem)
     if len(brokers) == 1:
         return [[brokers[0].id] for _ in range(count)]
-    racks = _Racks(brokers, draw)
+    racks = Racks(brokers, draw)
     return [racks.next(replication_factor) for _ in range(count)]
 
 
 def _takes_replicas(broker: BrokerImage) -> bool:
     return not broker.in_controlled_shutdown and not broker.all_dirs_cordoned
+
+
+class Placeable(Protocol):
+    """What is to be known of a broker."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def rack(self) -> str | None: ...
+
+    @property
+    def fenced(self) -> bool: ...
 
 
 class _Rack:
@@ -70,10 +83,10 @@ class _Rack:
             yield from brokers[:start]
 
 
-class _Racks:
+class Racks:
     """Who is next, over the partitions of one request for one topic."""
 
-    def __init__(self, brokers: list[BrokerImage], draw: Draw) -> None:
+    def __init__(self, brokers: Sequence[Placeable], draw: Draw) -> None:
         self._draw = draw
         racks: dict[str | None, _Rack] = {}
         for broker in sorted(brokers, key=lambda broker: broker.id):

@@ -31,6 +31,7 @@ TOOLS = {
     "log-dirs": "what is in the log directories of brokers, and how large it is",
     "metadata-quorum": "describe the controllers of a cluster, add and remove one",
     "producer-perf-test": "measure how fast records are sent",
+    "reassign-partitions": "move replicas of partitions between brokers and between their log directories",
     "share-groups": "list, describe and delete share groups, and reset where they begin",
     "topics": "create, describe, alter, delete and list topics",
     "transactions": "list and describe transactions, and end those that hang",
