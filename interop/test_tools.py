@@ -8,6 +8,8 @@ import pytest
 from interop.tools.brokers import brokers_of
 from interop.tools.steps import Step, Table, names, run_ours, table
 
+NO_SCRIPT = {"mirror"}  # it prints nothing and does not end: test_mirror.py compares what it leaves behind
+
 
 @pytest.mark.parametrize("name", names())
 def test_a_tool_prints_what_kafkas_script_prints(name: str, target_name: str, tmp_path: Path) -> None:
@@ -35,7 +37,7 @@ def _difference(step: Step, row: dict[str, object], bootstrap: str, directory: P
 def test_every_tool_has_a_table() -> None:
     from pykafka_broker.tools import TOOLS
 
-    assert {each.replace("-", "_") for each in TOOLS} <= set(names())
+    assert {each.replace("-", "_") for each in TOOLS} - NO_SCRIPT <= set(names())
 
 
 def test_a_table_is_recorded_whole() -> None:

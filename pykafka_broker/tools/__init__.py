@@ -30,6 +30,7 @@ TOOLS = {
     "leader-election": "elect leaders of partitions: preferred ones, or unclean ones",
     "log-dirs": "what is in the log directories of brokers, and how large it is",
     "metadata-quorum": "describe the controllers of a cluster, add and remove one",
+    "mirror": "mirror topics and groups from one cluster to another, by a file of MirrorMaker 2",
     "producer-perf-test": "measure how fast records are sent",
     "reassign-partitions": "move replicas of partitions between brokers and between their log directories",
     "share-groups": "list, describe and delete share groups, and reset where they begin",

@@ -1,0 +1,109 @@
+"""`pykafka-broker mirror FILE`: topics, configs, records and group offsets go to another cluster, as by MirrorMaker 2.
+
+Rule: its file, its topics and what is in them are MirrorMaker's, so that either may go on where the other has stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.producer import Producer
+from pykafka_broker.client.properties import read_properties
+from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.mirror_flow import Mirror, ensure_topic
+from pykafka_broker.tools.mirror_groups import tell_checkpoints
+from pykafka_broker.tools.mirror_records import Checkpoint, heartbeat
+from pykafka_broker.tools.mirror_settings import Flow, flows
+
+SUMMARY = "mirror topics and groups from one cluster to another, by a file of MirrorMaker 2"
+_AGAIN_S = 5
+
+
+def options(parser: ToolParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="properties as MirrorMaker 2 has them")
+    parser.add_argument("--clusters", nargs="+", default=[], metavar="ALIAS", help="mirror only to these clusters")
+
+
+async def run(tool: Tool) -> int:
+    values = read_properties(tool.options.file)
+    wanted = flows(values, tool.options.clusters)
+    if not wanted:
+        raise UsageError("no flow is enabled: A->B.enabled = true")
+    for each in wanted:
+        each.check()
+        for cluster in (each.source, each.target):
+            each.client(cluster)
+    async with asyncio.TaskGroup() as group:
+        for each in wanted:
+            group.create_task(_keep(tool, each))
+    return 0
+
+
+async def _keep(tool: Tool, flow: Flow) -> None:
+    """Begin again, where it was, whatever a cluster refuses or however long it is away."""
+    while True:
+        try:
+            await _mirror(tool, flow)
+        except* ClientError as errors:
+            tool.warn(f"{flow.source}->{flow.target}: {errors.exceptions[0]}")
+        await asyncio.sleep(_AGAIN_S)
+
+
+async def _mirror(tool: Tool, flow: Flow) -> None:
+    async with (
+        Client(*flow.client(flow.source)) as source,
+        Client(*flow.client(flow.target)) as target,
+        Producer(target) as producer,
+    ):
+        mirror = Mirror(flow, source, target)
+        await mirror.begin()
+        tool.warn(f"{flow.source}->{flow.target}: {len(mirror.topics)} topics")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(mirror.run())
+            for each in await _duties(mirror, producer):
+                group.create_task(each)
+
+
+async def _duties(mirror: Mirror, producer: Producer) -> list[Coroutine[Any, Any, None]]:
+    flow = mirror.flow
+
+    async def look() -> None:
+        await mirror.refresh()
+
+    found = [_every(flow.number("refresh.topics.interval.seconds", 600), look)]
+    if flow.is_on("sync.topic.configs.enabled", True):
+        found.append(_every(flow.number("sync.topic.configs.interval.seconds", 600), mirror.sync_configs))
+    if flow.is_on("emit.heartbeats.enabled", True):
+        factor = flow.number("heartbeats.topic.replication.factor", 3)
+        await ensure_topic(mirror.target, "heartbeats", 1, factor, {"cleanup.policy": "compact"})
+        found.append(_every(flow.number("emit.heartbeats.interval.seconds", 1), _heartbeats(mirror, producer)))
+    if flow.is_on("emit.checkpoints.enabled", True):
+        topic = f"{flow.source}{flow.separator}checkpoints.internal"
+        factor = flow.number("checkpoints.topic.replication.factor", 3)
+        await ensure_topic(mirror.target, topic, 1, factor, {"cleanup.policy": "compact"})
+        told: dict[tuple[str, str, int], Checkpoint] = {}
+
+        async def tell() -> None:
+            await tell_checkpoints(mirror, producer, told)
+
+        found.append(_every(flow.number("emit.checkpoints.interval.seconds", 60), tell))
+    return found
+
+
+def _heartbeats(mirror: Mirror, producer: Producer) -> Callable[[], Awaitable[None]]:
+    async def beat() -> None:
+        mirror.target.clock.tick()
+        key, value = heartbeat(mirror.flow.source, mirror.flow.target, mirror.target.clock.wall)
+        await producer.deliver("heartbeats", value, key, partition=0)
+
+    return beat
+
+
+async def _every(seconds: int, do: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await do()
+        await asyncio.sleep(seconds)

@@ -1,0 +1,117 @@
+"""A mirror between two brokers."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.tools.frame import main
+
+SETTINGS = """
+clusters = from, to
+from.bootstrap.servers = {source}
+to.bootstrap.servers = {target}
+from->to.enabled = true
+from->to.topics = mirrored.*
+from->to.groups = readers
+sync.group.offsets.enabled = true
+refresh.topics.interval.seconds = 1
+emit.checkpoints.interval.seconds = 1
+tasks.max = 3
+"""
+
+
+@contextmanager
+def mirroring(folder: Path, source: KafkaBroker, target: KafkaBroker) -> Iterator[None]:
+    file = folder / "mirror.properties"
+    file.write_text(SETTINGS.format(source=source.bootstrap_servers, target=target.bootstrap_servers))
+    process = subprocess.Popen([sys.executable, "-m", "pykafka_broker", "mirror", str(file)])
+    try:
+        yield
+    finally:
+        process.terminate()
+        assert process.wait(20) == 143
+
+
+def write(broker: KafkaBroker, topic: str, *values: bytes) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number, value in enumerate(values):
+        producer.produce(topic, value, key=b"k", partition=1, timestamp=1000 + number, headers=[("h", b"1")])
+    assert producer.flush(10) == 0
+
+
+def read(broker: KafkaBroker, topic: str, count: int) -> list[tuple[bytes | None, int, object]]:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "looks"})
+    consumer.assign([TopicPartition(topic, 1, 0)])
+    found: list[tuple[bytes | None, int, object]] = []
+    deadline = time.monotonic() + 30
+    while len(found) < count and time.monotonic() < deadline:
+        message = consumer.poll(0.2)
+        if message is not None and not message.error():
+            found.append((message.value(), message.timestamp()[1], message.headers()))
+    consumer.close()
+    return found
+
+
+def until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def offset(broker: KafkaBroker, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers"})
+    (found,) = consumer.committed([TopicPartition(topic, 1)], 10)
+    consumer.close()
+    return int(found.offset)
+
+
+def test_records_configs_and_group_offsets_go_over_and_a_restart_goes_on(tmp_path: Path) -> None:
+    with KafkaBroker() as source, KafkaBroker() as target:
+        admin = AdminClient({"bootstrap.servers": source.bootstrap_servers})
+        topic = NewTopic("mirrored", 2, 1, config={"retention.ms": "7654321"})
+        admin.create_topics([topic])["mirrored"].result(10)
+        write(source, "mirrored", b"one", b"two", b"three")
+        there = AdminClient({"bootstrap.servers": target.bootstrap_servers})
+        with mirroring(tmp_path, source, target):
+            until(lambda: "from.mirrored" in there.list_topics(timeout=10).topics)
+            assert read(target, "from.mirrored", 3) == [
+                (b"one", 1000, [("h", b"1")]),
+                (b"two", 1001, [("h", b"1")]),
+                (b"three", 1002, [("h", b"1")]),
+            ]
+            reader = Consumer({"bootstrap.servers": source.bootstrap_servers, "group.id": "readers"})
+            reader.commit(offsets=[TopicPartition("mirrored", 1, 2)], asynchronous=False)
+            reader.close()
+            until(lambda: offset(target, "from.mirrored") == 2)
+        resource = ConfigResource(ResourceType.TOPIC, "from.mirrored")
+        assert there.describe_configs([resource])[resource].result(10)["retention.ms"].value == "7654321"
+        write(source, "mirrored", b"four")
+        with mirroring(tmp_path, source, target):
+            found = read(target, "from.mirrored", 4)
+            assert [value for value, _, _ in found] == [b"one", b"two", b"three", b"four"]
+        assert {"heartbeats", "from.checkpoints.internal"} <= set(there.list_topics(timeout=10).topics)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", 'Missing required configuration "clusters"'),
+        ("clusters = a, b\n", "no flow is enabled"),
+        ("clusters = a, b\na->b.enabled = true\ntopics = [\n", "no list of regular expressions"),
+        ("clusters = a, b\na->b.enabled = true\n", "a.bootstrap.servers is missing"),
+    ],
+)
+def test_a_file_that_makes_no_sense(text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mirror.properties"
+    file.write_text(text)
+    assert main("mirror", [str(file)]) == 1
+    assert says in capsys.readouterr().err
