@@ -1,6 +1,7 @@
 """MirrorMaker 2 copies a topic, its settings and a group's offsets from one broker of ours to another, exactly once."""
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from interop.conftest import NewBroker
 from interop.jars import mirror_jars
-from interop.java import java_command
+from interop.java import java_command, kafka_classpath
 from interop.waiting import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -105,3 +106,39 @@ def test_everything_arrives_once(new_broker: NewBroker, tmp_path: Path) -> None:
         eventually(group_arrived, True, 60)
     resource = ConfigResource(ResourceType.TOPIC, "from.mirrored")
     assert admin.describe_configs([resource])[resource].result(20)["retention.ms"].value == "7654321"
+
+
+FORMATTERS = "org.apache.kafka.connect.mirror.formatters"
+
+
+def formatted(bootstrap: str, topic: str, formatter: str) -> str:
+    """The first record of a topic, as MirrorMaker's own reader shows it."""
+    command = java_command(
+        *("-XX:TieredStopAtLevel=1", "-cp", f"{mirror_jars()}/*:{kafka_classpath()}"),
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        *("--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning", "--max-messages", "1"),
+        *("--timeout-ms", "20000", "--formatter", f"{FORMATTERS}.{formatter}"),
+    )
+    return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
+
+
+def test_our_mirror_leaves_behind_what_mirror_maker_reads(new_broker: NewBroker, tmp_path: Path) -> None:
+    source, target = new_broker().bootstrap_servers, new_broker().bootstrap_servers
+    origin = AdminClient({"bootstrap.servers": source})
+    origin.create_topics([NewTopic("mirrored", 1, 1)])["mirrored"].result(20)
+    write(source, "mirrored", 3)
+    assert read(source, "mirrored", "readers", 3) == [0, 1, 2]
+    properties = tmp_path / "mirror.properties"
+    properties.write_text(SETTINGS.format(source=source, target=target))
+    command = [sys.executable, "-m", "pykafka_broker", "mirror", str(properties)]
+    with subprocess.Popen(command) as process:
+        try:
+            checkpoint = formatted(target, "from.checkpoints.internal", "CheckpointFormatter")
+            heartbeat = formatted(target, "heartbeats", "HeartbeatFormatter")
+            sync = formatted(source, "mm2-offset-syncs.to.internal", "OffsetSyncFormatter")
+        finally:
+            process.terminate()
+    at = "topicPartition=from.mirrored-0, upstreamOffset=3, downstreamOffset=3"
+    assert checkpoint == f"Checkpoint{{consumerGroupId=readers, {at}, metadata=}}"
+    assert heartbeat.startswith("Heartbeat{sourceClusterAlias=from, targetClusterAlias=to, timestamp=")
+    assert sync == "OffsetSync{topicPartition=mirrored-0, upstreamOffset=2, downstreamOffset=2}"
