@@ -1,6 +1,6 @@
 """`pykafka-broker mirror FILE`: topics, configs, records and group offsets go to another cluster, as by MirrorMaker 2.
 
-Rule: its file, its topics and what is in them are MirrorMaker's, so that either may go on where the other has stopped.
+Rule: its file, its topics and the formats of what is in them are MirrorMaker's.
 """
 
 from __future__ import annotations
