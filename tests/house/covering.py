@@ -294,6 +294,30 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         cli/parsers
         """,
     ),
+    "tools/test_verifiable.py": (
+        "runs them against a broker",
+        """
+        tools/events tools/verifiable_consumer tools/verifiable_producer
+        """,
+    ),
+    "tools/test_perf_tests.py": (
+        "runs them against a broker",
+        """
+        tools/consumer_perf_test tools/end_to_end_latency tools/producer_perf_test tools/statistics
+        """,
+    ),
+    "tools/test_reassign_partitions.py": (
+        "moves partitions, with throttles",
+        """
+        client/reassignments tools/moves tools/reassignment_plan tools/throttles
+        """,
+    ),
+    "tools/test_mirror.py": (
+        "mirrors one broker to another, in a process of its own",
+        """
+        tools/mirror_flow tools/mirror_groups tools/mirror_records tools/mirror_settings
+        """,
+    ),
     "cli/test_settings.py": (
         "mistypes them",
         """
