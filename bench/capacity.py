@@ -152,7 +152,8 @@ class Capacity:
         node, log = self._node, self._node.metadata.log.log
         led = sum(p.leader == 1 for topic in node.image.topics.values() for p in topic.partitions.values())
         held = sum(1 in p.isr for topic in node.image.topics.values() for p in topic.partitions.values())
-        node.clock.set(self._now + 8_000)
+        for passed in range(1_000, 9_000, 1_000):  # a controller that was away itself would fence nobody
+            node.on_deadline(self._now + passed)
         self.beat(but=1)
         self._now += 9_500
         before, size, offset = self.snapshot(), log.size_bytes, log.log_end_offset

@@ -24,7 +24,8 @@ def _record(jvm: JavaTools, wanted: Table) -> None:
     with tempfile.TemporaryDirectory() as folder, brokers_of(wanted, True, Path(folder)) as bootstrap:
         for step in wanted.steps:
             found = run_java(jvm, step, bootstrap, Path(folder))
-            rows.append({"command": step.command, "status": found.status, "out": step.normal(found.out)})
+            out = [] if step.why_not else step.normal(found.out)  # what is not compared is not kept
+            rows.append({"command": step.command, "status": found.status, "out": out})
             print(f"{found.status}  {step.tool} {step.command}\n{found.out}{found.err[:300]}", file=sys.stderr)
     wanted.recorded.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
     print(f"{wanted.recorded.name}: {len(rows)} calls")
