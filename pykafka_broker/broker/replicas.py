@@ -7,6 +7,7 @@ first asked for, so that ten thousand idle ones cost nothing; nobody is served f
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 from collections.abc import Callable, Collection, Iterable
@@ -251,6 +252,8 @@ class Replicas:
             partition = self._hosted.get((topic.name, state.partition))
             if partition is not None and partition.log.topic_id == topic.id:
                 self._update(partition, state)
+            elif partition is None and self.replication is not None:
+                self._give_back(topic, state.partition)
         if self.replication is not None:
             known = self._metadata.image.topics_by_id
             changes = (*delta.new_partitions, *delta.changed_partitions)
@@ -266,10 +269,21 @@ class Replicas:
             self._close((partition.topic, partition.number), NotLeader(state.leader, state.leader_epoch))
             self._logs.delete(partition.topic, partition.number, self._clock.now)
 
+    def _give_back(self, topic: TopicImage, number: int) -> None:
+        """A log that nobody has asked for yet goes too when the partition is others'."""
+        state = self._metadata.image.partition(topic.name, number)
+        if state is None or self._node_id in state.replicas or not self._logs.exists(topic.name, number):
+            return
+        with contextlib.suppress(ApiError):  # out of service: the next start looks again
+            if self._logs.get(topic.name, number).topic_id == topic.id:
+                self._logs.delete(topic.name, number, self._clock.now)
+
     def _make_logs(self, made: Iterable[tuple[TopicImage, PartitionImage]]) -> None:
-        logs, node_id, known = self._logs, self._node_id, self._metadata.image.topics_by_id
-        for topic, state in made:
-            if topic.id not in known or node_id not in state.replicas:
+        logs, node_id, image = self._logs, self._node_id, self._metadata.image
+        for topic, begun in made:
+            # These changes may hold all that became of it since, as for a node that was away for a while.
+            state = image.partition(topic.name, begun.partition) or begun
+            if topic.id not in image.topics_by_id or node_id not in state.replicas:
                 continue
             assigned = self._place_for(state)
             try:

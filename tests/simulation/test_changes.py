@@ -28,7 +28,8 @@ def test_nothing_that_was_promised_is_lost(seed: int) -> None:
 
 @pytest.mark.parametrize(("failed", "faults"), [(14, EVERYTHING), (18, EVERYTHING), (121, KILLS), (3050, DISKS)])
 def test_what_has_failed_once(failed: int, faults: tuple[Fault, ...]) -> None:
-    """14, 18: a fetcher looked for a partition that a failing disk had just taken away.
+    """14, 18: a fetcher looked for a partition that a failing disk had just taken away; 14: a partition that was made
+    and moved on while a node was away left a folder there.
     121: a follower waited for a sync that a setting had asked for, and that nobody began.
     3050: two folders of deleted topics of one name, in two directories, were each other's rivals for ever.
     """
