@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import re
 from datetime import datetime
-from typing import Any
+from functools import partial
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.group_consumer import GroupConsumer
@@ -52,6 +52,10 @@ def options(parser: ToolParser) -> None:
     parser.add_argument("--print-metrics", action="store_true", help="print figures of the client at the end")
 
 
+def _fits(pattern: re.Pattern[str], name: str) -> bool:
+    return pattern.fullmatch(name) is not None
+
+
 async def run(tool: Tool) -> int:
     options = tool.options
     required(tool, "bootstrap_server")
@@ -65,10 +69,7 @@ async def run(tool: Tool) -> int:
         tool.print("Warning: --messages is deprecated. Use --num-records instead.")
     if given(tool, "consumer_config"):
         tool.print("Warning: --consumer.config is deprecated. Use --command-config instead.")
-    wanted: Any = [options.topic]
-    if options.topic is None:
-        pattern = re.compile(options.include)
-        wanted = lambda name: pattern.fullmatch(name) is not None  # noqa: E731
+    wanted = [options.topic] if options.topic is not None else partial(_fits, re.compile(options.include))
     async with Client(options.bootstrap_server, properties) as client:
         test = _Test(tool, client)
         test.header()
