@@ -13,7 +13,7 @@ WORKERS ?= 4
 # Beside the default, which is in pyproject.toml.
 OTHER_SPARKS := 3.5.7 4.3.0
 
-.PHONY: run test check generate bench matrix dist spark-demo clean
+.PHONY: run test check generate docs bench matrix dist spark-demo clean
 
 run: $(VENV)/.run
 	$(BIN)/pykafka-broker $(ARGS)
@@ -39,6 +39,10 @@ check: $(VENV)/.dev
 
 generate: $(VENV)/.dev
 	$(BIN)/python -m protocol.generator
+
+# The site in build/site; a warning ends it. `make docs ARGS=serve` shows it at 127.0.0.1:8000, with its search.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(or $(ARGS),build)
 
 bench: $(VENV)/.dev
 	set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; $(BIN)/python -m bench $(ARGS)
@@ -76,6 +80,10 @@ $(VENV)/.run: pyproject.toml | $(BIN)/python
 	$(PIP) install $(EDITABLE) .
 	touch $@
 
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	$(PIP) install $(EDITABLE) '.[docs]'
+	touch $@
+
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(PIP) install $(EDITABLE) '.[test,dev]'
-	touch $@ $(VENV)/.run
+	touch $@ $(VENV)/.run $(VENV)/.docs

@@ -1,0 +1,87 @@
+"""What MkDocs is told about files that are not in `docs/`, and about pages that no section names.
+
+Rule: each text has one home in the repository. Some that stand elsewhere are pages of the site too; a link to a file
+that is no page loses its address and keeps its text, and one to a file that is not there is left for MkDocs to refuse.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[1]
+ADOPTED = {  # a file of the repository, and the page that it becomes
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "spark/README.md": "spark-pipeline.md",
+    "interop/README.md": "clients-of-your-own.md",
+    "interop/MATRIX.md": "matrix.md",
+}
+_HOMES = {page: home for home, page in ADOPTED.items()}
+_LINK = re.compile(r"(?<!!)\[(?P<text>(?:`[^`]*`|[^\]`])+)\]\((?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
+_FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Whatever page arrives can be found, also before somebody has thought of its place."""
+    nav: list[Any] = config.nav or []
+    named = _named(nav)
+    pages = {path.relative_to(config.docs_dir).as_posix() for path in Path(config.docs_dir).rglob("*.md")}
+    pages |= {page for home, page in ADOPTED.items() if (ROOT / home).exists()}
+    if left := sorted(pages - named):
+        config.nav = [*nav, {"More": left}]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    from mkdocs.structure.files import File
+
+    for home, page in ADOPTED.items():
+        if (ROOT / home).exists():
+            files.append(File.generated(config, page, content=(ROOT / home).read_text(encoding="utf-8")))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    return relinked(markdown, page.file.src_uri)
+
+
+def relinked(markdown: str, page: str) -> str:
+    """The text of a page with its links as the site has them; blocks of code stay as they are."""
+    parts, end = [], 0
+    for block in _FENCED.finditer(markdown):
+        parts += [_relinked(markdown[end : block.start()], page), block[0]]
+        end = block.end()
+    return "".join([*parts, _relinked(markdown[end:], page)])
+
+
+def _relinked(text: str, page: str) -> str:
+    home = _HOMES.get(page, f"docs/{page}")
+
+    def changed(link: re.Match[str]) -> str:
+        if ":" in link["path"]:
+            return link[0]
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(home), link["path"]))
+        there = ADOPTED.get(target) or (target.removeprefix("docs/") if target.startswith("docs/") else None)
+        if there is None:
+            return link["text"] if (ROOT / target).exists() else link[0]
+        path = posixpath.relpath(there, posixpath.dirname(page) or ".")
+        return f"[{link['text']}]({path}{link['anchor'] or ''})"
+
+    return _LINK.sub(changed, text)
+
+
+def _named(nav: Any) -> set[str]:
+    """All pages that a navigation names."""
+    if isinstance(nav, str):
+        return {nav}
+    parts = nav.values() if isinstance(nav, dict) else nav
+    return set().union(*map(_named, parts))
