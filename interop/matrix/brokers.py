@@ -1,0 +1,142 @@
+"""The brokers that cells run against. Rule: each is started when the first cell wants it and shared by those that leave
+it as it is; of real Kafkas one runs at a time.
+
+`ours` is a broker of this checkout, `kafka` Apache Kafka, `older` ours that passes for an older release (`--emulate`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from interop.jars import KAFKA_VERSION
+from interop.raw import RawClient
+from interop.real_kafka import RealKafka
+from interop.secured_targets import secured
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.testing import KafkaBroker
+
+OURS, KAFKA, OLDER = TARGETS = ("ours", "kafka", "older")
+RELEASE_OF_OURS = "4.3"
+USER, PASSWORD = "alice", "alice-secret"
+_KNOWN_WITHIN_S = 20
+
+
+class Broker(Protocol):
+    """What a cell needs of its broker."""
+
+    bootstrap_servers: str
+
+    def create_topic(self, name: str, partitions: int) -> None: ...
+
+    def restart(self) -> None: ...
+
+
+class _Ours:
+    def __init__(self, broker: KafkaBroker) -> None:
+        self._broker = broker
+        self.bootstrap_servers = broker.bootstrap_servers
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        self._broker.create_topic(name, partitions)
+
+    def restart(self) -> None:
+        self._broker.restart()
+
+
+class _Kafka:
+    def __init__(self, kafka: RealKafka) -> None:
+        self._kafka = kafka
+        self.bootstrap_servers = kafka.bootstrap_servers
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        """Kafka's own answer comes before its brokers know the topic."""
+        request = CreateTopicsRequest([CreatableTopic(name, num_partitions=partitions, replication_factor=1)])
+        asked = MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+        with RawClient(self.bootstrap_servers) as client:
+            [answer] = client.call(request).topics
+            assert answer.error_code == ErrorCode.NONE, answer.error_message
+            deadline = time.monotonic() + _KNOWN_WITHIN_S
+            while client.call(asked, 12).topics[0].error_code != ErrorCode.NONE:
+                assert time.monotonic() < deadline, f"nobody leads {name}"
+                time.sleep(0.02)
+
+    def restart(self) -> None:
+        self._kafka.restart()
+
+
+@contextlib.contextmanager
+def plain(target: str, older: str) -> Iterator[Broker]:
+    """Without security, for any number of cells; or for one, which restarts it."""
+    if target == KAFKA:
+        with RealKafka() as kafka:
+            yield _Kafka(kafka)
+        return
+    with KafkaBroker(quick_groups=False, emulate=older if target == OLDER else None) as broker:
+        yield _Ours(broker)
+
+
+@contextlib.contextmanager
+def secure(target: str, older: str) -> Iterator[tuple[Broker, dict[str, str]]]:
+    """With users and TLS, and what the environment of a client is to say of them."""
+    emulate = {"emulate": older} if target == OLDER else {}
+    wanted: dict[str, Any] = {"users": {USER: PASSWORD}, "mechanisms": ("SCRAM-SHA-512",), **emulate}
+    with secured("kafka" if target == KAFKA else "pykafka", "sasl_ssl", **wanted) as running:
+        config = running.client_config("confluent")
+        broker: Broker
+        if isinstance(running, KafkaBroker):
+            broker = _Ours(running)
+        else:
+            kafka: RealKafka = running.kafka  # type: ignore[attr-defined]
+            broker = _Kafka(kafka)
+        environment = {"MATRIX_USER": USER, "MATRIX_PASSWORD": PASSWORD, "MATRIX_CA": config["ssl.ca.location"]}
+        yield _At(broker, config["bootstrap.servers"]), environment
+
+
+class _At:
+    """A broker whose clients come in by another listener than its topics are made through."""
+
+    def __init__(self, broker: Broker, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.create_topic = broker.create_topic
+        self.restart = broker.restart
+
+
+class Shared:
+    """Brokers that stay until the target is done with: a plain and a secure one for each release."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self._stack = contextlib.ExitStack()
+        self._lock = threading.Lock()
+        self._plain: dict[str, Broker] = {}
+        self._secure: dict[str, tuple[Broker, dict[str, str]]] = {}
+
+    def plain(self, older: str) -> Broker:
+        with self._lock:
+            key = older if self.target == OLDER else ""
+            if key not in self._plain:
+                self._plain[key] = self._stack.enter_context(plain(self.target, older))
+            return self._plain[key]
+
+    def secure(self, older: str) -> tuple[Broker, dict[str, str]]:
+        with self._lock:
+            key = older if self.target == OLDER else ""
+            if key not in self._secure:
+                self._secure[key] = self._stack.enter_context(secure(self.target, older))
+            return self._secure[key]
+
+    def close(self) -> None:
+        self._plain.clear()
+        self._secure.clear()
+        self._stack.close()
+
+
+def release_of(target: str, older: str) -> str:
+    """What a client meets: the release that the broker is, or passes for."""
+    return older if target == OLDER else ".".join(KAFKA_VERSION.split(".")[:2]) if target == KAFKA else RELEASE_OF_OURS

@@ -1,0 +1,169 @@
+"""Makes a client ready to run. Rule: each release has a folder of its own in `.cache/matrix`, made once; what can't be
+had here makes its row grey with the reason, and stops nothing.
+
+A row's `prepare` names one of these ways by its `kind`; `command` (the default) takes a command as it stands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from interop.matrix.rows import Row
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".cache" / "matrix"
+INSTALL_TIMEOUT_S = 600
+_locks: dict[str, threading.Lock] = {}
+_guard = threading.Lock()
+
+
+class Unprepared(Exception):
+    """Why a client can't be run on this machine."""
+
+
+class Prepared(NamedTuple):
+    command: list[str]
+    environment: dict[str, str]
+    says: str  # what the client runs with: "Python 3.11"
+
+
+def prepare(row: Row) -> Prepared:
+    kind = row.prepare.get("kind", "command")
+    if kind not in KINDS:
+        raise Unprepared(f"no way to prepare a {kind!r}; there are {', '.join(KINDS)}")
+    with _guard:
+        lock = _locks.setdefault(row.client if kind != "pip" else row.name, threading.Lock())
+    with lock:
+        return KINDS[kind](row)
+
+
+def filled(row: Row, **more: str) -> list[str]:
+    values = {"version": row.version, "here": row.here, "root": str(ROOT), **more}
+    try:
+        return [word.format_map(values) for word in row.command]
+    except KeyError as error:
+        raise Unprepared(f"the command wants {error}, which there is not") from error
+
+
+def run(
+    command: list[str],
+    more: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    timeout_s: float = INSTALL_TIMEOUT_S,
+) -> str:
+    """Its output; what fails is told by its last line that says something."""
+    environment = {**os.environ, **(more or {})}
+    try:
+        done = subprocess.run(
+            command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unprepared(f"{Path(command[0]).name}: {error}") from error
+    if done.returncode != 0:
+        raise Unprepared(reason(done.stderr + done.stdout))
+    return done.stdout
+
+
+def reason(text: str) -> str:
+    """The line that says most, without paths of this machine."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if re.search(r"error|exception|not found|no matching", line, re.IGNORECASE)]
+    return shortened((telling or lines or ["it said nothing"])[-1])
+
+
+def shortened(line: str) -> str:
+    line = re.sub(r"(/[\w.@+-]+){3,}/", "", line)
+    line = re.sub(r"\b127\.0\.0\.1:\d+|localhost:\d+", "the broker", line)
+    return line[:160]
+
+
+def installed_python(version: str) -> str | None:
+    """A Python of that version: on the PATH, or pyenv's."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = [*sorted(pyenv.glob(f"{version}.*/bin/python"), reverse=True), shutil.which(f"python{version}")]
+    for candidate in filter(None, [sys.executable if version == _own_version() else None, *found]):
+        if _runs(str(candidate)):
+            return str(candidate)
+    return None
+
+
+def _own_version() -> str:
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@functools.cache
+def _runs(python: str) -> bool:
+    return subprocess.run([python, "-c", "pass"], capture_output=True, check=False).returncode == 0
+
+
+def _pip(row: Row) -> Prepared:
+    """Into a folder, by the first of `pythons` that takes it and can import it."""
+    why = "none of the Pythons that it needs is here: " + ", ".join(row.prepare["pythons"])
+    for version in row.prepare["pythons"]:
+        python = installed_python(version)
+        if python is None:
+            continue
+        folder = CACHE / f"{row.client}-{row.version}-py{version}".replace(" ", "-")
+        folders = [folder, *_besides(python, version, row.prepare.get("besides", [])), ROOT]
+        environment = {"PYTHONPATH": os.pathsep.join(map(str, folders)), "PYTHONWARNINGS": "ignore"}
+        try:
+            packages = [each.format(version=row.version) for each in row.prepare["packages"]]
+            _installed(folder, python, packages, row.prepare.get("options", []))
+            run([python, "-c", f"import {row.prepare['imports']}"], environment, timeout_s=60)
+        except Unprepared as error:
+            why = f"not on Python {version}: {error}"
+            continue
+        return Prepared(filled(row, python=python), environment, f"Python {version}")
+    raise Unprepared(why)
+
+
+def _installed(folder: Path, python: str, packages: list[str], options: list[str]) -> None:
+    """A folder that could not be filled remembers why: a resumed run does not try again."""
+    refused = folder.with_name(folder.name + ".refused")
+    if folder.exists():
+        return
+    if refused.exists():
+        raise Unprepared(refused.read_text())
+    unfinished = folder.with_name(folder.name + ".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    fetch = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target", str(unfinished)]
+    try:
+        run([*fetch, *options, *packages])
+    except Unprepared as error:
+        refused.write_text(str(error))
+        raise
+    unfinished.replace(folder)
+
+
+def _besides(python: str, version: str, packages: list[str]) -> list[Path]:
+    """Libraries that a client uses if they are there, shared by all releases; what can't be had is left out."""
+    folders = []
+    for package in packages:
+        folder = CACHE / f"{re.sub('[^A-Za-z0-9.]+', '-', package)}-py{version}"
+        with _guard:
+            lock = _locks.setdefault(folder.name, threading.Lock())
+        with lock, contextlib.suppress(Unprepared):
+            _installed(folder, python, [package], ["--only-binary=:all:"])
+            folders.append(folder)
+    return folders
+
+
+def _command(row: Row) -> Prepared:
+    command = filled(row, python=sys.executable)
+    if shutil.which(command[0]) is None:
+        raise Unprepared(f"{Path(command[0]).name} is not on this machine")
+    return Prepared(command, {"PYTHONPATH": str(ROOT)}, row.prepare.get("says", ""))
+
+
+KINDS: Mapping[str, Callable[[Row], Prepared]] = {"command": _command, "pip": _pip}

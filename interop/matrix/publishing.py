@@ -1,0 +1,131 @@
+"""Writes `interop/MATRIX.md` and `build/matrix/index.html`.
+
+Rule: they say what the results say, and nothing of the machine they were made on; a cell that never ran is a dot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from interop.matrix.brokers import KAFKA, OURS, TARGETS
+from interop.matrix.columns import COLUMNS
+from interop.matrix.page import html
+from interop.matrix.preparing import ROOT
+from interop.matrix.results import GREEN, GREY, RED, Cell, Key, Results
+from interop.matrix.rows import Row
+
+PAGE = ROOT / "build" / "matrix" / "index.html"
+MARKDOWN = ROOT / "interop" / "MATRIX.md"
+MARKS = {GREEN: "●", RED: "✗", GREY: "○", None: "·"}
+HEAD = """\
+# The matrix
+
+What real clients do against this broker, as `make matrix` found it. Each cell has three marks: **ours**, this broker;
+**Kafka**, Apache Kafka 4.3.1, to compare with; **older**, ours that passes for an older release (`--emulate`), that of
+the second column. `●` it works, `✗` it fails, `○` it can't be tried (why stands below each table), `·` it was not run.
+
+"""
+TAIL = """
+`make matrix` runs what a run of the last day has not; it also writes `build/matrix/index.html`, where each cell says
+what it ran, when and how long. [README.md](README.md) says how to add a client of your own.
+"""
+
+
+def publish(rows: Sequence[Row], results: Results, markdown: Path = MARKDOWN, page: Path = PAGE) -> None:
+    markdown.write_text(as_markdown(rows, results))
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(html(rows, results))
+
+
+def defects(results: Results) -> list[Key]:
+    """Red here and not red against a real Kafka: ours to mend."""
+    red = [key for key, cell in sorted(results.cells.items()) if key[1] == OURS and cell.state == RED]
+    return [key for key in red if results.cells.get((key[0], KAFKA, key[2]), Cell(GREEN, "")).state != RED]
+
+
+def as_markdown(rows: Sequence[Row], results: Results) -> str:
+    known = {row for row, _, _ in results.cells}
+    run = [row for row in rows if row.name in known]
+    parts = [HEAD, _summary(results), "\n| column | what is checked |\n|---|---|\n"]
+    parts += [f"| {column.title} | {column.says} |\n" for column in COLUMNS]
+    for client, group in groupby(run, key=lambda row: row.client):
+        parts.append(_table(client, list(group), results))
+    return "".join(parts) + TAIL
+
+
+def _summary(results: Results) -> str:
+    lines = []
+    for target in TARGETS:
+        cells = [cell for (_, where, _), cell in results.cells.items() if where == target]
+        if cells:
+            counts = {state: sum(cell.state == state for cell in cells) for state in (GREEN, RED, GREY)}
+            days = sorted({cell.when[:10] for cell in cells})
+            lines.append(f"| {target} | {counts[GREEN]:,} | {counts[RED]:,} | {counts[GREY]:,} | {_between(days)} |\n")
+    red = defects(results)
+    said = (
+        f"{len(red)} cells are red here and not against Kafka."
+        if red
+        else "None is red here that is not red against Kafka."
+    )
+    return "| target | ● | ✗ | ○ | run on |\n|---|---|---|---|---|\n" + "".join(lines) + f"\n{said}\n"
+
+
+def _between(days: Sequence[str]) -> str:
+    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+
+
+def _table(client: str, rows: Sequence[Row], results: Results) -> str:
+    titles = " | ".join(column.title for column in COLUMNS)
+    lines = [f"\n## {client}\n\n| release | older | {titles} |\n|---|---|{'---|' * len(COLUMNS)}\n"]
+    for row in rows:
+        cells = " | ".join(_marks(row, column.name, results) for column in COLUMNS)
+        lines.append(f"| {row.version} | {row.older} | {cells} |\n")
+    reasons = list(_reasons(rows, results))
+    if reasons:
+        lines += ["\n<details><summary>Why not</summary>\n\n", *(f"- {each}\n" for each in reasons), "\n</details>\n"]
+    return "".join(lines)
+
+
+def _marks(row: Row, column: str, results: Results) -> str:
+    cells = [results.cells.get((row.name, target, column)) for target in TARGETS]
+    return "".join(MARKS[cell.state if cell else None] for cell in cells)
+
+
+def _reasons(rows: Sequence[Row], results: Results) -> Iterable[str]:
+    """The same reason of several releases and targets is said once."""
+    found: dict[tuple[str, str, str], dict[str, list[str]]] = {}
+    for column in COLUMNS:
+        for target in TARGETS:
+            for row in rows:
+                cell = results.cells.get((row.name, target, column.name))
+                if cell is not None and cell.state != GREEN:
+                    note = _without_its_release(cell, row)
+                    found.setdefault((column.title, cell.state, note), {}).setdefault(row.version, []).append(target)
+    order = [row.version for row in rows]
+    for (title, state, note), releases in found.items():
+        for targets, versions in groupby(releases, key=lambda version: releases[version]):
+            where = "" if len(targets) == len(TARGETS) else f" ({', '.join(targets)})"
+            yield f"{MARKS[state]} {title}, {ranges(list(versions), order)}{where}: {_plain(note)}"
+
+
+def _without_its_release(cell: Cell, row: Row) -> str:
+    """What is the same for all releases: the folder of a log has the release in its name."""
+    return cell.note.replace(row.name.replace(" ", "-"), f"{row.client}-RELEASE".replace(" ", "-"))
+
+
+def ranges(versions: Sequence[str], order: Sequence[str]) -> str:
+    """`1.0 to 1.3, 2.0`, by the order of the table."""
+    places = sorted(order.index(version) for version in versions)
+    said = []
+    for _, group in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
+        run = [order[place] for _, place in group]
+        said.append(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}")
+    return ", ".join(said)
+
+
+def _plain(text: str) -> str:
+    """Text of clients, with nothing in it that Markdown reads."""
+    escaped = "".join(f"\\{char}" if char in "\\`*_[]<>|#" else char for char in text)
+    return escaped.replace("\n", " ")

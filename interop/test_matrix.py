@@ -1,0 +1,185 @@
+"""The matrix: rows are files, a cell is what a program's exit code says, and a run may be ended and resumed."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from interop.matrix.__main__ import arguments, chosen, main
+from interop.matrix.columns import COLUMNS
+from interop.matrix.publishing import as_markdown, defects, ranges
+from interop.matrix.results import GREEN, GREY, RED, Cell, Results
+from interop.matrix.rows import ROWS, load
+
+INTEROP = Path(__file__).parent
+PROGRAM = """
+import sys
+scenario, bootstrap, topic = sys.argv[1:]
+open(sys.argv[0] + ".asked", "a").write(scenario + " ")
+if scenario == "produce":
+    print("all went well")
+elif scenario == "large":
+    sys.exit("Error: the broker <b>answered</b> nothing")
+elif scenario == "commit":
+    import time
+    time.sleep(60)
+elif scenario == "restart":
+    print("restart", flush=True)
+    sys.stdin.readline()
+else:
+    print("the toy can't")
+    sys.exit(77)
+"""
+ROW = """
+client = "toy"
+language = "Python"
+command = ["{python}", "{here}/toy.py"]
+timeout_s = 4
+lacks.admin = "no toy has it"
+explains.large = "as is known"
+
+[[releases]]
+versions = ["1"]
+older = "0.10.0"
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    (tmp_path / "toy.py").write_text(PROGRAM)
+    (tmp_path / "toy.toml").write_text(ROW)
+    return tmp_path
+
+
+def run(folder: Path, *more: str) -> tuple[int, dict[tuple[str, str], Cell]]:
+    """The exit code, and the cells by target and column."""
+    places = ["--folder", str(folder), "--results", str(folder / "results.json"), "--out", str(folder)]
+    code = main([*places, *more])
+    return code, {key[1:]: cell for key, cell in Results(folder / "results.json").cells.items()}
+
+
+def test_a_toy_row_runs_and_each_exit_code_has_its_colour(toy: Path) -> None:
+    run(toy, "--targets", "older", "--columns", "headers")
+    code, cells = run(toy, "--targets", "ours", "--columns", "produce,large,commit,restart,admin,seek,headers")
+    assert code == 1, "a cell is red"
+    ours = {column: cell for (target, column), cell in cells.items() if target == "ours"}
+    assert {column: cell.state for column, cell in ours.items()} == {
+        "produce": GREEN, "restart": GREEN, "large": RED, "commit": RED, "admin": GREY, "seek": GREY, "headers": GREY,
+    }  # fmt: skip
+    assert ours["produce"].note == "all went well"
+    assert ours["large"].note.startswith("as is known: Error: the broker <b>answered</b> nothing (")
+    assert ours["large"].note.endswith("/ours/toy-1/large.log)")
+    assert ours["commit"].note.startswith("not within 4 s (")
+    assert ours["admin"].note == "no toy has it"
+    assert ours["seek"].note == "the toy can't"
+    assert (cells["older", "headers"].state, cells["older", "headers"].note) == (GREY, "Kafka 0.10.0 has none")
+    page = (toy / "index.html").read_text()
+    assert "&lt;b&gt;answered" in page
+    assert "<b>answered" not in page
+    assert "| 1 | 0.10.0 |" in (toy / "MATRIX.md").read_text()
+
+
+def test_a_run_that_is_resumed_does_what_is_missing(toy: Path) -> None:
+    run(toy, "--targets", "ours", "--columns", "produce")
+    run(toy, "--targets", "ours", "--columns", "produce,large", "--resume")
+    run(toy, "--targets", "ours", "--red")
+    assert (toy / "toy.py.asked").read_text() == "produce large large "
+    old = Results(toy / "results.json")
+    options = arguments(["--resume", "--hours", "-1", "--targets", "ours", "--columns", "produce"])
+    assert len(chosen(load(toy), options, old)) == 1, "it is older than that"
+
+
+def test_no_cell_is_begun_when_the_time_is_over(toy: Path) -> None:
+    code, cells = run(toy, "--targets", "ours", "--minutes", "-1")
+    assert (code, cells) == (0, {})
+
+
+def test_the_row_of_the_readme_runs(tmp_path: Path) -> None:
+    """What interop/README.md tells to write, as it stands there."""
+    text = (INTEROP / "README.md").read_text()
+    for name in ("mine.py", "mine.toml"):
+        found = re.search(rf"<!-- {name} -->\n```\w+\n(.*?)```", text, re.DOTALL)
+        assert found is not None
+        (tmp_path / name).write_text(found[1])
+    code, cells = run(tmp_path, "--targets", "ours", "--columns", "produce,large")
+    assert code == 0
+    assert cells["ours", "produce"].state == GREEN
+    assert cells["ours", "large"][::3] == (GREY, "not written yet")
+
+
+def test_a_client_that_can_not_be_had_is_grey_and_says_why(toy: Path) -> None:
+    (toy / "toy.toml").write_text(ROW.replace('"{python}"', '"no-such-program"'))
+    code, cells = run(toy, "--targets", "ours", "--columns", "produce")
+    assert code == 0
+    assert cells["ours", "produce"].note == "not run here: no-such-program is not on this machine"
+
+
+@pytest.mark.parametrize(
+    ("instead", "says"),
+    [
+        ("client: toy", "toy.toml: "),
+        ('command = ["x"]\n', "missing ['client', 'language', 'releases']"),
+        (ROW.replace("timeout_s", "timeout"), "unknown ['timeout']"),
+        (ROW.replace('["1"]', '["1", "1"]'), "rows that are there twice: toy 1"),
+    ],
+)
+def test_a_wrong_file_of_rows_is_told(toy: Path, instead: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (toy / "toy.toml").write_text(instead)
+    assert main(["--folder", str(toy), "--results", str(toy / "results.json")]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_an_unknown_target_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--targets", "theirs"]) == 2
+    assert "no such target: theirs" in capsys.readouterr().err
+
+
+def test_what_is_red_against_kafka_too_is_no_defect(tmp_path: Path) -> None:
+    results = Results(tmp_path / "results.json")
+    for row, target, column, state in [
+        ("a 1", "ours", "group", RED), ("a 1", "kafka", "group", RED), ("a 1", "ours", "seek", RED),
+        ("a 1", "kafka", "seek", GREEN), ("a 1", "older", "large", RED), ("a 1", "ours", "large", GREEN),
+    ]:  # fmt: skip
+        results.put((row, target, column), Cell(state, "2026-11-22 10:00"))
+    assert defects(results) == [("a 1", "ours", "seek")]
+
+
+def test_results_of_two_runs_join_and_the_newer_counts(tmp_path: Path) -> None:
+    one, other = Results(tmp_path / "one.json"), Results(tmp_path / "other.json")
+    key, both = ("a 1", "ours", "group"), ("a 1", "ours", "seek")
+    one.put(both, Cell(RED, "2026-11-22 10:00", 1.5, "why"))
+    other.put(both, Cell(GREEN, "2026-11-22 11:00", 0.5))
+    other.put(key, Cell(GREY, "2026-11-22 11:00", 0.5, "why"))
+    other.ran_with("a 1", "Python 3.11")
+    other.save()
+    one.take_over(Results(other.path))
+    one.save()
+    found = Results(one.path)
+    assert found.cells == {both: Cell(GREEN, "2026-11-22 11:00", 0.5), key: Cell(GREY, "2026-11-22 11:00", 0.5, "why")}
+    assert found.with_what == {"a 1": "Python 3.11"}
+
+
+def test_releases_that_follow_each_other_are_a_range() -> None:
+    assert ranges(["1.0", "1.1", "2.0"], ["1.0", "1.1", "1.2", "2.0"]) == "1.0 to 1.1, 2.0"
+
+
+def test_the_rows_of_the_project_are_sound() -> None:
+    rows = load(ROWS)
+    names = {column.name for column in COLUMNS}
+    assert len(rows) > 100
+    assert {name for row in rows for name in (*row.lacks, *row.explains)} <= names
+    assert {row.prepare.get("kind", "command") for row in rows} <= {"command", "pip"}
+
+
+def test_the_published_page_is_that_of_the_results() -> None:
+    """`python -m interop.matrix --render` writes it anew."""
+    assert (INTEROP / "MATRIX.md").read_text() == as_markdown(load(ROWS), Results())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="paths are those of the machine it was made on")
+def test_the_published_results_name_no_place_of_a_machine() -> None:
+    text = (INTEROP / "MATRIX.md").read_text() + (INTEROP / "matrix" / "results.json").read_text()
+    assert not re.search(r"/(root|home|tmp|work|usr)/|127\.0\.0\.1:\d|localhost:\d", text)
