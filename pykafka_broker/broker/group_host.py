@@ -1,7 +1,9 @@
 """The group coordinator's host: its logs, and what handlers ask.
 
 Rule: what the coordinator decides is appended to the group's partition of `__consumer_offsets` as one batch, replayed
-into it, and answered when it is committed.
+into it, and answered when it is committed. No member is told that it is none any more, and no offsets, by a node that
+was away and has not heard yet that another one is the coordinator: where there are other replicas, that rests on a
+record that is committed anew, which such a node can't do.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from pykafka_broker.broker.coordinator_log import read_batches, replay_batch
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.reply import After, Reply, resting, when_all
+from pykafka_broker.broker.reply import After, Reply, TooLate, resting, when_all
 from pykafka_broker.broker.shards import CoordinatorShards
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.records import ResourceType
@@ -25,9 +27,11 @@ from pykafka_broker.config.group import GroupConfig
 from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
 from pykafka_broker.coordinators.groups.group import Caller
+from pykafka_broker.coordinators.groups.stored import nothing
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest
+from pykafka_broker.protocol.messages.offset_commit_response import OffsetCommitResponse
 from pykafka_broker.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from pykafka_broker.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 from pykafka_broker.records.control import read_end_transaction_marker
@@ -37,6 +41,20 @@ from pykafka_broker.records.record import Record
 log = logging.getLogger(__name__)
 
 Completions = list[tuple[Any, Any]]
+# Members give up what they have by these, by what is known of the group here; some clients end.
+_FINAL = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+    }
+)
 
 
 class GroupHost:
@@ -52,7 +70,9 @@ class GroupHost:
             node.setup.absent_member_ms,
             self._wall_at,
         )
-        self.shards = CoordinatorShards(node, CONSUMER_OFFSETS, self)
+        self.shards = CoordinatorShards(
+            node, CONSUMER_OFFSETS, self, timeout_ms=lambda: node.config.offsets_commit_timeout_ms
+        )
         self.coordinator.on_topics_changed((), True, node.metadata.applied_offset)
         node.subscribe(self._on_metadata)
         self.shards.start()
@@ -123,6 +143,22 @@ class GroupHost:
         """What an answer rests on that tells of these groups."""
         return self.shards.after(*group_ids)
 
+    def after_verdict(self, group_id: str, *verdicts: int) -> After:
+        """What an answer rests on with these error codes. ApiError if the log refuses."""
+        if not _FINAL.isdisjoint(verdicts) and self.shards.refusal(group_id) is ErrorCode.NONE:
+            self._confirm(group_id)
+        return self.shards.after(group_id)
+
+    def after_offsets(self, *group_ids: str) -> After:
+        """What an answer rests on that tells what these groups have committed. ApiError if the log refuses."""
+        for group_id in group_ids:
+            if self.shards.refusal(group_id) is ErrorCode.NONE:
+                self._confirm(group_id)
+        return self.shards.after(*group_ids)
+
+    def _confirm(self, group_id: str) -> None:
+        self.shards.confirm(self.shards.number_of(group_id), nothing(group_id))
+
     def caller(self, context: RequestContext, may_see: Callable[[str], bool] | None = None) -> Caller:
         """Who asks, as groups keep it."""
         return Caller(context.api_version, context.client_id or "", f"/{context.connection.client_host}", may_see)
@@ -146,7 +182,9 @@ class GroupHost:
         wait for one.
         """
         self.apply(effects)
-        return parked if effects.reply is None else resting(effects.reply, self.shards.after(group_id))
+        if effects.reply is None:
+            return parked
+        return resting(effects.reply, self.after_verdict(group_id, getattr(effects.reply, "error_code", 0)))
 
     def apply(self, effects: Effects[Any]) -> None:
         """Append, replay, and answer those who waited. If the log refuses, they are told so and nothing has changed."""
@@ -157,7 +195,8 @@ class GroupHost:
                 _refuse(effects.completions, error.code)
                 raise
         if effects.completions:
-            when_all(self.shards.after(effects.key), partial(_complete, effects.completions))
+            verdicts = (getattr(reply, "error_code", 0) for _, reply in effects.completions)
+            when_all(self.after_verdict(effects.key, *verdicts), partial(_complete, effects.completions))
 
     def _append(self, effects: Effects[Any], producer_id: int = NO_PRODUCER_ID, producer_epoch: int = -1) -> None:
         number, now = self.shards.number_of(effects.key), self._node.clock.now
@@ -182,6 +221,8 @@ class GroupHost:
         if effects.records:
             appended = shards.append(number, effects.records)
             self.coordinator.replay_decided(effects, now, appended.base_offset)
+        else:
+            self.after_verdict(request.group_id, *_verdicts(effects.reply))
         return resting(effects.reply, shards.after_shards((number,)))
 
     def txn_commit_offsets(self, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
@@ -190,6 +231,8 @@ class GroupHost:
         effects = self.coordinator.txn_commit_offsets(request, self.caller(context), context.now)
         if effects.records:
             self._append(effects, request.producer_id, request.producer_epoch)
+        else:
+            self.after_verdict(request.group_id, *_verdicts(effects.reply))
         return effects.reply
 
     def end_transaction(self, number: int, producer_id: int, committed: bool) -> None:
@@ -231,9 +274,13 @@ class GroupHost:
             self._apply_unasked([self.coordinator.on_deadline(now)])
 
 
+def _verdicts(reply: OffsetCommitResponse | TxnOffsetCommitResponse) -> Iterator[int]:
+    return (one.error_code for topic in reply.topics for one in topic.partitions)
+
+
 def _complete(completions: Completions, error: ApiError | None) -> None:
     if error is not None:
-        _refuse(completions, ErrorCode.NOT_COORDINATOR)
+        _refuse(completions, error.code if isinstance(error, TooLate) else ErrorCode.NOT_COORDINATOR)
         return
     for parked, reply in completions:
         parked.complete(reply)

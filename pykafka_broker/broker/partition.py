@@ -245,9 +245,11 @@ class Partition:
         """The same for what this replica alone has for good, whatever the others have (acks=1)."""
         self._wait(_Waiting(offset, True, waiter))
 
-    def forget(self, waiter: Waiter) -> None:
-        """It has waited long enough: it hears nothing any more."""
-        self._waiting = [one for one in self._waiting if one.waiter is not waiter]
+    def forget(self, waiter: Waiter) -> bool:
+        """It has waited long enough: it hears nothing any more. Whether it still waited."""
+        waiting = self._waiting
+        self._waiting = [one for one in waiting if one.waiter is not waiter]
+        return len(self._waiting) < len(waiting)
 
     def _wait(self, waiting: _Waiting) -> None:
         if self._is_there(waiting):

@@ -18,6 +18,10 @@ S = TypeVar("S")
 Waiter = Callable[[ApiError | None], None]
 
 
+class TooLate(ApiError):
+    """It was not committed in the time that an answer waits; it may be still. The client is told this very error."""
+
+
 class Committing(Protocol):
     """Where records get committed: a partition, or the metadata."""
 

@@ -34,7 +34,7 @@ from pykafka_broker.broker.divisions import division_of, giant_bytes, is_giant
 from pykafka_broker.broker.encoded_reply import EncodedReply
 from pykafka_broker.broker.failure import whole_request_failure
 from pykafka_broker.broker.purgatory import Parked, Purgatory
-from pykafka_broker.broker.reply import After, Reply, when_all
+from pykafka_broker.broker.reply import After, Reply, TooLate, when_all
 from pykafka_broker.broker.request_header import read_header_tail
 from pykafka_broker.broker.routes import BETWEEN_NODES, ROUTES, Route
 from pykafka_broker.broker.services import Services
@@ -391,7 +391,7 @@ class _Held:
         if self.parked.done:
             return
         if error is not None:
-            self.parked.complete(self._told(ApiError(self._endpoint.when_lost)))
+            self.parked.complete(self._told(_unanswered(self._endpoint, error)))
             return
         try:
             then = held.then()
@@ -438,7 +438,7 @@ class _Asking:
 
     def go_on(self, request: Any, reply: Reply, error: ApiError | None) -> Any:
         if error is not None:
-            return _failure(self._endpoint, self._context, request, ApiError(self._endpoint.when_lost))
+            return _failure(self._endpoint, self._context, request, _unanswered(self._endpoint, error))
         return self._try(reply.then, request)
 
     def _try(self, step: Callable[[], Any], request: Any) -> Any:
@@ -470,6 +470,11 @@ def _abandon(after: After) -> None:
     for place, _ in after:
         if isinstance(place, Work) and not place.outlives_client:
             place.abandon()
+
+
+def _unanswered(endpoint: Endpoint, error: ApiError) -> ApiError:
+    """What is told instead of an answer whose records are not committed."""
+    return error if isinstance(error, TooLate) else ApiError(endpoint.when_lost)
 
 
 def _failure(endpoint: Endpoint, context: RequestContext, request: Any, error: Exception) -> Any:

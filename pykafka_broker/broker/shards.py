@@ -4,7 +4,8 @@ Rule: a coordinator speaks for a key only where this node leads the key's partit
 shard. Leadership alone begins a load and ends a shard, no question does. A load is read a slice at a time between
 requests; who asks meanwhile is told COORDINATOR_LOAD_IN_PROGRESS. A shard whose log can't be read is out of service
 alone, says why once, and tries again where time may help. A decision is appended, replayed at once, and told to nobody
-before it is committed (`after`).
+before it is committed (`after`), or not within `offsets.commit.timeout.ms` or its like. What a node that was away must
+not tell, since another may have become the coordinator meanwhile, rests on a record that is committed anew (`confirm`).
 
 The same for groups, transactions and shares: the host says what a batch means.
 """
@@ -12,13 +13,14 @@ The same for groups, transactions and shares: the host says what a batch means.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, Protocol
 
 from pykafka_broker.broker.coordinator_log import SenselessRecord, as_its_coordinator_tells, partition_for
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.reply import NOTHING, After
+from pykafka_broker.broker.reply import NOTHING, After, TooLate, Waiter
 from pykafka_broker.cluster.image import MetadataDelta, PartitionImage
 from pykafka_broker.coordinators.effects import KeyValue
 from pykafka_broker.errors import ApiError
@@ -54,7 +56,7 @@ class ShardHost(Protocol):
 class Shard:
     """One partition of a coordinator's topic that this node leads in `epoch`."""
 
-    __slots__ = ("epoch", "for_good", "loading", "number", "partition", "problem", "ready", "told")
+    __slots__ = ("confirmed", "epoch", "for_good", "loading", "number", "partition", "problem", "ready", "told")
 
     def __init__(self, number: int, epoch: int) -> None:
         self.number = number
@@ -65,15 +67,47 @@ class Shard:
         self.problem: ApiError | None = None
         self.for_good = False  # time does not mend the problem
         self.told = ""  # of the problem, to the log
+        self.confirmed = (-1, -1)  # when, and up to where, something was last appended for `confirm`
+
+
+class _Late(NamedTuple):
+    """Who has waited long enough then."""
+
+    at: int
+    partition: Partition
+    offset: int
+    waiter: Waiter
+
+
+class _Timed:
+    """A partition whose records are waited for no longer than that."""
+
+    __slots__ = ("_partition", "_shards")
+
+    def __init__(self, shards: CoordinatorShards, partition: Partition) -> None:
+        self._shards = shards
+        self._partition = partition
+
+    def is_committed(self, offset: int) -> bool:
+        return self._partition.is_committed(offset)
+
+    def when_committed(self, offset: int, waiter: Waiter) -> None:
+        if not self._partition.is_committed(offset):
+            self._shards.expect(self._partition, offset, waiter)
+        self._partition.when_committed(offset, waiter)
 
 
 class CoordinatorShards:
-    """The shards of one coordinator on this node, by partition of its topic."""
+    """The shards of one coordinator on this node, by partition of its topic. `timeout_ms`: how long answers wait for
+    records to be committed.
+    """
 
-    def __init__(self, node: Node, topic: str, host: ShardHost) -> None:
+    def __init__(self, node: Node, topic: str, host: ShardHost, timeout_ms: Callable[[], int] | None = None) -> None:
         self.topic = topic
         self._node = node
         self._host = host
+        self._timeout_ms = timeout_ms
+        self._expected: deque[_Late] = deque()  # the longest wait first
         self._shards: dict[int, Shard] = {}
         self._loading: list[Shard] = []
         self._retry_at: int | None = None
@@ -170,8 +204,43 @@ class CoordinatorShards:
             if shard is not None and shard.partition is not None:
                 log = shard.partition.log
                 if log.high_watermark < log.log_end_offset:
-                    resting.append((shard.partition, log.log_end_offset))
+                    place = shard.partition if self._timeout_ms is None else _Timed(self, shard.partition)
+                    resting.append((place, log.log_end_offset))
         return tuple(resting)
+
+    def has_replicas(self, number: int) -> bool:
+        """Whether other nodes have replicas of a shard's log, and so may become its coordinator. A refusal is told as
+        its coordinator tells it.
+        """
+        return len(self.partition(number).state.replicas) > 1
+
+    def confirm(self, number: int, record: KeyValue) -> None:
+        """Have what answers rest on committed anew, by a record that changes nothing: only who still leads the log can
+        do that. One is enough for all that is asked in the same turn. Nothing happens where there are no other
+        replicas, nor where there are too few in sync: nobody could be told anything then.
+        """
+        if not self.has_replicas(number):
+            return
+        shard, log, now = self._shards[number], self.partition(number).log, self._node.clock.now
+        if shard.confirmed == (now, log.log_end_offset):
+            return
+        try:
+            self.append(number, [record])
+        except ApiError as error:
+            if error.code is not ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                raise
+        shard.confirmed = now, log.log_end_offset
+
+    def expect(self, partition: Partition, offset: int, waiter: Waiter) -> None:
+        """Who waits for that hears in time that it was not to be."""
+        assert self._timeout_ms is not None
+        self._expected.append(_Late(self._node.clock.now + self._timeout_ms(), partition, offset, waiter))
+
+    def _refuse_late(self, now: int) -> None:
+        while self._expected and self._expected[0].at <= now:
+            late = self._expected.popleft()
+            if late.partition.forget(late.waiter):
+                late.waiter(TooLate(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
     # -- leadership
 
@@ -299,9 +368,17 @@ class CoordinatorShards:
 
     def next_deadline(self) -> int | None:
         """At once while there is something to read."""
-        return 0 if self._loading else self._retry_at
+        if self._loading:
+            return 0
+        expected = self._expected
+        while expected and expected[0].partition.is_committed(expected[0].offset):
+            expected.popleft()
+        if not expected:
+            return self._retry_at
+        return expected[0].at if self._retry_at is None else min(expected[0].at, self._retry_at)
 
     def on_deadline(self, now: int) -> None:
+        self._refuse_late(now)
         if self._retry_at is not None and self._retry_at <= now:
             self._retry_at = None
             for shard in list(self._shards.values()):

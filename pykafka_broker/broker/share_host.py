@@ -28,7 +28,7 @@ from pykafka_broker.coordinators.share.delivery import StateRun
 from pykafka_broker.coordinators.share.sessions import Member, ShareSessions
 from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
 from pykafka_broker.coordinators.share.share_partition import Change
-from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordinator
+from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordinator, ShareState
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -99,7 +99,9 @@ class ShareHost:
         self.coordinator = ShareCoordinator(self._exists, config.share_coordinator_snapshot_update_records_per_snapshot)
         self.partitions = SharePartitions(node, self, settings)
         self.sessions = ShareSessions(config.group_share_max_share_sessions)
-        self.shards = CoordinatorShards(node, SHARE_GROUP_STATE, self)
+        self.shards = CoordinatorShards(
+            node, SHARE_GROUP_STATE, self, timeout_ms=lambda: node.config.share_coordinator_write_timeout_ms
+        )
         self._reading: dict[ShareKey, _Reading] = {}
         self._beginning: set[ShareKey] = set()  # other nodes are asked to initialize these
         self._gone: list[int] = []  # connections that have closed
@@ -191,7 +193,7 @@ class ShareHost:
         """The state, for the leader of the partition. Raises `NotYet`."""
         if self.other_coordinator(key) is None:
             self._reading.pop(key, None)
-            return self.apply(self.known(key).read(key, leader_epoch))
+            return self.read_here(key, leader_epoch)
         now, reading = self._node.clock.now, self._reading.get(key)
         if reading is None or reading.epoch != leader_epoch or reading.refused_until <= now:
             reading = self._reading[key] = _Reading(leader_epoch, self._ask("READ", key, leader_epoch))
@@ -205,6 +207,12 @@ class ShareHost:
         answer = reading.question.answer()
         runs = [StateRun(*(getattr(batch, field) for field in _RUN)) for batch in answer.state_batches]
         return _Told(answer.start_offset, runs, answer.state_epoch)
+
+    def read_here(self, key: ShareKey, leader_epoch: int) -> ShareState:
+        """The state that this node keeps. ApiError if it does not."""
+        coordinator = self.known(key)
+        anew = self.shards.has_replicas(self._number_of(key))
+        return self.apply(coordinator.read(key, leader_epoch, anew=anew))
 
     def write(self, key: ShareKey, state_epoch: int, leader_epoch: int, change: Change, now: int) -> Writing | None:
         """Keep a change, or have it kept. Raises `Refused`, and what `known` and `apply` raise."""

@@ -128,7 +128,10 @@ def test_an_answer_rests_on_a_topic_that_was_just_made_for_it(tmp_path: Path) ->
     node.broker.shares.initialize(key, 1, 5)
     after = node.broker.shares.after([key])
     state_log = node.broker.partition(SHARE_GROUP_STATE, 0)
-    assert after == ((node.broker.metadata, node.broker.metadata.applied_offset + 1), (state_log, 1))
+    [made, (kept, end)] = after
+    assert made == (node.broker.metadata, node.broker.metadata.applied_offset + 1)
+    assert not state_log.is_committed(end)
+    assert not kept.is_committed(end)
     node.sync()
     assert node.broker.shares.after([key]) == NOTHING
 

@@ -27,4 +27,4 @@ def heartbeat(services: Services, context: RequestContext, request: HeartbeatReq
     if error is ErrorCode.NONE:
         error = host.coordinator.heartbeat(request, context.now)
         host.heard(context, request.group_id, request.member_id)
-    return resting(HeartbeatResponse(error_code=error), host.after(request.group_id))
+    return resting(HeartbeatResponse(error_code=error), host.after_verdict(request.group_id, error))

@@ -41,8 +41,8 @@ def offset_fetch(
 ) -> OffsetFetchResponse | Reply:
     if context.api_version >= GROUPS_FROM:
         response = OffsetFetchResponse(groups=[_fetch(services, context, one, request) for one in request.groups])
-        return resting(response, services.groups.after(*(one.group_id for one in request.groups)))
-    return resting(_of_one_group(services, context, request), services.groups.after(request.group_id))
+        return resting(response, services.groups.after_offsets(*(one.group_id for one in request.groups)))
+    return resting(_of_one_group(services, context, request), services.groups.after_offsets(request.group_id))
 
 
 def _of_one_group(services: Services, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:

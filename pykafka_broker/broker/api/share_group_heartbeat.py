@@ -37,7 +37,7 @@ def share_group_heartbeat(
     response = _beat(services, context, request, states)
     response.error_code = verdict(services, response.error_code, request.member_epoch)
     services.groups.heard(context, request.group_id, request.member_id)
-    after = services.groups.after(request.group_id)
+    after = services.groups.after_verdict(request.group_id, response.error_code)
     if states:
         after += services.shares.after(states)
     return resting(response, after)

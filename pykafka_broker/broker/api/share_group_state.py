@@ -125,7 +125,7 @@ def read(
     module, host = read_share_group_state_response, services.shares
 
     def ask(key: ShareKey, asked: Any) -> Any:
-        state = host.apply(host.known(key).read(key, asked.leader_epoch))
+        state = host.read_here(key, asked.leader_epoch)
         batches = [module.StateBatch(*run) for run in state.runs]
         return module.PartitionResult(
             key.partition, state_epoch=state.state_epoch, start_offset=state.start_offset, state_batches=batches

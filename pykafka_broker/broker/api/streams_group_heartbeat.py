@@ -45,7 +45,7 @@ def streams_group_heartbeat(
     host.heard(context, request.group_id, request.member_id)
     reply = effects.reply
     reply.error_code = verdict(services, reply.error_code, request.member_epoch)
-    after = host.after(request.group_id)
+    after = host.after_verdict(request.group_id, reply.error_code)
     if effects.missing_topics:
         problem = _create(services, context, effects.missing_topics)
         after += services.metadata.after()

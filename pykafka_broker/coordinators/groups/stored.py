@@ -71,6 +71,11 @@ def _classes(record_type: int) -> tuple[type[Message], type[Message]] | None:
     return None if spec is None else (spec.key_class(), spec.value_class())
 
 
+def nothing(group: str) -> KeyValue:
+    """A record that changes nothing, here or in Kafka: no such offset is ever committed."""
+    return record(OffsetCommitKey(group, "", -1), None)
+
+
 @lru_cache(maxsize=4096)
 def offset_key(group: str, topic: str, partition: int) -> tuple[OffsetCommitKey, bytes]:
     """The key of a committed offset, which is the same in each of its commits, and its bytes. Not to be changed."""

@@ -118,16 +118,18 @@ class ShareCoordinator:
             key, self._snapshot(key, known, start, complete_count, laid_over(known.runs, runs, start), now)
         )
 
-    def read(self, key: ShareKey, leader_epoch: int) -> Effects[ShareState]:
+    def read(self, key: ShareKey, leader_epoch: int, *, anew: bool = False) -> Effects[ShareState]:
         """ReadShareGroupState; the reply is the state. A newer leader is written down, so that an older one is
-        fenced from then on."""
+        fenced from then on; `anew`: any is, so that only who still leads the log can answer.
+        """
         known = self._initialized(key, "Read")
         if leader_epoch != ANY_LEADER_EPOCH and known.leader_epoch > leader_epoch:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
         effects = Effects(known, key=key.coordinator_key())
-        if leader_epoch > known.leader_epoch:
+        if anew or leader_epoch > known.leader_epoch:
+            newest = max(leader_epoch, known.leader_epoch)
             record = state_records.update(
-                key, known.snapshot_epoch, leader_epoch, known.start_offset, known.complete_count, ()
+                key, known.snapshot_epoch, newest, known.start_offset, known.complete_count, ()
             )
             effects.records.append(record)
         return effects

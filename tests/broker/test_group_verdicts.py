@@ -1,0 +1,231 @@
+"""Offsets, and what ends a member, are told by a group coordinator that has followers only once something is committed
+anew: one that was away and has not heard that it is no longer the coordinator can't do that. And nobody waits for a
+commit longer than `offsets.commit.timeout.ms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.broker.api.consumer_group_heartbeat import consumer_group_heartbeat
+from pykafka_broker.broker.api.heartbeat import heartbeat
+from pykafka_broker.broker.api.join_group import join_group
+from pykafka_broker.broker.api.offset_commit import offset_commit
+from pykafka_broker.broker.api.offset_fetch import offset_fetch
+from pykafka_broker.broker.api.share_group_heartbeat import share_group_heartbeat
+from pykafka_broker.broker.api.share_group_state import read
+from pykafka_broker.broker.partition import NotLeader
+from pykafka_broker.broker.reply import Reply, TooLate
+from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
+from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
+from pykafka_broker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from pykafka_broker.protocol.messages.read_share_group_state_request import (
+    PartitionData,
+    ReadShareGroupStateRequest,
+    ReadStateData,
+)
+from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from tests.broker.support import ANOTHER_NODE, LightBroker
+
+GROUP, MEMBER = "g", "m"
+COMMITTED = 7
+
+
+class Coordinator:
+    """Node 1 coordinates all groups, one of which has committed an offset; another node follows."""
+
+    def __init__(self, directory: Path, *, alone: bool = False, **topic: str) -> None:
+        self.broker = LightBroker(directory)
+        both = (1,) if alone else (1, ANOTHER_NODE)
+        self.broker.add(CONSUMER_OFFSETS, replicas=both, isr=both, **topic)
+        self.topic_id = self.broker.add("t")
+        self.log = self.broker.services.replicas.leader(CONSUMER_OFFSETS, 0)
+        commit(self)
+        self.acknowledge()
+        self.records = self.log.log.log_end_offset
+
+    def ask(self, handler: Any, key: ApiKey, request: Any, version: int) -> Any:
+        """What the handler returns."""
+        return handler(self.broker.services, self.broker.context(key, version), request)
+
+    def acknowledge(self) -> None:
+        """The follower has all that there is."""
+        if self.log.followers is not None:
+            self.log.fetched_by(ANOTHER_NODE, self.log.log.log_end_offset, self.broker.now)
+
+
+Asking = Callable[[Coordinator], Any]
+
+
+@pytest.fixture
+def coordinator(tmp_path: Path) -> Coordinator:
+    return Coordinator(tmp_path)
+
+
+def commit(coordinator: Coordinator, epoch: int = -1, member: str = "") -> Any:
+    topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, COMMITTED)])]
+    request = OffsetCommitRequest(GROUP, epoch, member, topics=topics)
+    return coordinator.ask(offset_commit, ApiKey.OFFSET_COMMIT, request, 8)
+
+
+def commit_of_a_stranger(coordinator: Coordinator) -> Any:
+    return commit(coordinator, 3, MEMBER)
+
+
+def offsets(coordinator: Coordinator) -> Any:
+    return coordinator.ask(
+        offset_fetch, ApiKey.OFFSET_FETCH, OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP, topics=None)]), 8
+    )
+
+
+def offsets_of_old(coordinator: Coordinator) -> Any:
+    return coordinator.ask(offset_fetch, ApiKey.OFFSET_FETCH, OffsetFetchRequest(GROUP, None), 7)
+
+
+def beat(coordinator: Coordinator) -> Any:
+    return coordinator.ask(heartbeat, ApiKey.HEARTBEAT, HeartbeatRequest(GROUP, 3, MEMBER), 4)
+
+
+def join(coordinator: Coordinator) -> Any:
+    request = JoinGroupRequest(GROUP, 10_000, 10_000, MEMBER, None, "consumer")
+    return coordinator.ask(join_group, ApiKey.JOIN_GROUP, request, 9)
+
+
+def consumer_beat(coordinator: Coordinator) -> Any:
+    request = ConsumerGroupHeartbeatRequest("c", MEMBER, 3)
+    return coordinator.ask(consumer_group_heartbeat, ApiKey.CONSUMER_GROUP_HEARTBEAT, request, 1)
+
+
+def share_beat(coordinator: Coordinator) -> Any:
+    request = ShareGroupHeartbeatRequest("s", MEMBER, 3)
+    return coordinator.ask(share_group_heartbeat, ApiKey.SHARE_GROUP_HEARTBEAT, request, 1)
+
+
+ALL = [commit_of_a_stranger, offsets, offsets_of_old, beat, join, consumer_beat, share_beat]
+
+
+def heard_of(answer: Any) -> list[ApiError | None]:
+    """What whoever waits for the answer hears, in time."""
+    heard: list[ApiError | None] = []
+    assert isinstance(answer, Reply)
+    for place, offset in answer.after:
+        place.when_committed(offset, heard.append)
+    return heard
+
+
+@pytest.mark.parametrize("ask", ALL)
+def test_it_is_told_when_the_follower_has_agreed(coordinator: Coordinator, ask: Asking) -> None:
+    heard = heard_of(ask(coordinator))
+    assert heard == []
+    coordinator.acknowledge()
+    assert heard == [None]
+
+
+@pytest.mark.parametrize("ask", ALL)
+def test_who_is_deposed_tells_nothing(coordinator: Coordinator, ask: Asking) -> None:
+    heard = heard_of(ask(coordinator))
+    coordinator.broker.change(CONSUMER_OFFSETS, leader=ANOTHER_NODE)
+    assert [type(each) for each in heard] == [NotLeader]
+
+
+@pytest.mark.parametrize("ask", ALL)
+def test_a_coordinator_without_followers_says_it_at_once(tmp_path: Path, ask: Asking) -> None:
+    coordinator = Coordinator(tmp_path, alone=True)
+    assert not isinstance(ask(coordinator), Reply)
+    assert coordinator.log.log.log_end_offset == coordinator.records
+
+
+@pytest.mark.parametrize("ask", [offsets, beat])
+def test_below_the_least_in_sync_it_is_told_as_it_is_known(tmp_path: Path, ask: Asking) -> None:
+    coordinator = Coordinator(tmp_path, min_insync_replicas="2")
+    coordinator.broker.change(CONSUMER_OFFSETS, isr=[1])
+    assert not isinstance(ask(coordinator), Reply)
+
+
+def test_what_is_asked_at_once_shares_a_record(coordinator: Coordinator) -> None:
+    for ask in ALL:
+        assert isinstance(ask(coordinator), Reply)
+    assert coordinator.log.log.log_end_offset == coordinator.records + 1
+    coordinator.broker.now += 1
+    offsets(coordinator)
+    assert coordinator.log.log.log_end_offset == coordinator.records + 2
+
+
+def test_it_changes_nothing(coordinator: Coordinator) -> None:
+    """Neither here nor where the log is read anew."""
+    beat(coordinator)
+    coordinator.acknowledge()
+    for leader in (ANOTHER_NODE, 1):
+        coordinator.broker.change(CONSUMER_OFFSETS, leader=leader)
+        coordinator.broker.on_deadline(coordinator.broker.now)
+    groups = coordinator.broker.groups.coordinator.groups
+    assert list(groups) == [GROUP]
+    answer = offsets(coordinator)
+    coordinator.acknowledge()
+    [group] = answer.then().groups
+    assert [one.committed_offset for topic in group.topics for one in topic.partitions] == [COMMITTED]
+
+
+def test_a_commit_waits_for_its_time_and_no_longer(coordinator: Coordinator) -> None:
+    heard = heard_of(commit(coordinator))
+    due = coordinator.broker.groups.next_deadline()
+    assert due == coordinator.broker.now + 5_000
+    coordinator.broker.now = due - 1
+    coordinator.broker.on_deadline(coordinator.broker.now)
+    assert heard == []
+    coordinator.broker.now = due
+    coordinator.broker.on_deadline(coordinator.broker.now)
+    [late] = heard
+    assert isinstance(late, TooLate)
+    assert late.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    coordinator.acknowledge()
+    assert heard == [late]
+
+
+def test_a_commit_that_is_there_in_time_is_not_refused(coordinator: Coordinator) -> None:
+    heard = heard_of(commit(coordinator))
+    coordinator.acknowledge()
+    coordinator.broker.now += 5_000
+    coordinator.broker.on_deadline(coordinator.broker.now)
+    assert heard == [None]
+
+
+def test_a_commit_that_another_leader_has_ended_is_not_refused_twice(coordinator: Coordinator) -> None:
+    heard = heard_of(commit(coordinator))
+    coordinator.broker.change(CONSUMER_OFFSETS, leader=ANOTHER_NODE)
+    coordinator.broker.now += 5_000
+    coordinator.broker.on_deadline(coordinator.broker.now)
+    assert [type(each) for each in heard] == [NotLeader]
+
+
+@pytest.mark.parametrize(("others", "rests"), [((ANOTHER_NODE,), True), ((), False)])
+def test_a_share_state_is_read_by_who_still_keeps_it(tmp_path: Path, others: tuple[int, ...], rests: bool) -> None:
+    broker = LightBroker(tmp_path)
+    replicas = (1, *others)
+    broker.add(SHARE_GROUP_STATE, replicas=replicas, isr=replicas)
+    topic_id = broker.add("t")
+    broker.shares.initialize(ShareKey("s", topic_id, 0), 1, 5)
+    log = broker.services.replicas.leader(SHARE_GROUP_STATE, 0)
+    if others:
+        log.fetched_by(ANOTHER_NODE, log.log.log_end_offset, broker.now)
+    request = ReadShareGroupStateRequest("s", [ReadStateData(topic_id, [PartitionData(0, 0)])])
+    answer = read(broker.services, broker.context(ApiKey.READ_SHARE_GROUP_STATE, 0), request)
+    assert any(place is not broker.metadata for place, _ in getattr(answer, "after", ())) is rests
+    response = answer.then() if isinstance(answer, Reply) else answer
+    [told] = response.results[0].partitions
+    assert (told.error_code, told.start_offset) == (ErrorCode.NONE, 5)
