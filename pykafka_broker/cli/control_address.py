@@ -19,11 +19,9 @@ def control_address(text: str, token_file: str | None, environment: Mapping[str,
     """Where the control API is to be, from `HOST:PORT` or a port of this machine. Raises UsageError."""
     from pykafka_broker.control.opening import Address
 
-    host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdigit()) or int(port) > _MAX_PORT or "/" in host:
-        raise UsageError(f"--control {text}: it must be HOST:PORT")
-    token = environment.get(TOKEN_VARIABLE) if token_file is None else _read_token(token_file)
-    address = Address(host.strip("[]") or "127.0.0.1", int(port), token)
+    host, port = host_and_port("--control", text)
+    token = environment.get(TOKEN_VARIABLE) if token_file is None else read_secret("--control-token-file", token_file)
+    address = Address(host, port, token)
     if token == "":
         raise UsageError("the control token is empty")
     if address.needs_token and token is None:
@@ -34,10 +32,19 @@ def control_address(text: str, token_file: str | None, environment: Mapping[str,
     return address
 
 
-def _read_token(path: str) -> str:
+def host_and_port(option: str, text: str) -> tuple[str, int]:
+    """Of `HOST:PORT`, or of a port of this machine. Raises UsageError."""
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit()) or int(port) > _MAX_PORT or "/" in host:
+        raise UsageError(f"{option} {text}: it must be HOST:PORT")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def read_secret(option: str, path: str) -> str:
+    """Raises UsageError."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read().strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"cannot read --control-token-file {path}: {reason}") from error
+        raise UsageError(f"cannot read {option} {path}: {reason}") from error

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pykafka_broker.broker.broker import Broker
-from pykafka_broker.broker.router import Router
 from pykafka_broker.broker.services import Services
-from pykafka_broker.control.inside import Inside
+from pykafka_broker.control.inside import CurrentInside, Inside
 from pykafka_broker.control.moving_time import MovingTime
 from pykafka_broker.control.observing import BrokerKnows, Observing
 from pykafka_broker.control.state import State
@@ -35,7 +34,7 @@ class Control:
         self.time = MovingTime(running, clock)
         self.state = State(running, tenure)
         self.state.clearing["clock"] = self.time.reset
-        self._inside: tuple[Services, Inside] | None = None  # the client of the broker that these belong to
+        self._inside = CurrentInside(running)
         self.turn_of_topic: dict[str, int] = {}  # the partition that the last record without a key went to
         self.state.always.append(self.turn_of_topic.clear)
         self.observing = Observing(running.server, BrokerKnows(running.server))
@@ -52,13 +51,8 @@ class Control:
 
     @property
     def inside(self) -> Inside:
-        """A client of the broker that needs no socket, and knows no release that the broker may pass for."""
-        services = self.services
-        if self._inside is None or self._inside[0] is not services:
-            first = self.listeners[0]
-            client = Inside(Router(services), self.turns, first.name, (first.host, first.port))
-            self._inside = services, client
-        return self._inside[1]
+        """A client of the broker that needs no socket."""
+        return self._inside.get()
 
     def in_turn(self, step: Callable[[], R]) -> R:
         """Do it now, as a turn of the loop: at a new time, and whoever waited for it is answered afterwards."""

@@ -6,7 +6,6 @@ name that is not of this machine is refused. With a token, whoever has it may.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import inspect
 import json
@@ -16,7 +15,8 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.http import HttpConnection, Request, Response
+from pykafka_broker.control.http import Request, Response
+from pykafka_broker.control.http_listener import HttpListener, why_not_of_this_machine
 from pykafka_broker.control.operations import JSON_LINES, Lines, Operation, Text
 from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.control.routes import find
@@ -25,10 +25,8 @@ from pykafka_broker.errors import ApiError
 
 log = logging.getLogger(__name__)
 
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _JSON = "application/json"
 _PROBLEM = "application/problem+json"
-_MOST_CONNECTIONS = 256
 _PIECE_CHARACTERS = 64 << 10
 
 
@@ -39,31 +37,19 @@ class ControlDoor:
         self._control = control
         self._token = token
         self._offered = offered  # the operations that there are here; None for all
-        self._server: asyncio.Server | None = None
-        self._clients: set[asyncio.Task[None]] = set()
-        self.url = ""
+        self._listener = HttpListener(self.serve)
+
+    @property
+    def url(self) -> str:
+        return self._listener.url
 
     async def open(self, host: str, port: int) -> None:
         """Listen; port 0 takes a free one, and `url` says which. Raises OSError."""
-        self._server = await asyncio.start_server(self._on_client, host, port)
-        bound = self._server.sockets[0].getsockname()
-        self.url = f"http://[{host}]:{bound[1]}" if ":" in host else f"http://{host}:{bound[1]}"
+        await self._listener.open(host, port)
 
     async def close(self) -> None:
         """Answer nobody any more."""
-        if self._server is not None:
-            self._server.close()
-        for client in self._clients:
-            client.cancel()
-        await asyncio.gather(*self._clients, return_exceptions=True)
-
-    def _on_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._clients) >= _MOST_CONNECTIONS:
-            writer.close()
-            return
-        client = asyncio.ensure_future(HttpConnection(reader, writer, self.serve).run())
-        self._clients.add(client)
-        client.add_done_callback(self._clients.discard)
+        await self._listener.close()
 
     # -- one request
 
@@ -101,11 +87,9 @@ class ControlDoor:
             if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), self._token.encode()):
                 raise Problem(401, "the header Authorization must be: Bearer, and the control token")
             return
-        if "origin" in headers:
-            raise Problem(403, "no page of a browser may control the broker; give it a control token")
-        host = urlsplit(f"//{headers.get('host', '')}").hostname
-        if host not in LOOPBACK:
-            raise Problem(403, f"{host} is not a name of this machine; give the broker a control token")
+        why = why_not_of_this_machine(headers)
+        if why is not None:
+            raise Problem(403, f"{why}; give the broker a control token")
 
 
 def _query(text: str) -> dict[str, str]:

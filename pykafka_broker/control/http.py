@@ -47,10 +47,17 @@ class TooLong(Exception):
 class HttpConnection:
     """One client, as long as it stays."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, serve: Serve) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        serve: Serve,
+        max_body_bytes: int = MAX_BODY_BYTES,
+    ) -> None:
         self._reader = reader
         self._writer = writer
         self._serve = serve
+        self._max_body_bytes = max_body_bytes
         self._protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD_BYTES)
         self._ahead: asyncio.Task[bytes] | None = None  # a read that has begun while a request was served
 
@@ -64,7 +71,7 @@ class HttpConnection:
         except h11.RemoteProtocolError as error:
             await self._refuse(error.error_status_hint, str(error))
         except TooLong:
-            await self._refuse(413, f"a body may have at most {MAX_BODY_BYTES} bytes")
+            await self._refuse(413, f"a body may have at most {self._max_body_bytes} bytes")
         finally:
             if self._ahead is not None:
                 self._ahead.cancel()
@@ -80,7 +87,7 @@ class HttpConnection:
         body = bytearray()
         while isinstance(event := await self._next(_BODY_S), h11.Data):
             body += event.data
-            if len(body) > MAX_BODY_BYTES:
+            if len(body) > self._max_body_bytes:
                 raise TooLong
         if not isinstance(event, h11.EndOfMessage):
             return False

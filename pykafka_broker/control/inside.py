@@ -11,7 +11,8 @@ import asyncio
 from typing import Any
 
 from pykafka_broker.broker.context import NO_CONNECTION, ConnectionContext
-from pykafka_broker.broker.router import PendingReply, Pieces, served_versions
+from pykafka_broker.broker.router import PendingReply, Pieces, Router, served_versions
+from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.errors import ApiError
@@ -21,6 +22,7 @@ from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordi
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.connection import Dispatching
 from pykafka_broker.server.link_codec import decode_response, encode_request
+from pykafka_broker.server.serving import Running
 from pykafka_broker.server.turns import Turns
 
 CLIENT_ID = "control"
@@ -77,6 +79,22 @@ class Inside:
         if not pieces:
             raise Problem(503, f"{spec.name} has no answer")
         return decode_response(memoryview(b"".join(map(_bytes_of, pieces)))[4:], spec, version)
+
+
+class CurrentInside:
+    """A client of whichever broker has the place now; it knows no release that the broker may pass for."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self._of: tuple[Services, Inside] | None = None  # the broker that these belong to
+
+    def get(self) -> Inside:
+        services = self._running.server.broker.services
+        if self._of is None or self._of[0] is not services:
+            first = self._running.listeners[0]
+            client = Inside(Router(services), self._running.turns, first.name, (first.host, first.port))
+            self._of = services, client
+        return self._of[1]
 
 
 def _bytes_of(piece: Any) -> bytes:

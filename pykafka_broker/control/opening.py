@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.door import LOOPBACK, ControlDoor
+from pykafka_broker.control.door import ControlDoor
+from pykafka_broker.control.http_listener import LOOPBACK
 from pykafka_broker.control.tenure import Tenure
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.server.movable_clock import MovableClock

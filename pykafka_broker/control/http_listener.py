@@ -1,0 +1,56 @@
+"""An address on which HTTP is spoken.
+
+Rule: it takes a bounded number of clients, and those it has end with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from pykafka_broker.control.http import MAX_BODY_BYTES, HttpConnection, Serve
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_MOST_CONNECTIONS = 256
+
+
+class HttpListener:
+    """`serve` answers the requests of all its clients."""
+
+    def __init__(self, serve: Serve, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+        self._serve = serve
+        self._max_body_bytes = max_body_bytes
+        self._server: asyncio.Server | None = None
+        self._clients: set[asyncio.Task[None]] = set()
+        self.url = ""
+
+    async def open(self, host: str, port: int) -> None:
+        """Listen; port 0 takes a free one, and `url` says which. Raises OSError."""
+        self._server = await asyncio.start_server(self._on_client, host, port)
+        bound = self._server.sockets[0].getsockname()
+        self.url = f"http://[{host}]:{bound[1]}" if ":" in host else f"http://{host}:{bound[1]}"
+
+    async def close(self) -> None:
+        """Answer nobody any more."""
+        if self._server is not None:
+            self._server.close()
+        for client in self._clients:
+            client.cancel()
+        await asyncio.gather(*self._clients, return_exceptions=True)
+
+    def _on_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._clients) >= _MOST_CONNECTIONS:
+            writer.close()
+            return
+        client = asyncio.ensure_future(HttpConnection(reader, writer, self._serve, self._max_body_bytes).run())
+        self._clients.add(client)
+        client.add_done_callback(self._clients.discard)
+
+
+def why_not_of_this_machine(headers: Mapping[str, str]) -> str | None:
+    """Why a request can't be let in without a secret: a page of a browser sent it, or it is for another name."""
+    if "origin" in headers:
+        return "no page of a browser may ask"
+    host = urlsplit(f"//{headers.get('host', '')}").hostname
+    return None if host in LOOPBACK else f"{host} is not a name of this machine"
