@@ -81,6 +81,10 @@ def parser() -> argparse.ArgumentParser:
     it.add_argument("--remove-with-parent", metavar="DIR", help=argparse.SUPPRESS)  # for pykafka_broker.testing
     it.add_argument("--control", metavar="HOST:PORT", help="open the control API there; port 0 takes a free one")
     it.add_argument("--control-token-file", metavar="FILE", help="the token that whoever controls the broker shows")
+    it.add_argument(
+        "--schema-registry", metavar="HOST:PORT", help="open a schema registry there; port 0 takes a free one"
+    )
+    it.add_argument("--schema-registry-user-file", metavar="FILE", help="the NAME:PASSWORD that is asked for there")
     it.add_argument("--version", action="version", version=f"pykafka-broker {__version__}")
     return it
 
@@ -112,6 +116,8 @@ def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals
         )
         config = BrokerConfig(settings)
         beside = None if options.control is None else _control(options)
+        if options.schema_registry is not None:
+            beside = _schema_registry(options, beside)
     except UsageError as error:
         return complain([str(error)])
     except ConfigErrors as errors:
@@ -133,6 +139,14 @@ def _control(options: argparse.Namespace) -> Beside:
 
     address = control_address(options.control, options.control_token_file)
     return Opening(address, lambda url: _say(f"control on {url}"))
+
+
+def _schema_registry(options: argparse.Namespace, other: Beside | None) -> Beside:
+    from pykafka_broker.cli.registry_address import registry_address
+    from pykafka_broker.registry.opening import Opening
+
+    address = registry_address(options.schema_registry, options.schema_registry_user_file)
+    return Opening(address, lambda url: _say(f"schema registry on {url}"), other)
 
 
 def serve(

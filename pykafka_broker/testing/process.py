@@ -36,6 +36,7 @@ from pykafka_broker.testing.controlled import Controlled
 
 READY = "listening on "
 CONTROL = "control on "
+SCHEMA_REGISTRY = "schema registry on "
 LOG_TAIL_BYTES = 16_000
 
 
@@ -56,6 +57,7 @@ class KafkaBroker(Controlled):
     `security` is "ssl", "sasl_plaintext" or "sasl_ssl"; with `users` (`{"alice": "secret"}`) and `acls`
     (`["alice may read topic orders"]`) it has certificates, passwords and rights of its own (docs/security.md);
     `client_config` hands out what a client needs to log in.
+    With `schema_registry=True` there is a schema registry at `schema_registry_url` (docs/schema-registry.md).
     Use it with `with`, started or not, or call `start` and `close`; `stop`, `kill` and `restart` leave data and port as
     they are.
     `async with` gives an `AsyncKafkaBroker`, whose methods of these names are awaited.
@@ -78,6 +80,7 @@ class KafkaBroker(Controlled):
         acls: Iterable[str] | None = None,
         mechanisms: Iterable[str] | None = None,
         client_auth: str | None = None,
+        schema_registry: bool = False,
     ) -> None:
         self.config = {name: _config_text(value) for name, value in (config or {}).items()}
         if self.config:
@@ -89,6 +92,8 @@ class KafkaBroker(Controlled):
         self.quick_groups = quick_groups
         self.emulate = emulate
         self.strict = strict
+        self.schema_registry = schema_registry
+        self._schema_registry_url = ""
         self._security: Security | None = None
         if security is not None or users or acls is not None or mechanisms is not None or client_auth is not None:
             self._security = self._secured(
@@ -127,6 +132,13 @@ class KafkaBroker(Controlled):
         if self._control is None:
             raise BrokerError("the broker was never started")
         return self._control
+
+    @property
+    def schema_registry_url(self) -> str:
+        """Where the schema registry is, for a serializer's `schema.registry.url`."""
+        if not self._schema_registry_url:
+            raise BrokerError("there is no schema registry: make the broker with schema_registry=True, and start it")
+        return self._schema_registry_url
 
     @property
     def pid(self) -> int:
@@ -196,6 +208,8 @@ class KafkaBroker(Controlled):
         if self.strict:
             command.append("--strict")
         command += ["--control", "127.0.0.1:0" if self._control is None else self._control.url.removeprefix("http://")]
+        if self.schema_registry:
+            command += ["--schema-registry", self._schema_registry_url.removeprefix("http://") or "127.0.0.1:0"]
         if self._security is not None:
             command += [
                 str(self._properties),
@@ -228,13 +242,17 @@ class KafkaBroker(Controlled):
         security.write_first_records(Path(self.config.get("metadata.log.dir", self.data_dir)))
 
     def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
-        """What a client needs to reach the broker: "confluent", "kafka-python", "aiokafka", "java" or "spark"; on a
-        broker with users as one of them, the first where none is named, by a SASL mechanism, likewise.
+        """What a client needs to reach the broker: "confluent", "kafka-python", "aiokafka", "java" or "spark", and
+        "schema-registry" for the client of that; on a broker with users as one of them, the first where none is named,
+        by a SASL mechanism, likewise.
 
         Producer(broker.client_config("confluent"))
         KafkaConsumer("topic", **broker.client_config("kafka-python", user="alice"))
         spark.readStream.format("kafka").options(**broker.client_config("spark", mechanism="SCRAM-SHA-512"))
+        SchemaRegistryClient(broker.client_config("schema-registry"))
         """
+        if client == "schema-registry":
+            return {"url": self.schema_registry_url}
         if self._security is None:
             if user is not None or mechanism is not None:
                 raise ValueError("this broker has no users: make it with security=... and users=...")
@@ -249,6 +267,8 @@ class KafkaBroker(Controlled):
         __tracebackhide__ = True
         deadline = time.monotonic() + self.start_timeout_s
         self._control = ControlClient(self._await_line(process, CONTROL, deadline))
+        if self.schema_registry:
+            self._schema_registry_url = self._await_line(process, SCHEMA_REGISTRY, deadline)
         line = self._await_line(process, READY, deadline)
         host, _, port = line.partition(",")[0].rpartition(":")
         self.port = int(port)
@@ -289,6 +309,7 @@ class KafkaBroker(Controlled):
             start_timeout_s=self.start_timeout_s,
             log_level=self.log_level,
             quick_groups=self.quick_groups,
+            schema_registry=self.schema_registry,
         )
         fork._security = self._security
         images = self.control.call("POST", "/fork")["directories"]

@@ -55,8 +55,14 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "control/test_door.py": (
         "asks a real process over sockets",
         """
-        control/control control/http control/inside control/opening control/problems control/routes
-        control/api/health testing/control_client
+        control/control control/http control/http_listener control/inside control/opening control/problems
+        control/routes control/api/health testing/control_client
+        """,
+    ),
+    "registry/test_registry.py": (
+        "asks a real process over HTTP",
+        """
+        registry/api registry/kinds registry/levels registry/opening registry/parsing registry/problems registry/topic
         """,
     ),
     "control/test_connections.py": (

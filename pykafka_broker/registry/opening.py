@@ -1,0 +1,73 @@
+"""The registry as something that the process opens beside its listeners."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pykafka_broker.control.http_listener import LOOPBACK
+from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.log.jobs import Submit
+from pykafka_broker.registry.door import RegistryDoor
+from pykafka_broker.registry.problems import Refused
+from pykafka_broker.registry.registry import Registry
+from pykafka_broker.registry.topic import SchemasTopic
+from pykafka_broker.server.serving import Beside, Running, Share
+from pykafka_broker.server.system_clock import SystemClock
+
+
+class Address(NamedTuple):
+    """Where the registry is, and the `name:password` that is asked for there."""
+
+    host: str
+    port: int
+    user: str | None
+
+    def __repr__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def needs_user(self) -> bool:
+        """Whether others than this machine can reach it."""
+        return self.host not in LOOPBACK
+
+
+class Opening:
+    """`server.serving.Beside`, beside the `other` that there may be. `announce` is told the URL once the door is
+    open."""
+
+    def __init__(self, address: Address, announce: Callable[[str], None], other: Beside | None) -> None:
+        self._address = address
+        self._announce = announce
+        self._other = other
+        self._door: RegistryDoor | None = None
+
+    def new_clock(self) -> SystemClock:
+        return SystemClock() if self._other is None else self._other.new_clock()
+
+    def share(self, submit: Submit) -> Share:
+        return Share(OsFileSystem(), submit) if self._other is None else self._other.share(submit)
+
+    async def open(self, running: Running) -> None:
+        if self._other is not None:
+            await self._other.open(running)
+        host, port, user = self._address
+        topic = SchemasTopic(running)
+        try:
+            await topic.make()
+        except Refused as refused:
+            raise OSError(errno.EIO, f"schema registry: {refused.message}") from None
+        door = self._door = RegistryDoor(Registry(topic), user)
+        try:
+            await door.open(host, port)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise OSError(error.errno or errno.EINVAL, f"schema registry on {host}:{port}: {reason}") from error
+        self._announce(door.url)
+
+    async def close(self) -> None:
+        if self._door is not None:
+            await self._door.close()
+        if self._other is not None:
+            await self._other.close()

@@ -1,0 +1,74 @@
+"""Schemas with what they refer to, parsed.
+
+Rule: a schema is parsed when it is first needed and kept then, as long as others that are needed more do not push it
+out; a start with very many schemas parses none.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from pykafka_broker.registry.kinds import Parsed, parse
+from pykafka_broker.registry.problems import InvalidSchema, invalid_schema
+from pykafka_broker.registry.state import State
+from pykafka_broker.registry.stored import Schema
+from pykafka_broker.registry.subjects import beside
+
+_MOST_KEPT = 1_000
+_MOST_CHARACTERS_KEPT = 16 << 20
+_MOST_REFERENCES = 1_000
+
+
+class Parsing:
+    """Parses schemas and keeps them, by their text and the texts of those that they need."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, str, tuple[tuple[str, str], ...]], Parsed] = OrderedDict()
+        self._characters = 0
+
+    def parse(self, state: State, subject: str, schema: Schema) -> Parsed:
+        """A schema that is, or is to be, under that subject. Raises Refused."""
+        try:
+            library = _library(state, subject, schema)
+            key = schema.kind, schema.text, tuple(library.items())
+            if (found := self._kept.get(key)) is None:
+                found = parse(schema.kind, schema.text, library)
+            self._keep(key, found)
+            return found
+        except InvalidSchema as error:
+            raise invalid_schema(
+                f"Invalid schema of type {schema.kind} with refs {[list(each) for each in schema.references]}, "
+                f"details: {error}"
+            ) from None
+
+    def _keep(self, key: tuple[str, str, tuple[tuple[str, str], ...]], parsed: Parsed) -> None:
+        if key not in self._kept:
+            self._characters += len(key[1])
+        self._kept[key] = parsed
+        self._kept.move_to_end(key)
+        while len(self._kept) > 1 and (len(self._kept) > _MOST_KEPT or self._characters > _MOST_CHARACTERS_KEPT):
+            self._characters -= len(self._kept.popitem(last=False)[0][1])
+
+
+def _library(state: State, subject: str, schema: Schema) -> dict[str, str]:
+    """The texts that it needs by their names, those first that others need. Raises InvalidSchema."""
+    library: dict[str, str] = {}
+    begun: set[str] = set()
+    waiting = [(subject, each, False) for each in reversed(schema.references)]
+    while waiting:
+        of, reference, needs_are_there = waiting.pop()
+        target = beside(reference.subject, of)
+        versions = state.versions(target)
+        number = versions[-1].version if reference.version == -1 and versions else reference.version
+        found = state.version(target, number)
+        if found is None:
+            raise InvalidSchema(f"no schema reference found for subject '{target}' and version {reference.version}")
+        if needs_are_there:
+            library.setdefault(reference.name, found.schema.text)
+        elif reference.name not in begun:
+            begun.add(reference.name)
+            if len(begun) > _MOST_REFERENCES:
+                raise InvalidSchema(f"it needs more than {_MOST_REFERENCES} others")
+            waiting.append((of, reference, True))
+            waiting += [(target, each, False) for each in reversed(found.schema.references)]
+    return library

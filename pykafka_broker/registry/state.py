@@ -1,0 +1,153 @@
+"""What the records of the topic add up to.
+
+Rule: only `replay` changes it, and no record is too odd for it: what makes no sense changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from pykafka_broker.registry import records
+from pykafka_broker.registry.records import Json
+from pykafka_broker.registry.stored import Schema, Version
+from pykafka_broker.registry.subjects import beside, context_of
+
+Place = tuple[str, int]  # a subject and a version
+
+
+class State:
+    """Every schema that was registered, and what is set. `configs` and `modes` of all subjects have the key None."""
+
+    def __init__(self) -> None:
+        self.configs: dict[str | None, Json] = {}
+        self.modes: dict[str | None, str] = {}
+        self._subjects: dict[str, dict[int, Version]] = {}
+        self._schemas: dict[tuple[str, int], Schema] = {}  # by context and id
+        self._ids: defaultdict[tuple[str, Schema], set[int]] = defaultdict(set)  # by context; an import may bring two
+        self._uses: defaultdict[tuple[str, int], dict[Place, None]] = defaultdict(dict)
+        self._referrers: defaultdict[Place, dict[Place, None]] = defaultdict(dict)
+        self._highest: defaultdict[str, int] = defaultdict(int)
+
+    # -- what there is
+
+    def subjects(self) -> list[str]:
+        """Their names, in order; those too of which everything was deleted softly."""
+        return sorted(self._subjects)
+
+    def versions(self, subject: str, deleted: bool = False) -> list[Version]:
+        """In order."""
+        found = self._subjects.get(subject, {})
+        return [found[number] for number in sorted(found) if deleted or not found[number].deleted]
+
+    def version(self, subject: str, number: int) -> Version | None:
+        """Also one that was deleted softly."""
+        return self._subjects.get(subject, {}).get(number)
+
+    def next_version(self, subject: str) -> int:
+        return max(self._subjects.get(subject, {}), default=0) + 1
+
+    def schema(self, context: str, schema_id: int) -> Schema | None:
+        return self._schemas.get((context, schema_id))
+
+    def id_of(self, context: str, schema: Schema) -> int | None:
+        return min(self._ids.get((context, schema), ()), default=None)
+
+    def highest_id(self, context: str) -> int:
+        return self._highest[context]
+
+    def contexts(self) -> list[str]:
+        return sorted({".", *map(context_of, self._subjects)})
+
+    def uses(self, context: str, schema_id: int) -> Iterator[Version]:
+        """The versions that have this id."""
+        for subject, number in sorted(self._uses.get((context, schema_id), ())):
+            yield self._subjects[subject][number]
+
+    def referrers(self, subject: str, number: int) -> list[Version]:
+        """Those that are there and need this one."""
+        found = (self._subjects[place[0]][place[1]] for place in self._referrers.get((subject, number), ()))
+        return [each for each in found if not each.deleted]
+
+    # -- records
+
+    def replay(self, key: bytes | None, value: bytes | None) -> None:
+        """Take in one record of the topic."""
+        fields = None if key is None else records.read_object(key)
+        if fields is None:
+            return
+        kind, subject = fields.get("keytype"), fields.get("subject")
+        told = None if value is None else records.read_object(value)
+        if kind == records.SCHEMA and isinstance(subject, str) and type(fields.get("version")) is int:
+            self._replay_schema((subject, fields["version"]), told)
+        elif kind == records.CONFIG and isinstance(subject, str | None):
+            self._replay_config(subject, told)
+        elif kind == records.MODE and isinstance(subject, str | None):
+            self._replay_mode(subject, told)
+        elif kind == records.DELETE_SUBJECT and isinstance(subject, str) and told is not None:
+            self._delete_up_to(subject, told.get("version"))
+        elif kind == records.CLEAR_SUBJECT and isinstance(subject, str) and told is not None:
+            for number in list(self._subjects.get(subject, ())):
+                self._forget((subject, number))
+
+    def _replay_schema(self, place: Place, told: Json | None) -> None:
+        if told is None:
+            self._forget(place)
+            return
+        version = records.read_version(told)
+        if version is not None and (version.subject, version.version) == place:
+            self._forget(place)
+            self._keep(version)
+
+    def _keep(self, version: Version) -> None:
+        place = version.subject, version.version
+        context = context_of(version.subject)
+        self._subjects.setdefault(version.subject, {})[version.version] = version
+        self._schemas[context, version.id] = version.schema
+        self._ids[context, version.schema].add(version.id)
+        self._uses[context, version.id][place] = None
+        self._highest[context] = max(self._highest[context], version.id)
+        for target in _targets(version):
+            self._referrers[target][place] = None
+
+    def _forget(self, place: Place) -> None:
+        subject, number = place
+        version = self._subjects.get(subject, {}).pop(number, None)
+        if version is None:
+            return
+        if not self._subjects[subject]:
+            del self._subjects[subject]
+        used = context_of(subject), version.id
+        self._uses[used].pop(place, None)
+        if not self._uses[used]:
+            del self._uses[used], self._schemas[used]
+            ids = self._ids[used[0], version.schema]
+            ids.discard(version.id)
+            if not ids:
+                del self._ids[used[0], version.schema]
+        for target in _targets(version):
+            self._referrers[target].pop(place, None)
+            if not self._referrers[target]:
+                del self._referrers[target]
+
+    def _delete_up_to(self, subject: str, last: object) -> None:
+        for number, version in list(self._subjects.get(subject, {}).items()):
+            if isinstance(last, int) and number <= last:
+                self._subjects[subject][number] = version._replace(deleted=True)
+
+    def _replay_config(self, subject: str | None, told: Json | None) -> None:
+        if told is None:
+            self.configs.pop(subject, None)
+        else:
+            self.configs[subject] = told
+
+    def _replay_mode(self, subject: str | None, told: Json | None) -> None:
+        mode = None if told is None else told.get("mode")
+        if isinstance(mode, str):
+            self.modes[subject] = mode
+        else:
+            self.modes.pop(subject, None)
+
+
+def _targets(version: Version) -> Iterable[Place]:
+    return {(beside(each.subject, version.subject), each.version) for each in version.schema.references}

@@ -1,0 +1,72 @@
+"""Which Avro data can be read with which schema."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from pykafka_broker.registry.avro.schema import parse
+from tests.registry.rest import record
+
+ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+WIDER = {"type": "enum", "name": "E", "symbols": ["A", "B", "C"]}
+
+
+def kinds(reader: Any, writer: Any) -> list[str]:
+    """The kinds of the reasons why not."""
+    found = parse(json.dumps(reader), {}).differences(parse(json.dumps(writer), {}))
+    return [each.format(new="new", old="old").partition("'")[2].partition("'")[0] for each in found]
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer", "reasons"),
+    [
+        ("int", "int", []),
+        ("long", "int", []),
+        ("double", "long", []),
+        ("int", "long", ["TYPE_MISMATCH"]),
+        ("string", "bytes", []),
+        ("bytes", "string", []),
+        (["null", "int"], "int", []),
+        ("int", ["null", "int"], ["TYPE_MISMATCH"]),
+        ("long", ["int", "long"], []),
+        (["null", "int"], ["null", "int", "string"], ["MISSING_UNION_BRANCH"]),
+        (["null", "string"], "int", ["MISSING_UNION_BRANCH"]),
+        ({"type": "array", "items": "long"}, {"type": "array", "items": "int"}, []),
+        ({"type": "map", "values": "int"}, {"type": "map", "values": "string"}, ["TYPE_MISMATCH"]),
+        (ENUM, WIDER, ["MISSING_ENUM_SYMBOLS"]),
+        (ENUM | {"default": "A"}, WIDER, []),
+        (WIDER, ENUM, []),
+        ({"type": "fixed", "name": "F", "size": 4}, {"type": "fixed", "name": "F", "size": 8}, ["FIXED_SIZE_MISMATCH"]),
+        (record("a", {"name": "b", "type": "int", "default": 0}), record("a"), []),
+        (record("a", "b"), record("a"), ["READER_FIELD_MISSING_DEFAULT_VALUE"]),
+        (record("a"), record("a", "b"), []),
+        (record({"name": "b", "type": "int", "aliases": ["a"]}), record("a"), []),
+        (record("a", name="S"), record("a"), ["NAME_MISMATCH"]),
+        (record("a", name="S", aliases=["R"]), record("a"), []),
+        (record("a", namespace="n"), record("a", namespace="m"), []),
+        (record({"name": "e", "type": ENUM | {"default": "A"}}), record(), []),
+    ],
+)
+def test_resolution_goes_by_the_specification(reader: Any, writer: Any, reasons: list[str]) -> None:
+    assert kinds(reader, writer) == reasons
+
+
+def test_types_that_hold_themselves_are_compared_to_an_end() -> None:
+    tree = record("a", {"name": "next", "type": ["null", "R"]})
+    other = record({"name": "a", "type": "string"}, {"name": "next", "type": ["null", "R"]})
+    assert kinds(tree, tree) == []
+    assert "TYPE_MISMATCH" in kinds(tree, other)
+
+
+def test_a_reason_has_its_path_and_keeps_braces_that_a_name_has() -> None:
+    nested = record({"name": "in", "type": record("a", "b", name="S")})
+    found = parse(json.dumps(nested), {}).differences(
+        parse(json.dumps(record({"name": "in", "type": record("a", name="S")})), {})
+    )
+    assert found[0].format(new="new", old="old") == (
+        "{errorType:'READER_FIELD_MISSING_DEFAULT_VALUE', description:'The field 'b' at path '/fields/0/type/fields/1' "
+        "in the new schema has no default value and is missing in the old schema', additionalInfo:'b'}"
+    )

@@ -1,0 +1,53 @@
+"""A client of the registry that says what a test tells it to."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Any
+
+TYPE = "application/vnd.schemaregistry.v1+json"
+
+
+class Rest:
+    """One connection."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=20)
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+        """Status and answer. A body of bytes is sent as it is, any other as JSON."""
+        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        named = {"content-type": TYPE} | {name.replace("_", "-"): value for name, value in headers.items()}
+        self._connection.request(method, path, data, named)
+        response = self._connection.getresponse()
+        return response.status, json.loads(response.read() or "null")
+
+    def ok(self, method: str, path: str, body: Any = None) -> Any:
+        status, answer = self.ask(method, path, body)
+        assert status == 200, answer
+        return answer
+
+    def refused(self, method: str, path: str, body: Any = None) -> tuple[int, int]:
+        """The status and the code of the error."""
+        status, answer = self.ask(method, path, body)
+        assert status >= 400, answer
+        return status, answer["error_code"]
+
+    def register(self, subject: str, schema: Any, **more: Any) -> int:
+        """The id."""
+        return int(self.ok("POST", f"/subjects/{subject}/versions", of(schema, **more))["id"])
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def of(schema: Any, **more: Any) -> dict[str, Any]:
+    """A request's body; a schema that is no text is JSON."""
+    return {"schema": schema if isinstance(schema, str) else json.dumps(schema)} | more
+
+
+def record(*fields: Any, name: str = "R", **more: Any) -> dict[str, Any]:
+    """An Avro record; a field is a name of type int, or what stands in a schema."""
+    listed = [{"name": each, "type": "int"} if isinstance(each, str) else each for each in fields]
+    return {"type": "record", "name": name, "fields": listed} | more

@@ -1,0 +1,71 @@
+"""Levels and modes."""
+
+from __future__ import annotations
+
+from tests.registry.rest import Rest, of, record
+
+
+def test_a_subject_has_its_own_level_or_that_of_all(rest: Rest) -> None:
+    assert rest.ok("GET", "/config") == {"compatibilityLevel": "BACKWARD"}
+    assert rest.refused("GET", "/config/mine") == (404, 40408)
+    assert rest.ok("GET", "/config/mine?defaultToGlobal=true") == {"compatibilityLevel": "BACKWARD"}
+    assert rest.ok("PUT", "/config", {"compatibility": "FORWARD"}) == {"compatibility": "FORWARD"}
+    assert rest.ok("GET", "/config/mine?defaultToGlobal=true") == {"compatibilityLevel": "FORWARD"}
+    rest.ok("PUT", "/config/mine", {"compatibility": "none"})
+    assert rest.ok("GET", "/config/mine") == {"compatibilityLevel": "NONE"}
+    assert rest.ok("DELETE", "/config/mine") == {"compatibilityLevel": "NONE"}
+    assert rest.refused("DELETE", "/config/mine") == (404, 40401)
+    assert rest.ok("DELETE", "/config") == {"compatibilityLevel": "FORWARD"}
+    assert rest.ok("GET", "/config") == {"compatibilityLevel": "BACKWARD"}
+    for wrong in ({"compatibility": "SIDEWARD"}, {}, {"compatibility": 3}):
+        assert rest.refused("PUT", "/config", wrong) == (422, 42203)
+    assert rest.refused("PUT", "/config", {"compatibility": "FULL", "colour": "red"}) == (422, 422)
+
+
+def test_a_context_has_a_level_for_its_subjects(rest: Rest) -> None:
+    rest.ok("PUT", "/config/:.level:", {"compatibility": "FULL"})
+    assert rest.ok("GET", "/config/:.level:a?defaultToGlobal=true") == {"compatibilityLevel": "FULL"}
+
+
+def test_what_is_normalized_by_config_has_one_order(rest: Rest) -> None:
+    rest.ok("PUT", "/config/normal", {"compatibility": "NONE", "normalize": True})
+    assert rest.register("normal", {"type": "string", "b": 1, "a": 2}) == rest.register(
+        "normal", {"a": 2, "b": 1, "type": "string"}
+    )
+
+
+def test_nothing_is_written_where_the_mode_is_read_only(rest: Rest) -> None:
+    assert rest.ok("GET", "/mode") == {"mode": "READWRITE"}
+    assert rest.refused("GET", "/mode/quiet") == (404, 40409)
+    rest.register("quiet", record("x"))
+    assert rest.ok("PUT", "/mode/quiet", {"mode": "READONLY"}) == {"mode": "READONLY"}
+    assert rest.refused("POST", "/subjects/quiet/versions", of(record())) == (422, 42205)
+    assert rest.refused("DELETE", "/subjects/quiet") == (422, 42205)
+    assert rest.refused("DELETE", "/subjects/quiet/versions/1") == (422, 42205)
+    assert rest.ok("DELETE", "/mode/quiet") == {"mode": "READONLY"}
+    rest.ok("PUT", "/mode", {"mode": "READONLY_OVERRIDE"})
+    assert rest.refused("POST", "/subjects/quiet/versions", of(record())) == (422, 42205)
+    rest.ok("DELETE", "/mode")
+    rest.register("quiet", record())
+    assert rest.refused("PUT", "/mode/quiet", {"mode": "SLEEPY"}) == (422, 42204)
+    assert rest.refused("PUT", "/mode/quiet", {}) == (422, 42204)
+
+
+def test_an_import_brings_ids_and_versions(rest: Rest) -> None:
+    assert rest.refused("POST", "/subjects/moved/versions", of(record("m"), id=500)) == (422, 42205)
+    rest.ok("PUT", "/mode/moved", {"mode": "IMPORT"})
+    assert rest.refused("POST", "/subjects/moved/versions", of(record("m"))) == (422, 42205)
+    assert rest.register("moved", record("m"), id=500, version=3) == 500
+    assert rest.register("moved", record("m", "n"), id=501, version=7) == 501
+    assert rest.ok("GET", "/subjects/moved/versions") == [3, 7]
+    assert rest.refused("POST", "/subjects/moved/versions", of(record("o"), id=500)) == (422, 42205)
+    rest.ok("PUT", "/mode/moved", {"mode": "READWRITE"})
+    assert rest.refused("PUT", "/mode/moved", {"mode": "IMPORT"}) == (422, 42205)
+    assert rest.ok("PUT", "/mode/moved?force=true", {"mode": "IMPORT"}) == {"mode": "IMPORT"}
+    rest.ok("PUT", "/mode/moved", {"mode": "READWRITE"})
+
+
+def test_a_version_that_is_not_the_next_is_refused(rest: Rest) -> None:
+    rest.register("stepwise", record("s"))
+    assert rest.refused("POST", "/subjects/stepwise/versions", of(record(), version=5)) == (422, 42201)
+    assert rest.register("stepwise", record(), version=2)

@@ -1,0 +1,81 @@
+"""What the records of the topic add up to."""
+
+from __future__ import annotations
+
+from pykafka_broker.registry import records
+from pykafka_broker.registry.state import State
+from pykafka_broker.registry.stored import Reference, Schema, Version
+
+INT, LONG = Schema("AVRO", '"int"'), Schema("AVRO", '"long"')
+
+
+def keep(state: State, version: Version) -> None:
+    state.replay(records.schema_key(version.subject, version.version), records.schema_value(version))
+
+
+def test_versions_ids_and_uses_follow_the_records() -> None:
+    state = State()
+    keep(state, Version("a", 1, 1, INT))
+    keep(state, Version("a", 2, 2, LONG))
+    keep(state, Version("b", 1, 1, INT))
+    assert state.subjects() == ["a", "b"]
+    assert state.next_version("a") == 3
+    assert state.id_of(".", INT) == 1
+    assert state.highest_id(".") == 2
+    assert [each.subject for each in state.uses(".", 1)] == ["a", "b"]
+
+
+def test_a_subject_that_is_deleted_is_there_for_who_asks_for_it() -> None:
+    state = State()
+    keep(state, Version("a", 1, 1, INT))
+    keep(state, Version("a", 2, 2, LONG))
+    state.replay(records.delete_subject_key("a"), records.delete_subject_value("a", 1))
+    assert [each.version for each in state.versions("a")] == [2]
+    assert [each.version for each in state.versions("a", deleted=True)] == [1, 2]
+    state.replay(b'{"keytype":"CLEAR_SUBJECT","subject":"a","magic":0}', b'{"subject":"a"}')
+    assert state.subjects() == []
+
+
+def test_a_tombstone_takes_all_that_is_known_of_a_version() -> None:
+    state = State()
+    keep(state, Version("part", 1, 1, INT))
+    keep(state, Version("whole", 1, 2, LONG._replace(references=(Reference("n", "part", 1),))))
+    assert [each.id for each in state.referrers("part", 1)] == [2]
+    state.replay(records.schema_key("whole", 1), None)
+    assert state.referrers("part", 1) == []
+    assert state.schema(".", 2) is None
+    assert state.highest_id(".") == 2
+
+
+def test_one_schema_that_has_two_ids_is_found_by_the_one_that_is_left() -> None:
+    state = State()
+    keep(state, Version("a", 1, 1, INT))
+    keep(state, Version("b", 1, 5, INT))
+    state.replay(records.schema_key("a", 1), None)
+    assert state.id_of(".", INT) == 5
+
+
+def test_settings_come_and_go() -> None:
+    state = State()
+    state.replay(records.config_key(None), b'{"compatibilityLevel":"FULL"}')
+    state.replay(records.mode_key("a"), b'{"mode":"IMPORT"}')
+    assert state.configs == {None: {"compatibilityLevel": "FULL"}}
+    assert state.modes == {"a": "IMPORT"}
+    state.replay(records.config_key(None), None)
+    state.replay(records.mode_key("a"), None)
+    assert (state.configs, state.modes) == ({}, {})
+
+
+def test_records_that_make_no_sense_change_nothing() -> None:
+    state = State()
+    for key, value in [
+        (None, b"x"),
+        (b"x", b"x"),
+        (b'{"keytype":"NOOP","magic":0}', None),
+        (b'{"keytype":"SCHEMA","subject":3,"version":1}', b"{}"),
+        (records.schema_key("a", 1), b"{}"),
+        (records.schema_key("a", 1), records.schema_value(Version("b", 1, 1, INT))),
+        (records.delete_subject_key("a"), b'{"version":"x"}'),
+    ]:
+        state.replay(key, value)
+    assert state.subjects() == []
