@@ -71,7 +71,7 @@ class Call(NamedTuple):
     def schema(self) -> Schema:
         """That of the body. Raises Refused."""
         self.knows(_OF_A_SCHEMA | _NOT_KEPT)
-        if "schema" not in self.body:
+        if not self.body.get("schema"):
             raise problems.invalid_schema("Empty schema")
         try:
             return read_schema(self.body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Protocol, Self
@@ -10,15 +11,18 @@ from typing import Any, Protocol, Self
 from pykafka_broker.registry.problems import InvalidSchema
 
 KINDS = {
+    "JSON": "pykafka_broker.registry.json_schema.schema",
+    "PROTOBUF": "pykafka_broker.registry.protobuf.schema",
     "AVRO": "pykafka_broker.registry.avro.schema",
 }
 
 
 class Parsed(Protocol):
     """A text that is a schema. `canonical` is the same for texts that differ in white space alone, `normalized` also
-    where they differ in the order of what has none."""
+    where they differ in the order of what has none. Two that have one `identity` are one under a subject."""
 
     canonical: str
+    identity: str
 
     @property
     def normalized(self) -> str: ...
@@ -48,7 +52,7 @@ def parse(kind: str, text: str, library: Mapping[str, str]) -> Parsed:
 def read_json(text: str) -> Any:
     """Raises InvalidSchema."""
     try:
-        return json.loads(text, object_pairs_hook=_no_name_twice, parse_constant=_no_constant)
+        return json.loads(text, object_pairs_hook=_no_name_twice, parse_float=_finite, parse_constant=_no_constant)
     except ValueError as error:
         raise InvalidSchema(f"it is not JSON: {error}") from None
 
@@ -61,6 +65,13 @@ def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("an object has a name twice")
+    return found
+
+
+def _finite(text: str) -> float:
+    found = float(text)
+    if math.isinf(found):
+        raise ValueError(f"{text} is too large a number")
     return found
 
 

@@ -178,7 +178,7 @@ class Registry:
         for each in versions:
             if each.schema != schema and each.schema._replace(text="") == schema._replace(text=""):
                 other = self._parsed_of(each)
-                if other is not None and parsed.canonical == other.canonical:
+                if other is not None and parsed.identity == other.identity:
                     yield each
 
     def _parsed_of(self, version: Version) -> Parsed | None:

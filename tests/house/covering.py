@@ -65,6 +65,24 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         registry/api registry/kinds registry/levels registry/opening registry/parsing registry/problems registry/topic
         """,
     ),
+    "registry/json_schema/test_compatibility.py": (
+        "compares schemas keyword by keyword",
+        """
+        registry/json_schema/combined registry/json_schema/content registry/reasons
+        """,
+    ),
+    "registry/json_schema/test_schema.py": (
+        "follows references of every kind",
+        """
+        registry/json_schema/references
+        """,
+    ),
+    "registry/protobuf/test_writing.py": (
+        "reads texts and descriptors",
+        """
+        registry/protobuf/schema
+        """,
+    ),
     "control/test_connections.py": (
         "clients come and go",
         """

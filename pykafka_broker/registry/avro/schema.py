@@ -25,7 +25,7 @@ class AvroSchema:
     def __init__(self, type: Type, elsewhere: frozenset[str]) -> None:
         self.type = type
         self._elsewhere = elsewhere
-        self.canonical = write_json(_Writer(elsewhere, ordered=False).write(type, ""))
+        self.canonical = self.identity = write_json(_Writer(elsewhere, ordered=False).write(type, ""))
 
     @cached_property
     def normalized(self) -> str:

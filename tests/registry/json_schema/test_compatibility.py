@@ -1,0 +1,136 @@
+"""Whether what was valid under one JSON Schema is valid under another."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from pykafka_broker.registry.json_schema.schema import parse
+
+
+def kinds(new: Any, old: Any) -> list[str]:
+    """The kinds of the reasons why not."""
+    found = parse(json.dumps(new), {}).differences(parse(json.dumps(old), {}))
+    return [each.format(new="new", old="old").split('"')[1] for each in found]
+
+
+def thing(required: tuple[str, ...] = (), rest: Any = None, **properties: Any) -> dict[str, Any]:
+    """An object; `rest` is what else it may have."""
+    found: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        found["required"] = list(required)
+    return found if rest is None else found | {"additionalProperties": rest}
+
+
+INT, TEXT = {"type": "integer"}, {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "reasons"),
+    [
+        ({"type": "number"}, INT, []),
+        (INT, {"type": "number"}, ["TYPE_NARROWED"]),
+        (TEXT, INT, ["TYPE_CHANGED"]),
+        ({"type": ["string", "null"]}, TEXT, []),
+        (TEXT, {"type": ["string", "null"]}, ["TYPE_NARROWED"]),
+        ({}, TEXT, []),
+        (TEXT, {}, ["TYPE_CHANGED"]),
+        (TEXT, False, []),
+        (TEXT | {"title": "new", "description": "d"}, TEXT | {"title": "old"}, []),
+        (TEXT | {"maxLength": 5}, TEXT, ["MAX_LENGTH_ADDED"]),
+        (TEXT | {"maxLength": 5}, TEXT | {"maxLength": 9}, ["MAX_LENGTH_DECREASED"]),
+        (TEXT | {"maxLength": 9}, TEXT | {"maxLength": 5}, []),
+        (TEXT | {"minLength": 2}, TEXT | {"minLength": 1}, ["MIN_LENGTH_INCREASED"]),
+        (TEXT, TEXT | {"pattern": "a"}, []),
+        (TEXT | {"pattern": "b"}, TEXT | {"pattern": "a"}, ["PATTERN_CHANGED"]),
+        (INT | {"maximum": 3}, INT | {"maximum": 4}, ["MAXIMUM_DECREASED"]),
+        (INT | {"exclusiveMinimum": 3}, INT, ["EXCLUSIVE_MINIMUM_ADDED"]),
+        (INT | {"multipleOf": 2}, INT | {"multipleOf": 4}, []),
+        (INT | {"multipleOf": 4}, INT | {"multipleOf": 2}, ["MULTIPLE_OF_EXPANDED"]),
+        (INT | {"multipleOf": 4}, INT | {"multipleOf": 3}, ["MULTIPLE_OF_CHANGED"]),
+        ({"enum": ["a", "b"]}, {"enum": ["a"]}, []),
+        ({"enum": ["a"]}, {"enum": ["a", "b"]}, ["ENUM_ARRAY_NARROWED"]),
+        ({"enum": ["a"]}, {"const": "b"}, ["ENUM_ARRAY_CHANGED"]),
+        (TEXT | {"enum": ["a"]}, TEXT, ["ENUM_ARRAY_ADDED"]),
+        (TEXT, {"enum": ["a"]}, []),
+        (TEXT, {"enum": ["a", 1]}, ["TYPE_NARROWED"]),
+        (thing(a=INT, b=INT), thing(a=INT), ["PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL"]),
+        (thing(a=INT, b={}), thing(a=INT), []),
+        (thing(a=INT), thing(a=INT, b=INT), []),
+        (thing(a=INT, b=INT, rest=False), thing(a=INT, rest=False), []),
+        (thing(a=INT, rest=False), thing(a=INT, b=INT, rest=False), ["PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL"]),
+        (
+            thing(("b",), False, a=INT, b=INT),
+            thing(a=INT, rest=False),
+            ["REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL"],
+        ),
+        (thing(("b",), False, a=INT, b=INT | {"default": 1}), thing(a=INT, rest=False), []),
+        (thing(a=INT, b=INT, rest=INT), thing(a=INT, rest=INT), []),
+        (
+            thing(a=INT, b=TEXT, rest=INT),
+            thing(a=INT, rest=INT),
+            ["PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"],
+        ),
+        (
+            thing(rest=INT),
+            thing(a=TEXT, rest=INT),
+            ["PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"],
+        ),
+        (thing(rest=False), thing(), ["ADDITIONAL_PROPERTIES_REMOVED"]),
+        (thing(rest=INT), thing(), ["ADDITIONAL_PROPERTIES_NARROWED"]),
+        (thing(), thing(rest=False), []),
+        (thing(("a",), a=INT), thing(a=INT), ["REQUIRED_ATTRIBUTE_ADDED"]),
+        (thing(("a",), a=INT | {"default": 1}), thing(a=INT), []),
+        (thing(a=INT), thing(("a",), a=INT), []),
+        (thing(a=thing(b=TEXT)), thing(a=thing(b=INT)), ["TYPE_CHANGED"]),
+        (thing() | {"minProperties": 1}, thing(), ["MIN_PROPERTIES_ADDED"]),
+        (thing() | {"dependencies": {"a": ["b"]}}, thing(), ["DEPENDENCY_ARRAY_ADDED"]),
+        (
+            thing() | {"dependencies": {"a": ["b", "c"]}},
+            thing() | {"dependencies": {"a": ["b"]}},
+            ["DEPENDENCY_ARRAY_EXTENDED"],
+        ),
+        (thing() | {"dependencies": {"a": thing(("b",))}}, thing(), ["DEPENDENCY_SCHEMA_ADDED"]),
+        ({"type": "array", "items": INT}, {"type": "array", "items": TEXT}, ["TYPE_CHANGED"]),
+        ({"type": "array", "uniqueItems": True}, {"type": "array"}, ["UNIQUE_ITEMS_ADDED"]),
+        ({"type": "array", "maxItems": 1}, {"type": "array"}, ["MAX_ITEMS_ADDED"]),
+        (
+            {"type": "array", "items": [INT, INT]},
+            {"type": "array", "items": [INT]},
+            ["ITEM_ADDED_TO_OPEN_CONTENT_MODEL"],
+        ),
+        (
+            {"type": "array", "items": [INT], "additionalItems": False},
+            {"type": "array", "items": [INT, TEXT], "additionalItems": False},
+            ["ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL"],
+        ),
+        ({"anyOf": [TEXT, INT]}, TEXT, []),
+        ({"anyOf": [TEXT, INT]}, {"anyOf": [INT, TEXT]}, []),
+        ({"anyOf": [TEXT]}, {"anyOf": [TEXT, INT]}, ["SUM_TYPE_NARROWED"]),
+        ({"oneOf": [TEXT, {"type": "null"}]}, {"oneOf": [TEXT, INT]}, ["COMBINED_TYPE_SUBSCHEMAS_CHANGED"]),
+        ({"oneOf": [TEXT, INT]}, {"anyOf": [TEXT, INT]}, ["COMBINED_TYPE_CHANGED"]),
+        ({"oneOf": [TEXT, INT]}, {"type": "null"}, ["TYPE_CHANGED"]),
+        (TEXT, {"oneOf": [TEXT, INT]}, ["SUM_TYPE_NARROWED"]),
+        ({"allOf": [thing(a=INT)]}, {"allOf": [thing(a=INT), thing(b=INT)]}, []),
+        ({"allOf": [TEXT, {"maxLength": 3}]}, {"allOf": [TEXT]}, ["PRODUCT_TYPE_EXTENDED"]),
+        ({"not": INT}, {"not": {"type": "number"}}, []),
+        ({"not": INT}, TEXT, ["NOT_TYPE_EXTENDED"]),
+    ],
+)
+def test_keywords_are_compared_one_by_one(new: Any, old: Any, reasons: list[str]) -> None:
+    assert kinds(new, old) == reasons
+
+
+def test_schemas_that_hold_themselves_are_compared_to_an_end() -> None:
+    def tree(value: Any) -> dict[str, Any]:
+        return thing(rest=False, value=value, next={"$ref": "#"})
+
+    assert kinds(tree(INT), tree(INT)) == []
+    assert kinds(tree(TEXT), tree(INT)) == ["TYPE_CHANGED"]
+
+
+def test_a_reason_says_where() -> None:
+    found = parse(json.dumps(thing(a=thing(b=TEXT))), {}).differences(parse(json.dumps(thing(a=thing(b=INT))), {}))
+    assert "'#//properties/a/properties/b' in the new schema" in found[0].format(new="new", old="old")
