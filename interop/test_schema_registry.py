@@ -1,0 +1,178 @@
+"""confluent-kafka's serializers against the schema registry: Avro, JSON Schema, Protobuf, with references, as schemas
+change, and across a restart.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient, SchemaRegistryError
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import Message
+
+from pykafka_broker.testing import KafkaBroker
+
+USER = {"type": "record", "name": "User", "namespace": "shop", "fields": [{"name": "name", "type": "string"}]}
+AGED = USER | {"fields": [*USER["fields"], {"name": "age", "type": ["null", "int"], "default": None}]}  # type: ignore[misc]
+OLD_BY_FORCE = USER | {"fields": [*USER["fields"], {"name": "age", "type": "int"}]}  # type: ignore[misc]
+
+
+@pytest.fixture(scope="module")
+def registry_broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker(schema_registry=True) as broker:
+        yield broker
+
+
+@pytest.fixture
+def client(registry_broker: KafkaBroker) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient(registry_broker.client_config("schema-registry")) as client:
+        yield client
+
+
+def value_of(topic: str) -> SerializationContext:
+    return SerializationContext(topic, MessageField.VALUE)
+
+
+def sent(broker: KafkaBroker, topic: str, data: bytes) -> bytes:
+    """What a consumer gets of it."""
+    producer = Producer(broker.client_config("confluent"))
+    producer.produce(topic, value=data)
+    assert producer.flush(20) == 0
+    consumer = Consumer(broker.client_config("confluent") | {"group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    message = consumer.poll(20)
+    consumer.close()
+    assert message is not None
+    value = message.value()
+    assert isinstance(value, bytes)
+    return value
+
+
+def test_avro_goes_through_a_topic_and_a_newer_reader(
+    registry_broker: KafkaBroker, client: SchemaRegistryClient
+) -> None:
+    write = AvroSerializer(client, json.dumps(USER))
+    data = sent(registry_broker, "avro", write({"name": "Ada"}, value_of("avro")))
+    assert AvroDeserializer(client)(data, value_of("avro")) == {"name": "Ada"}
+    newer = AvroDeserializer(client, json.dumps(AGED))
+    assert newer(data, value_of("avro")) == {"name": "Ada", "age": None}
+    assert client.get_subjects() == ["avro-value"]
+
+
+def test_a_change_that_readers_could_not_follow_is_refused(client: SchemaRegistryClient) -> None:
+    client.register_schema("evolved-value", Schema(json.dumps(USER), "AVRO"))
+    assert client.test_compatibility("evolved-value", Schema(json.dumps(AGED), "AVRO"))
+    assert not client.test_compatibility("evolved-value", Schema(json.dumps(OLD_BY_FORCE), "AVRO"))
+    refused = AvroSerializer(client, json.dumps(OLD_BY_FORCE))
+    with pytest.raises(SchemaRegistryError, match="READER_FIELD_MISSING_DEFAULT_VALUE") as error:
+        refused({"name": "Ada", "age": 3}, value_of("evolved"))
+    assert (error.value.http_status_code, error.value.error_code) == (409, 409)
+    client.set_compatibility("evolved-value", "NONE")
+    assert refused({"name": "Ada", "age": 3}, value_of("evolved"))
+    assert client.get_versions("evolved-value") == [1, 2]
+
+
+def test_avro_refers_to_a_schema_of_another_subject(client: SchemaRegistryClient) -> None:
+    client.register_schema("user", Schema(json.dumps(USER), "AVRO"))
+    order = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "by", "type": "shop.User"}]}
+    reference = SchemaReference("shop.User", "user", 1)
+    write = AvroSerializer(client, Schema(json.dumps(order), "AVRO", [reference]))
+    data = write({"by": {"name": "Ada"}}, value_of("orders"))
+    assert AvroDeserializer(client)(data, value_of("orders")) == {"by": {"name": "Ada"}}
+    with pytest.raises(SchemaRegistryError, match="One or more references exist"):
+        client.delete_version("user", 1)
+
+
+def test_json_schemas_are_checked_with_what_they_refer_to(client: SchemaRegistryClient) -> None:
+    name = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "string", "minLength": 1}
+    client.register_schema("name", Schema(json.dumps(name), "JSON"))
+    user = {"title": "User", "type": "object", "properties": {"name": {"$ref": "name.json"}}, "required": ["name"]}
+    schema = Schema(json.dumps(user), "JSON", [SchemaReference("name.json", "name", 1)])
+    write = JSONSerializer(schema, client)
+    data = write({"name": "Ada"}, value_of("users"))
+    assert JSONDeserializer(schema, schema_registry_client=client)(data, value_of("users")) == {"name": "Ada"}
+    assert client.get_latest_version("users-value").schema.references == schema.references
+    closed = user | {"properties": {"name": {"$ref": "name.json"}, "age": {"type": "integer"}}}
+    told = client.test_compatibility("users-value", Schema(json.dumps(closed), "JSON", schema.references))
+    assert not told, "a property that is added to an open content model is not compatible"
+
+
+def messages(**extra: int) -> dict[str, type[Message]]:
+    """Two files, the second importing the first: `extra` are more fields of type int32 in the second."""
+    pool = descriptor_pool.DescriptorPool()
+    user = descriptor_pb2.FileDescriptorProto(name="user.proto", package="shop", syntax="proto3")
+    user.message_type.add(name="User").field.add(name="name", number=1, type=9, label=1)
+    order = descriptor_pb2.FileDescriptorProto(
+        name="order.proto", package="shop", syntax="proto3", dependency=["user.proto"]
+    )
+    message = order.message_type.add(name="Order")
+    message.field.add(name="by", number=1, type=11, type_name=".shop.User", label=1)
+    for field, number in extra.items():
+        message.field.add(name=field, number=number, type=5, label=1)
+    pool.Add(user)
+    pool.Add(order)
+    found = (pool.FindMessageTypeByName(f"shop.{name}") for name in ("User", "Order"))
+    return {each.name: message_factory.GetMessageClass(each) for each in found}
+
+
+def test_protobuf_registers_its_imports_as_references(client: SchemaRegistryClient) -> None:
+    kinds = messages()
+    user, order = kinds["User"], kinds["Order"]
+    write = ProtobufSerializer(order, client, {"use.deprecated.format": False})
+    data = write(order(by=user(name="Ada")), value_of("proto"))
+    read = ProtobufDeserializer(order, {"use.deprecated.format": False}, client)
+    found: Any = read(data, value_of("proto"))
+    assert found.by.name == "Ada"
+    text = client.get_latest_version("proto-value").schema
+    assert text.references == [SchemaReference("user.proto", "user.proto", 1)]
+    assert text.schema_str.startswith('syntax = "proto3";\npackage shop;\nimport "user.proto";\nmessage Order {')
+    more = messages(count=2)
+    newer = ProtobufSerializer(more["Order"], client, {"use.deprecated.format": False})
+    assert newer(more["Order"](count=3), value_of("proto"))
+    assert client.get_versions("proto-value") == [1, 2]
+    wrong = Schema('syntax = "proto3"; message Order { int32 by = 1; }', "PROTOBUF")
+    assert not client.test_compatibility("proto-value", wrong)
+
+
+def test_what_was_written_is_read_after_a_restart(registry_broker: KafkaBroker) -> None:
+    conf = registry_broker.client_config("schema-registry")
+    with SchemaRegistryClient(conf) as client:
+        data = AvroSerializer(client, json.dumps(USER))({"name": "Ada"}, value_of("kept"))
+    registry_broker.restart()
+    with SchemaRegistryClient(conf) as client:
+        assert AvroDeserializer(client)(data, value_of("kept")) == {"name": "Ada"}
+        latest = client.get_latest_version("kept-value")
+        assert latest.schema is not None
+        assert client.lookup_schema("kept-value", latest.schema).version == latest.version
+
+
+@pytest.mark.parametrize("many", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_very_many_schemas_are_there_soon_after_a_start(registry_broker: KafkaBroker, many: int) -> None:
+    def key(number: int) -> str:
+        return f'{{"keytype":"SCHEMA","subject":"many-{number}","version":1,"magic":1}}'
+
+    def value(number: int) -> str:
+        schema = json.dumps(USER | {"name": f"User{number}"}, separators=(",", ":"))
+        return json.dumps({"subject": f"many-{number}", "version": 1, "id": 100 + number, "schema": schema})
+
+    for first in range(0, many, 1_000):
+        records = [{"key": key(number), "value": value(number)} for number in range(first, first + 1_000)]
+        registry_broker.produce("_schemas", records)
+    registry_broker.restart()
+    with SchemaRegistryClient(registry_broker.client_config("schema-registry")) as client:
+        began = time.monotonic()
+        assert sum(name.startswith("many-") for name in client.get_subjects()) == many
+        assert time.monotonic() - began < 3, "the topic was read anew"
+        began = time.monotonic()
+        for number in range(0, many, many // 100):
+            assert client.get_latest_version(f"many-{number}").schema_id == 100 + number
+        assert time.monotonic() - began < 3
