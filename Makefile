@@ -36,9 +36,11 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports
 .check-generated:
 	$(BIN)/python -m protocol.generator --check
+	$(BIN)/python -m pages --check
 
 generate: $(VENV)/.dev
 	$(BIN)/python -m protocol.generator
+	$(BIN)/python -m pages
 
 # The site in build/site; a warning ends it. `make docs ARGS=serve` shows it at 127.0.0.1:8000, with its search.
 docs: $(VENV)/.docs

@@ -45,6 +45,7 @@ HONOURED_TOPIC = frozenset(
         "segment.index.bytes",
         "segment.jitter.ms",
         "segment.ms",
+        "unclean.leader.election.enable",
     ]
 )
 
@@ -283,9 +284,11 @@ _REASONS = [
         ("there is no tiered storage", r".*(remote\.|local\.retention)|follower\.fetch\.last\.tiered"),
         ("no quorum here has several voters", r"controller\.quorum"),
         ("nothing here depends on it yet", r"controll(er|ed)\."),
-        ("nobody has to be asked over the network", r"add\.partitions\.to|request\.timeout|socket\.connection\.setup"),
+        ("links to other brokers have a time-out of their own", r"socket\.connection\.setup"),
         ("Kafka's own controllers don't look at it since KRaft", r"leader\.imbalance\.per"),
-        ("a partition has one replica", r".*replica|.*leader\.|auto\.leader|.*inter\.broker|early\.start"),
+        ("what moves between directories is not throttled", r"alter\.log\.dirs"),
+        ("one thread moves replicas, and sockets have the system's buffers", r".*replica"),
+        ("listeners open when their node may serve", r"early\.start"),
         ("one event loop serves everything", r".*threads|.*thread\.pool\.size"),
         ("there is no such buffer", r".*purgatory\.purge|queued\.max\.requests|.*(cached|load|cleaner\.io)\.buffer"),
         ("what a coordinator writes is appended at once", r".*append\.linger|.*write\.timeout|offsets\.commit\.t"),

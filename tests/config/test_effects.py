@@ -61,6 +61,8 @@ def reads() -> dict[str, set[str]]:
         text = path.read_text()
         for owner, attribute in re.findall(r"(\w+|\))(?=\.([a-z_0-9]+)\b)", text):
             found.setdefault(attribute, set()).add(owner)
+        for attribute in re.findall(r"topic_config\([^()]+\)\.([a-z_0-9]+)\b", text):  # asked for and read in one go
+            found.setdefault(attribute, set()).add("config")
         # config["a.key"], and keys whose values a method of the config computes: replication_factor("a.key", brokers)
         for name in re.findall(r'(?:config\[|\.replication_factor\(|settings\.(?:get|text)\()"([a-z.0-9]+)"', text):
             found.setdefault(name.replace(".", "_"), set()).add("config")

@@ -1,0 +1,55 @@
+"""`python -m pages` writes the pages of the reference; with `--check` it names those that the code does not say."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from pages.commands import commands, tools
+from pages.configs import configs
+from pages.control import control
+from pages.exit_codes import exit_codes
+from pages.metrics import metrics
+from pages.protocol import apis, errors
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
+MARK = "<!-- Made from the code by `make generate`. -->\n"
+PAGES: dict[str, Callable[[], str]] = {
+    "commands.md": commands,
+    "tools.md": tools,
+    "control.md": control,
+    "configs.md": configs,
+    "apis.md": apis,
+    "errors.md": errors,
+    "exit-codes.md": exit_codes,
+    "metrics.md": metrics,
+}
+
+
+def text_of(name: str) -> str:
+    """A page as the code makes it now."""
+    return MARK + PAGES[name]()
+
+
+def outdated() -> list[str]:
+    """The pages that are missing, not what the code says, or made by nobody."""
+    there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
+    return sorted(name for name in PAGES.keys() | there.keys() if name not in PAGES or there.get(name) != text_of(name))
+
+
+def main() -> int:
+    it = argparse.ArgumentParser(prog="python -m pages", description=__doc__)
+    it.add_argument("--check", action="store_true", help="write nothing")
+    if it.parse_args().check:
+        for name in (wrong := outdated()):
+            print(f"differs: docs/reference/{name} (make generate)", file=sys.stderr)
+        return 1 if wrong else 0
+    for name in PAGES:
+        (FOLDER / name).write_text(text_of(name), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""The pages of the reference say what the code says: `make generate` writes them."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from pages.__main__ import FOLDER, PAGES, text_of
+from pages.commands import _described
+from pages.markdown import plain, table
+from pykafka_broker.config.own import OWN_NAMES
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_what_the_code_says(name: str) -> None:
+    assert (FOLDER / name).read_text(encoding="utf-8") == text_of(name), "make generate"
+
+
+def test_there_are_no_pages_that_nothing_makes() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == {*PAGES}
+
+
+def test_a_new_option_is_told_and_a_hidden_one_is_not() -> None:
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("file", metavar="FILE", help="what is read")
+    parser.add_argument("--codec", choices=["lz4", "zstd"], default="lz4", help="what it is packed with")
+    parser.add_argument("--loud", action="store_true", help="50%% more")
+    parser.add_argument("--within", help=argparse.SUPPRESS)
+    assert _described(parser).splitlines()[2:] == [
+        "| `FILE` | what is read |",
+        "| `--codec CODEC` | what it is packed with; one of `lz4`, `zstd`; `lz4` where nothing is given |",
+        "| `--loud` | 50% more |",
+    ]
+
+
+def test_all_keys_of_our_own_are_told() -> None:
+    page = text_of("configs.md")
+    assert [name for name in OWN_NAMES if f"| `{name}` |" not in page] == []
+
+
+def test_what_means_something_to_markdown_is_told_as_it_is() -> None:
+    assert plain("a_b <c> *d* `e_*`") == "a\\_b \\<c> \\*d\\* `e_*`"
+    assert table(["a"], [["x|y"]]) == "| a |\n|---|\n| x\\|y |\n"
