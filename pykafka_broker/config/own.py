@@ -1,7 +1,7 @@
 """Settings that Kafka does not have: their names begin with `pykafka.`.
 
 Rule: nothing of them is in an answer to a client. Without one this broker passes for the newest release, and does for
-speed and comfort what README lists as different from Kafka.
+speed and comfort what docs/differences.md lists as different from Kafka.
 """
 
 from __future__ import annotations

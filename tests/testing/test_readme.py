@@ -10,7 +10,7 @@ import pytest
 pytest_plugins = ["pytester"]
 
 README = Path(__file__).parents[2] / "README.md"
-BLOCK = re.compile(r"```python\n(.*?)```\n\n((?:    [^\n]*\n|\n)+)", re.DOTALL)
+BLOCK = re.compile(r"```python\n(.*?)```\n\n```console\n(.*?)```\n", re.DOTALL)
 LINES_AT_MOST = 15
 VARIES = re.compile(r"=+|[\d.]+s|\[100%\]|^(platform|rootdir:|plugins:) .*| +$")  # with the machine and its terminal
 
@@ -19,7 +19,7 @@ def first_example() -> tuple[str, list[str]]:
     """The first test, and what is shown below it as typed and printed."""
     found = BLOCK.search(README.read_text())
     assert found is not None
-    return found[1], [line.removeprefix("    ") for line in found[2].rstrip().splitlines()]
+    return found[1], found[2].splitlines()
 
 
 def gist(lines: list[str]) -> list[str]:
