@@ -6,35 +6,31 @@ Rule: a snippet is a program of its own; one that defines tests is run by pytest
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NOT_TO_BE_RUN = {"architecture.md"}  # its blocks are declarations
+from tests.docs.blocks import ALL, ROOT, Block, blocks, name_of
 
 
-def snippets() -> list[tuple[str, str]]:
-    return [
-        (f"{page.name}-{number}", block)
-        for page in PAGES
-        if page.name not in NOT_TO_BE_RUN
-        for number, block in enumerate(BLOCK.findall(page.read_text()), 1)
-    ]
+@pytest.mark.parametrize("block", blocks("python"), ids=name_of)
+def test_a_snippet_runs(block: Block, tmp_path: Path) -> None:
+    run(block.name, block.text, tmp_path)
 
 
-@pytest.mark.parametrize(("name", "snippet"), snippets(), ids=[name for name, _ in snippets()])
-def test_a_snippet_runs(name: str, snippet: str, tmp_path: Path) -> None:
-    file = tmp_path / "test_snippet.py"
+@pytest.mark.parametrize("name", ["ci.md-python-1", "spark.md-python-1"])
+def test_a_snippet_that_is_left_out_compiles(name: str) -> None:
+    (block,) = (each for each in ALL if each.name == name)
+    compile(block.text, name, "exec")
+
+
+def run(name: str, snippet: str, directory: Path) -> None:
+    file = directory / "test_snippet.py"
     file.write_text(snippet)
-    command = (
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"] if "def test_" in snippet else [sys.executable]
-    )
+    tests = "def test_" in snippet and "__main__" not in snippet
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"] if tests else [sys.executable]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    ran = subprocess.run([*command, file], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    ran = subprocess.run([*command, file], cwd=directory, env=environment, capture_output=True, text=True, timeout=180)
     assert ran.returncode == 0, f"{name}\n{ran.stdout}{ran.stderr}"

@@ -1,0 +1,184 @@
+"""The snippets of the docs in other languages than Python: what compiles here compiles, and with --slow all of it runs.
+
+Rule: a snippet runs as its page shows it, with `pykafka-broker` on the PATH as its reader has it. A toolchain that is
+missing is a skipped test with its reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from interop import toolchains
+from interop.jars import connect_jars, streams_jars
+from interop.java import java_command, kafka_classpath, spark_jars
+from interop.real_kafka import free_port
+from pipeline.jars import fetched
+from pipeline.java import java_home
+from pykafka_broker.cli.parsers import flags, parser_of
+from pykafka_broker.testing import KafkaBroker
+from tests.docs.blocks import ALL, Block, name_of
+
+ROOT = Path(__file__).resolve().parents[1]
+JUNIT = "org.junit.platform:junit-platform-console-standalone:1.11.4"
+CONNECT = "org.apache.kafka.connect.cli.ConnectStandalone"
+LANGUAGES = ("java", "go", "javascript", "csharp")
+
+
+def snippet(name: str) -> str:
+    return next(block.text for block in ALL if block.name == name)
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """With the command of this clone."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    command = programs / "pykafka-broker"
+    command.write_text(f'#!/bin/sh\nexec env PYTHONPATH={ROOT} {sys.executable} -m pykafka_broker "$@"\n')
+    command.chmod(0o755)
+    return os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+
+
+def run(command: Sequence[str], directory: Path, environment: dict[str, str], typed: str | None = None) -> str:
+    done = subprocess.run(
+        command, cwd=directory, env=environment, input=typed, capture_output=True, text=True, timeout=250
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def compiled(name: str, file: str, classpath: str, folder: Path) -> str:
+    """The class path with the snippet's classes."""
+    compiler = java_home() / "bin" / "javac"
+    if not compiler.exists():
+        pytest.skip("no javac: a Java without its compiler")
+    (folder / file).write_text(snippet(name))
+    options = ["-proc:none", "-cp", classpath, "-d", str(folder)]
+    toolchains.run([str(compiler), *options, str(folder / file)], folder)
+    return f"{classpath}{os.pathsep}{folder}"
+
+
+def junit() -> str:
+    return f"{fetched('junit-1.11.4', [JUNIT], transitive=False)}/*"
+
+
+@pytest.mark.java
+def test_the_test_in_java_compiles_and_passes(tmp_path: Path, environment: dict[str, str], slow: bool) -> None:
+    classpath = compiled("java.md-java-1", "OrdersTest.java", f"{junit()}{os.pathsep}{kafka_classpath()}", tmp_path)
+    if slow:
+        console = "org.junit.platform.console.ConsoleLauncher"
+        options = ("execute", "--select-class", "OrdersTest", "--fail-if-no-tests")
+        said = run(java_command("-cp", classpath, console, *options), tmp_path, environment)
+        assert "1 tests successful" in said
+
+
+def streams_classpath() -> str:
+    return f"{os.environ.get('KAFKA_STREAMS_JARS') or streams_jars()}/*"
+
+
+@pytest.mark.java
+def test_the_words_are_counted(tmp_path: Path, slow: bool) -> None:
+    classpath = compiled("streams.md-java-1", "Words.java", streams_classpath(), tmp_path)
+    if not slow:
+        return
+    with KafkaBroker() as broker:
+        broker.create_topic("lines", partitions=2)
+        broker.create_topic("counts", partitions=2)
+        state = f"-Djava.io.tmpdir={tmp_path}"
+        command = java_command(state, "-Xmx256m", "-cp", classpath, "Words", broker.bootstrap_servers)
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as words:
+            try:
+                broker.produce("lines", ["apples pears apples"])
+                broker.wait_for_records("counts", 2, timeout=60, isolation_level="read_committed")
+            finally:
+                words.terminate()
+        counts = {record.key: record.value for record in broker.records("counts", isolation_level="read_committed")}
+    assert counts == {"apples": "2", "pears": "1"}
+
+
+@pytest.mark.slow
+@pytest.mark.java
+def test_connect_copies_lines_with_the_files_that_are_shown(tmp_path: Path) -> None:
+    files = []
+    with KafkaBroker() as broker:
+        for number in (1, 2, 3):
+            text = snippet(f"connect.md-properties-{number}")
+            files.append(tmp_path / text.splitlines()[0].removeprefix("# "))
+            files[-1].write_text(text.replace("localhost:9092", broker.bootstrap_servers))
+        with files[0].open("a") as worker:  # its own port may be taken
+            worker.write(f"listeners=http://127.0.0.1:{free_port()}\n")
+        (tmp_path / "source.txt").write_text("apples\npears\n")
+        classpath = f"{os.environ.get('KAFKA_CONNECT_JARS') or connect_jars()}/*"
+        command = java_command("-Xmx256m", "-cp", classpath, CONNECT, *map(str, files))
+        with (tmp_path / "log").open("w") as log, subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log) as it:
+            try:
+                broker.wait_for_records("lines", 2, timeout=60)
+                copied = tmp_path / "sink.txt"
+                deadline = time.monotonic() + 60
+                while time.monotonic() < deadline and not (copied.exists() and copied.read_text().count("\n") == 2):
+                    time.sleep(0.1)
+            finally:
+                it.terminate()
+    assert copied.read_text() == "apples\npears\n"
+
+
+def test_the_test_in_go_is_formatted_as_gofmt_wants_it() -> None:
+    toolchains.need("gofmt")
+    text = snippet("go.md-go-1")
+    done = subprocess.run(["gofmt"], input=text, capture_output=True, text=True)
+    assert (done.stderr, done.stdout) == ("", text)
+
+
+@pytest.mark.slow
+def test_the_test_in_go_passes(tmp_path: Path, environment: dict[str, str]) -> None:
+    toolchains.need("go")
+    for file in ("go.mod", "go.sum"):
+        shutil.copy(toolchains.SOURCES / "go" / file, tmp_path)
+    (tmp_path / "orders_test.go").write_text(snippet("go.md-go-1"))
+    assert "ok" in run(["go", "test", "-mod=mod", "-run", "TestAnOrderArrives", "."], tmp_path, environment)
+
+
+def test_the_test_in_javascript_is_javascript(tmp_path: Path) -> None:
+    toolchains.need("node")
+    file = tmp_path / "orders.test.js"
+    file.write_text(snippet("node.md-javascript-1"))
+    toolchains.run(["node", "--check", str(file)], tmp_path)
+
+
+@pytest.mark.slow
+def test_the_test_in_javascript_passes(environment: dict[str, str]) -> None:
+    folder = Path(toolchains.node("kafkajs.js")[1]).parent
+    (folder / "orders.test.js").write_text(snippet("node.md-javascript-1"))
+    assert "# pass 1" in run(["node", "--test", "--test-reporter=tap", "orders.test.js"], folder, environment)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_snippet_for_spark_runs(tmp_path: Path, environment: dict[str, str]) -> None:
+    """With the jars that are here: fetching them is Spark's own business."""
+    text = snippet("spark.md-python-1")
+    fetching = '"spark.jars.packages", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"'
+    assert fetching in text
+    program = text.replace(fetching, f'"spark.jars", "{",".join(spark_jars())}"')
+    run([sys.executable, "-c", program], tmp_path, environment | {"PYTHONPATH": str(ROOT)})
+
+
+@pytest.mark.parametrize("block", [each for each in ALL if each.language in LANGUAGES], ids=name_of)
+def test_a_program_starts_the_broker_with_options_that_there_are(block: Block) -> None:
+    """Of C# nothing else is looked at."""
+    known = {spelt for action in flags(parser_of("")) for spelt in action.option_strings}
+    assert {*re.findall(r"(?<![\w-])--[a-z][a-z-]*", block.text)} <= known
+
+
+def test_c_sharp_is_balanced() -> None:
+    text = re.sub(r'"[^"]*"|//.*', "", snippet("dotnet.md-csharp-1"))
+    assert [text.count(opening) - text.count(closing) for opening, closing in ("()", "[]", "{}")] == [0, 0, 0]

@@ -1,0 +1,132 @@
+"""Every snippet for a shell runs beside a broker, prints what the page shows, and names options that there are.
+
+Rule: a snippet runs as it stands, but for three things. The broker that it speaks to is on a free port, and not on
+localhost:9092, its control API not on 9644. What it would install is installed: `pip` and `make` do nothing. And a
+broker that it starts in the foreground is told to stop, as by Ctrl-C, after a moment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.cli.commands import COMMANDS
+from pykafka_broker.cli.configs import parser as keys_parser
+from pykafka_broker.cli.parsers import flags, parser_of, subcommands
+from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.tools import TOOLS
+from tests.docs.blocks import ALL, ROOT, Block, blocks, name_of
+
+BASH = ["bash", "-euo", "pipefail"]
+SHIM = """#!/bin/bash
+export PYTHONPATH={root}
+[[ "${{1:-}}" != --* || " $* " == *" --help "* ]] && exec {python} -m pykafka_broker "$@"
+[[ " $* " == *" --listen "* ]] || set -- "$@" --listen 0
+exec timeout --preserve-status --signal=INT ${{SECONDS_OF_A_BROKER}} {python} -m pykafka_broker "$@"
+"""
+COMMAND = re.compile(r"(?:^|[|$(] *|\bexec )pykafka-broker((?: (?:[^|\n>&']|'[^']*')*)?)", re.MULTILINE)
+SHOWN = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+FIRST, IN_BACKGROUND = "1.5", "60"  # seconds that a broker serves
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> dict[str, str]:
+    """The environment of a reader who has installed everything."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("pip", "make"):
+        (programs / name).write_text("#!/bin/sh\n")
+    (programs / "pykafka-broker").write_text(SHIM.format(root=ROOT, python=sys.executable))
+    for program in programs.iterdir():
+        program.chmod(0o755)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "PYKAFKA_"))}
+    return kept | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "SECONDS_OF_A_BROKER": FIRST}
+
+
+@pytest.fixture(scope="module")
+def serving() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(serving: KafkaBroker) -> KafkaBroker:
+    serving.reset()
+    return serving
+
+
+def to(broker: KafkaBroker, text: str) -> str:
+    assert broker.control_url is not None
+    return text.replace("localhost:9092", broker.bootstrap_servers).replace("http://127.0.0.1:9644", broker.control_url)
+
+
+def run(script: str, shell: dict[str, str], directory: Path) -> str:
+    """What it prints."""
+    in_background = re.search(r"(?<!&)&$", script, re.MULTILINE)
+    environment = shell | {"SECONDS_OF_A_BROKER": IN_BACKGROUND if in_background else FIRST}
+    done = subprocess.run(
+        [*BASH, "-c", script], cwd=directory, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("block", blocks("sh"), ids=name_of)
+def test_a_snippet_runs(block: Block, broker: KafkaBroker, shell: dict[str, str], tmp_path: Path) -> None:
+    if "--topic" in block.text and "--create" not in block.text:  # made further up on its page
+        for topic in re.findall(r"--topic (\S+)", block.text):
+            if topic not in [each["name"] for each in broker.topics()]:
+                broker.create_topic(topic)
+    run(to(broker, block.text), shell, tmp_path)
+
+
+@pytest.mark.parametrize("block", blocks("console"), ids=name_of)
+def test_a_snippet_prints_what_is_shown(
+    block: Block, broker: KafkaBroker, shell: dict[str, str], tmp_path: Path
+) -> None:
+    steps = SHOWN.findall(block.text)
+    assert steps
+    for command, shown in steps:
+        printed = run(to(broker, command), shell, tmp_path)
+        quiet = [line for line in printed.splitlines() if "Processed a total" not in line or "Processed" in shown]
+        assert quiet == to(broker, shown).splitlines(), command
+
+
+@pytest.mark.parametrize("block", [each for each in ALL if each.language == "sh"], ids=name_of)
+def test_a_snippet_is_of_the_shell(block: Block) -> None:
+    done = subprocess.run([*BASH, "-n"], input=block.text, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def unknown_flags(text: str) -> list[str]:
+    """The options in a text that no command of its line has."""
+    wrong = []
+    for command in COMMAND.findall(text.replace("\\\n", " ")):
+        words = re.sub(r"'[^']*'|\$\([^)]*\)?", "x", command).split()
+        named = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", command))
+        wrong += sorted(flag for flag in named if flag not in _flags_of(words))
+    return wrong
+
+
+def _flags_of(words: list[str]) -> set[str]:
+    name = words[0] if words and words[0] in {*COMMANDS, *TOOLS} else ""
+    parsers = [keys_parser(), parser_of("configs")] if name == "configs" else [parser_of(name)]
+    parsers += [within for parser in parsers for within in subcommands(parser).values()]
+    return {spelt for parser in parsers for action in flags(parser) for spelt in action.option_strings}
+
+
+@pytest.mark.parametrize("block", [each for each in ALL if "pykafka-broker " in each.text], ids=name_of)
+def test_the_options_of_a_snippet_are_there(block: Block) -> None:
+    assert unknown_flags(block.text) == []
+
+
+def test_an_option_that_is_gone_is_noticed() -> None:
+    script = "pykafka-broker --ephemeral --gone\necho a | pykafka-broker topics --list --lost x \\\n  --bad\n"
+    assert unknown_flags(script) == ["--gone", "--bad", "--lost"]
+    assert unknown_flags("pykafka-broker features upgrade --release-version 4.0\n") == []
