@@ -1,12 +1,15 @@
 """What a controller does without being asked: it fences brokers that are silent, balances leaders, elects the unclean.
 
 Rule: by deadline, and only in a cluster of several nodes: a node alone writes nothing by itself. Observers can tell how
-far they are behind since something is written at least every `metadata.max.idle.interval.ms`.
+far they are behind since something is written at least every `metadata.max.idle.interval.ms`. What many partitions lose
+with a broker is written in portions, with others served in between; the broker is fenced with the last one, unless it
+was heard of meanwhile.
 """
 
 from __future__ import annotations
 
 import logging
+from itertools import islice
 
 from pykafka_broker.broker.metadata_source import LocalMetadata
 from pykafka_broker.clock import Clock
@@ -24,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 _AGAIN_MS = 1_000  # between two balances of which the first has not done all
 _AWAY = 2  # a deadline that is missed by this part of a session
+_SIGN = 4  # a part of a session: so often it is looked whether this controller runs
 
 
 class ControllerDuties:
@@ -40,29 +44,35 @@ class ControllerDuties:
         self._next_balance = clock.now + self._balance_ms
         self._seen_offset = -1
         self._look_for_leaders = False
+        self._sign_ms = max(1, sessions.timeout_ms // _SIGN)
+        self._next_sign = clock.now + self._sign_ms
+        self._fencing: dict[int, int] = {}  # brokers of which portions are left, with when they were last heard of
 
     def configs_changed(self) -> None:
         """An unclean leader may be allowed where none was."""
         self._look_for_leaders = True
 
     def next_deadline(self) -> int | None:
-        return 0 if self._look_for_leaders else self._next_look()
+        return 0 if self._look_for_leaders or self._fencing else self._next_look()
 
     def _next_look(self) -> int:
         due, silent, note = self._next_balance, self._sessions.next_deadline(), self._next_note
-        if silent is not None and silent < due:
-            due = silent
+        if silent is not None:
+            due = min(due, silent, self._next_sign)
         return note if note is not None and note < due else due
 
     def on_deadline(self, now: int) -> None:
         if now - self._next_look() > self._sessions.timeout_ms // _AWAY:
             logger.warning("this controller was not running for a while: brokers have time to be heard of")
             self._sessions.begin_anew(now)
+        self._next_sign = now + self._sign_ms
         if self._look_for_leaders:
             self._look_for_leaders = False
             self._commit(list(unclean_candidates(self._metadata.controller)))
         for broker_id in self._sessions.run_out(now):
-            self._fence(broker_id, now)
+            self._begin_to_fence(broker_id, now)
+        for broker_id in list(self._fencing):
+            self._fence(broker_id)
         if now >= self._next_balance:
             self._next_balance = now + self._balance_ms
             if self._metadata.controller.config.auto_leader_rebalance_enable:
@@ -71,11 +81,20 @@ class ControllerDuties:
             self._next_note = now + self._idle_ms
             self._note()
 
-    def _fence(self, broker_id: int, now: int) -> None:
-        controller = self._metadata.controller
+    def _begin_to_fence(self, broker_id: int, now: int) -> None:
         logger.info("broker %d is fenced: nothing was heard of it for %d ms", broker_id, self._sessions.timeout_ms)
         self._sessions.put_off(broker_id, now)  # if it can't be written
-        self._commit(list(heartbeats.fencing(controller, controller.image.brokers[broker_id])))
+        self._fencing[broker_id] = self._sessions.last_contact(broker_id)
+
+    def _fence(self, broker_id: int) -> None:
+        """The next portion."""
+        controller, heard_at = self._metadata.controller, self._fencing.pop(broker_id)
+        broker = controller.image.brokers.get(broker_id)
+        if broker is None or broker.fenced or self._sessions.last_contact(broker_id) != heard_at:
+            return
+        records = list(islice(heartbeats.fencing(controller, broker), heartbeats.PORTION))
+        if self._commit(records) and len(records) == heartbeats.PORTION:
+            self._fencing[broker_id] = heard_at
 
     def _balance(self) -> Deciding[None]:
         records = yield from balancing(self._metadata.controller)
@@ -90,8 +109,11 @@ class ControllerDuties:
             self._commit([ApiMessageAndVersion(NoOpRecord(), 0)])
             self._seen_offset = self._metadata.applied_offset
 
-    def _commit(self, records: list[ApiMessageAndVersion]) -> None:
+    def _commit(self, records: list[ApiMessageAndVersion]) -> bool:
+        """Whether it is written."""
         try:
             self._metadata.commit(records)
         except ApiError as error:
             logger.error("the metadata can't be written: %s", error)
+            return False
+        return True

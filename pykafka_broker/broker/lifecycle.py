@@ -2,7 +2,8 @@
 
 Rule: it registers as soon as a controller is known, and is fenced until it has the metadata up to its registration and
 serves; only then it asks to be unfenced. It tells the controller by heartbeats where it stands, and asks by one whether
-it may go. What the controller refuses for good ends the broker, with one sentence; all else is tried again.
+it may go. What the controller refuses for good ends the broker, with one sentence; all else is tried again. Nor does a
+broker go on that has lost a directory and can't tell: others would wait for what it leads there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from pykafka_broker.peers import LinkError, OnReply
@@ -78,6 +80,7 @@ class Timing(NamedTuple):
     heartbeat_interval_ms: int
     session_timeout_ms: int
     registration_timeout_ms: int
+    directory_failure_timeout_ms: int
 
 
 # Answers to a registration after which there is no use in asking again.
@@ -109,6 +112,9 @@ class BrokerLifecycle:
         self._now = now
         self._left: Callable[[], None] | None = None
         self._goodbye_until = 0
+        self._told: frozenset[bytes] = frozenset()  # directories that the controller knows to be offline
+        self._tell_by: dict[bytes, int] = {}  # when it has to know of others
+        self._look = False  # for more of them
 
     @property
     def is_fenced(self) -> bool:
@@ -129,6 +135,7 @@ class BrokerLifecycle:
         """
         if self.stage is Stage.ENDED:
             return
+        self._look = True
         self._again = self._asking
         if not self._asking:
             self._due = self._now
@@ -143,17 +150,20 @@ class BrokerLifecycle:
             left()
             return
         self.stage, self._left = Stage.LEAVING, left
+        self._tell_by.clear()
         self._goodbye_until = now + _GOODBYE_MS
         self.tell()
 
     # -- time
 
     def next_deadline(self) -> int | None:
-        if self.stage is Stage.UNFENCED:  # asked after every request
+        if self.stage is Stage.UNFENCED and not self._tell_by and not self._look:  # asked after every request
             return self._due
         if self.stage is Stage.ENDED:
             return None
-        limits = [self._due] if self._due is not None else []
+        if self._look:
+            return self._now
+        limits = [*self._tell_by.values()] if self._due is None else [*self._tell_by.values(), self._due]
         if self.stage is Stage.NEW:
             limits.append(self._give_up_at)
         elif self.stage is Stage.LEAVING:
@@ -162,13 +172,21 @@ class BrokerLifecycle:
 
     def on_deadline(self, now: int) -> None:
         self._now = now
+        if self._look:
+            self._note_failures()
         if self.stage is Stage.NEW and now >= self._give_up_at:
             self._refuse(f"no controller has registered it within {self._timing.registration_timeout_ms} ms")
         elif self.stage is Stage.LEAVING and now >= self._goodbye_until:
             logger.warning("No controller has said within %d ms that this broker may go: it goes", _GOODBYE_MS)
             self._end()
+        elif self._is_late(now):
+            limit_ms = self._timing.directory_failure_timeout_ms
+            self._refuse(f"no controller could be told within {limit_ms} ms that a log directory has failed")
         elif self._due is not None and now >= self._due and not self._asking:
             self._send()
+
+    def _is_late(self, now: int) -> bool:
+        return any(by <= now for by in self._tell_by.values())
 
     # -- requests
 
@@ -179,6 +197,7 @@ class BrokerLifecycle:
             left_ms = max(1, self._give_up_at - self._now)
             self._ask(self._registration, self._registered, min(left_ms, self._timing.session_timeout_ms))
             return
+        self._note_failures()
         directories = self._situation.directories()
         heartbeat = BrokerHeartbeatRequest(
             self._registration.broker_id,
@@ -189,7 +208,17 @@ class BrokerLifecycle:
             offline_log_dirs=list(directories.offline),
             cordoned_log_dirs=None if self.stage is Stage.FENCED else list(directories.cordoned),
         )
-        self._ask(heartbeat, self._heard, self._timing.session_timeout_ms)
+        self._ask(heartbeat, partial(self._heard, frozenset(directories.offline)), self._timing.session_timeout_ms)
+
+    def _note_failures(self) -> None:
+        """What the controller does not know yet it has to hear of in time, once it knows the broker."""
+        self._look = False
+        if self.stage in (Stage.NEW, Stage.LEAVING, Stage.ENDED):
+            return
+        by = self._now + self._timing.directory_failure_timeout_ms
+        for failed in self._situation.directories().offline:
+            if failed not in self._told:
+                self._tell_by.setdefault(failed, by)
 
     def _after(self, delay_ms: int) -> None:
         self._due = self._now if self._again else self._now + delay_ms
@@ -216,7 +245,7 @@ class BrokerLifecycle:
             self._say(f"the controller does not register this broker yet: {code.name}", level)
             self._after(_RETRY_MS)
 
-    def _heard(self, reply: Message | LinkError) -> None:
+    def _heard(self, offline: frozenset[bytes], reply: Message | LinkError) -> None:
         self._asking = False
         if self.stage is Stage.ENDED:
             return
@@ -227,6 +256,8 @@ class BrokerLifecycle:
             code = ErrorCode(reply.error_code)
             if code is ErrorCode.NONE:
                 self._trouble = ""
+                self._told = offline
+                self._tell_by = {failed: by for failed, by in self._tell_by.items() if failed not in offline}
                 self._follow(reply)
             else:
                 self._say(f"the controller refuses the heartbeats of this broker: {code.name}")

@@ -1,14 +1,16 @@
 """BrokerHeartbeat v0-v2: a broker says that it is there and what it wants (KIP-631).
 
 Rule: a broker serves clients only after it has applied its own registration and wants to be unfenced. One that wants
-to end hands its leaderships over first, and may end when all other brokers know of that. A directory that it has lost
-is taken out of its registration, and leaderships move away from it; without any it can't serve.
+to end hands its leaderships over first, so many with each heartbeat, and may end when all other brokers know of that. A
+directory that it has lost is taken out of its registration, and leaderships move away from it; without any it can't
+serve.
 Versions: 1 directories that are offline (KIP-858), 2 cordoned ones (KIP-1066).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from pykafka_broker.cluster.controller import CORDONED_FROM, DIRECTORIES_FROM, Controller, Decision
 from pykafka_broker.cluster.elections import broker_leaves, broker_returns, directories_lost, leads_anything
@@ -22,6 +24,7 @@ from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHear
 from pykafka_broker.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
 
+PORTION = 2_000  # partitions that change at once when a broker goes, so that nobody waits long
 _FENCE, _UNFENCE = 1, -1
 _IN_CONTROLLED_SHUTDOWN = 1
 Records = Iterator[ApiMessageAndVersion]
@@ -48,10 +51,11 @@ def broker_heartbeat(
         records += fencing(controller, broker)
         fenced, should_shut_down = True, request.want_shut_down
     elif request.want_shut_down:
-        if not broker.in_controlled_shutdown:
-            records += retreat(controller, broker)
+        retreating = _retreating(controller, broker, session)
+        records += retreating
+        if len(retreating) < PORTION and session.shut_down_at is None:
             session.shut_down_at = next_offset + len(records) - 1
-        elif _may_end(controller, sessions, session, next_offset - 1):
+        if not retreating and _may_end(controller, sessions, session):
             records += fencing(controller, broker)
             fenced = should_shut_down = True
     response = BrokerHeartbeatResponse(is_caught_up=is_caught_up, is_fenced=fenced, should_shut_down=should_shut_down)
@@ -80,17 +84,23 @@ def unfencing(controller: Controller, broker: BrokerImage) -> Records:
 
 def retreat(controller: Controller, broker: BrokerImage) -> Records:
     """It is about to stop: its leaderships go to others."""
-    record = BrokerRegistrationChangeRecord(broker.id, broker.epoch, in_controlled_shutdown=_IN_CONTROLLED_SHUTDOWN)
-    yield ApiMessageAndVersion(record, 1)
+    if not broker.in_controlled_shutdown:
+        record = BrokerRegistrationChangeRecord(broker.id, broker.epoch, in_controlled_shutdown=_IN_CONTROLLED_SHUTDOWN)
+        yield ApiMessageAndVersion(record, 1)
     yield from broker_leaves(controller, broker.id)
 
 
-def _may_end(controller: Controller, sessions: Sessions, session: Session, last_offset: int) -> bool:
+def _retreating(controller: Controller, broker: BrokerImage, session: Session) -> list[ApiMessageAndVersion]:
+    """The next portion; none if all is done."""
+    if broker.in_controlled_shutdown and session.shut_down_at is not None:
+        return []
+    return list(islice(retreat(controller, broker), PORTION))
+
+
+def _may_end(controller: Controller, sessions: Sessions, session: Session) -> bool:
     """Nothing is led there any more, and whoever serves knows it."""
-    if session.shut_down_at is None:  # another controller saw it begin
-        session.shut_down_at = last_offset
-    image = controller.image
-    return sessions.all_have_seen(image, session.shut_down_at) and not leads_anything(image, session.broker_id)
+    image, offset = controller.image, session.shut_down_at
+    return offset is not None and sessions.all_have_seen(image, offset) and not leads_anything(image, session.broker_id)
 
 
 def _directories(controller: Controller, broker: BrokerImage, request: BrokerHeartbeatRequest) -> Records:

@@ -80,6 +80,11 @@ class Sessions:
         session = self._sessions.get(broker_id)
         return session is not None and session.epoch == epoch and now < session.last_contact + self.timeout_ms
 
+    def last_contact(self, broker_id: int) -> int:
+        """When it was last heard of; -1 if there is no session of it."""
+        session = self._sessions.get(broker_id)
+        return -1 if session is None else session.last_contact
+
     def all_have_seen(self, image: MetadataImage, offset: int) -> bool:
         """Whether every broker that serves has applied the metadata up to there."""
         return all(

@@ -139,6 +139,7 @@ HONOURED_BROKER = frozenset(
         "log.cleaner.io.max.bytes.per.second",
         "log.cleaner.threads",
         "log.dir",
+        "log.dir.failure.timeout.ms",
         "log.dirs",
         "log.flush.offset.checkpoint.interval.ms",
         "log.flush.start.offset.checkpoint.interval.ms",

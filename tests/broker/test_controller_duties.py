@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.cluster import heartbeats
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID
 from pykafka_broker.protocol.messages.create_topics_request import (
@@ -104,6 +105,67 @@ def test_a_controller_that_was_stopped_itself_gives_everybody_time(node: Control
     node.beat(1)
     let_pass(node, woken + 9_000)
     assert [node.image.brokers[each].fenced for each in (1, 2)] == [False, True]
+
+
+@pytest.mark.parametrize("idle", ["0", "500", "60000"])
+def test_a_freeze_that_is_hardly_longer_than_a_session_fences_nobody(tmp_path: Path, idle: str) -> None:
+    """However seldom something is written."""
+    node = ControllerNode(tmp_path, metadata_max_idle_interval_ms=idle)
+    node.join(1, 2)
+    let_pass(node, NOW + 1_000)
+    node.beat(1)
+    node.beat(2)
+    let_pass(node, NOW + 1_500)
+    node.on_deadline(NOW + 10_100)
+    assert [node.image.brokers[each].fenced for each in (1, 2)] == [False, False]
+
+
+def with_partitions(node: ControllerNode, count: int) -> None:
+    """All of them led by node 2."""
+    node.join(1, 2)
+    assigned = [CreatableReplicaAssignment(number, [2, 1]) for number in range(count)]
+    assert node.ask(CreateTopicsRequest([CreatableTopic("t", -1, -1, assigned, [])])).topics[0].error_code == 0
+
+
+def led_by_2(node: ControllerNode) -> int:
+    return sum(each.leader == 2 for each in node.image.topics["t"].partitions.values())
+
+
+def test_who_leads_much_is_fenced_in_portions(node: ControllerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "PORTION", 2)
+    with_partitions(node, 4)
+    let_pass(node, NOW + 5_000)
+    node.beat(1)
+    seen = []
+    node.clock.set(NOW + 9_000)
+    while (due := node.next_deadline()) is not None and due <= node.clock.now:
+        node.on_deadline(node.clock.now)
+        seen.append((led_by_2(node), node.image.brokers[2].fenced))
+    assert seen == [(2, False), (0, False), (0, True)]
+
+
+def test_who_is_heard_of_between_two_portions_is_not_fenced(
+    node: ControllerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeats, "PORTION", 2)
+    with_partitions(node, 5)
+    let_pass(node, NOW + 5_000)
+    node.beat(1)
+    node.on_deadline(NOW + 9_000)
+    node.beat(2)
+    let_pass(node, NOW + 9_000)
+    assert (led_by_2(node), node.image.brokers[2].fenced) == (3, False)
+
+
+def test_who_leaves_hands_over_in_portions(node: ControllerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "PORTION", 2)
+    with_partitions(node, 5)
+    seen = []
+    while not node.image.brokers[2].fenced:
+        may_end = node.beat(2, want_shut_down=True).should_shut_down
+        seen.append((led_by_2(node), may_end))
+        node.beat(1)
+    assert seen == [(4, False), (2, False), (0, False), (0, True)]
 
 
 @pytest.mark.parametrize(("enabled", "leader"), [("true", 1), ("false", 2)])

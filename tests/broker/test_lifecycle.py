@@ -14,7 +14,12 @@ from pykafka_broker.protocol.messages.broker_registration_request import BrokerR
 from pykafka_broker.protocol.messages.broker_registration_response import BrokerRegistrationResponse as Registered
 from pykafka_broker.protocol.runtime import Message
 
-TIMING = Timing(heartbeat_interval_ms=500, session_timeout_ms=3_000, registration_timeout_ms=60_000)
+TIMING = Timing(
+    heartbeat_interval_ms=500,
+    session_timeout_ms=3_000,
+    registration_timeout_ms=60_000,
+    directory_failure_timeout_ms=7_000,
+)
 ONLINE, BROKEN = b"a" * 16, b"b" * 16
 
 
@@ -160,6 +165,51 @@ def test_a_failed_directory_is_told_at_once(world: World) -> None:
     world.life.tell()
     world.run()
     assert world.request().offline_log_dirs == [BROKEN]
+
+
+def fails(world: World, directory: bytes = BROKEN) -> None:
+    world.offline.append(directory)
+    world.life.tell()
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_one_that_can_not_tell_of_a_failed_directory_ends(world: World, answered: bool) -> None:
+    """Whether nobody answers, or everybody refuses."""
+    world.unfence()
+    world.run(600)
+    fails(world)
+    failed_at = world.now
+    while world.now < failed_at + 6_900:
+        world.run(100)
+        if world.asked and answered:
+            world.answer(Heard(error_code=ErrorCode.NOT_CONTROLLER))
+    assert world.heard == ["caught up", "unfenced"]
+    world.run(100)
+    assert world.heard[2:] == ["no controller could be told within 7000 ms that a log directory has failed"]
+    assert world.life.next_deadline() is None
+
+
+def test_who_has_told_of_a_failed_directory_goes_on(world: World) -> None:
+    world.unfence()
+    fails(world)
+    world.run(500)
+    world.answer(Heard(is_caught_up=True))
+    world.run(1_000)
+    fails(world, ONLINE)
+    while world.now < 1_000 + 60_000:
+        world.run(400)
+        if world.asked:
+            world.answer(Heard(is_caught_up=True))
+    assert world.heard == ["caught up", "unfenced"]
+
+
+def test_who_leaves_does_not_end_for_a_failed_directory(world: World) -> None:
+    world.unfence()
+    fails(world)
+    world.run(0)
+    world.life.leave(world.now, lambda: world.heard.append("left"))
+    world.run(9_999)
+    assert world.heard == ["caught up", "unfenced"]
 
 
 def test_what_comes_up_during_a_heartbeat_is_told_right_after_it(world: World) -> None:

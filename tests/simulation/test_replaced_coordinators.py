@@ -18,6 +18,7 @@ from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import Co
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from pykafka_broker.protocol.runtime import Message
 from tests.simulation.client import Ask, Script, SimClient, Wait
+from tests.simulation.history import TopicPartition
 from tests.simulation.layouts import CLUSTER_ID, cluster
 from tests.simulation.memberships import ConsumerMembership
 from tests.simulation.node import SimNode
@@ -35,13 +36,17 @@ def old_offsets(simulation: Simulation | None) -> tuple[Message, int]:
     return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP, topics=None)]), 8
 
 
+def gives_back(partitions: set[TopicPartition]) -> Script:
+    yield Wait(0)
+
+
 def a_new_member(simulation: Simulation) -> tuple[Message, int]:
     """One that the first coordinator has never heard of."""
     members: list[ConsumerMembership] = []
 
     def join(client: SimClient) -> Script:
         members.append(ConsumerMembership(client, GROUP, simulation.partitions, None))
-        yield from members[0].keep(lambda gone: iter(()))
+        yield from members[0].keep(gives_back)
 
     joining = simulation.do("m", join)
     while not joining.done:
