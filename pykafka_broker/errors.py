@@ -9,6 +9,12 @@ from __future__ import annotations
 
 from pykafka_broker.protocol.errors import ErrorCode
 
+# With INVALID_REQUEST, where there is nothing more to say.
+MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
+
 
 class ApiError(Exception):
     """A reply for one topic, partition, group or request; `message` goes into the answer where the protocol has room

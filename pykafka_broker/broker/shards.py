@@ -176,18 +176,31 @@ class CoordinatorShards:
         producer_epoch: int = -1,
     ) -> AppendInfo:
         """Append a decision's records as one batch, transactional if a producer is named. A refusal is told as its
-        coordinator tells it.
+        coordinator tells it: so is a batch above `max.message.bytes`, but for one that only forgets, which may be
+        several.
         """
+        records = list(records)
         wall = self._node.clock.wall
         batch, header = build_keyed_batch(records, wall, producer_id=producer_id, producer_epoch=producer_epoch)
         partition = self.partition(number)
+        config = partition.log.config
         try:
-            wanted = partition.log.config.min_insync_replicas
+            if len(batch) > config.max_message_bytes:
+                return self._append_divided(number, records)
+            wanted = config.min_insync_replicas
             if wanted > 1:
                 partition.check_insync(wanted)
             return partition.append(batch, wall, header=header, origin=Origin.COORDINATOR)
         except ApiError as error:
             raise as_its_coordinator_tells(error) from error
+
+    def _append_divided(self, number: int, records: list[KeyValue]) -> AppendInfo:
+        if len(records) == 1 or any(record.value is not None for record in records):
+            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE)
+        half = len(records) // 2
+        first = self.append(number, records[:half])
+        self.append(number, records[half:])
+        return first
 
     def after(self, *keys: str) -> After:
         """What an answer rests on that tells of these keys."""

@@ -24,7 +24,7 @@ from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHear
 from pykafka_broker.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
 
-PORTION = 2_000  # partitions that change at once when a broker goes, so that nobody waits long
+PORTION = 1_000  # partitions that change at once when a broker goes, so that nobody waits long
 _FENCE, _UNFENCE = 1, -1
 _IN_CONTROLLED_SHUTDOWN = 1
 Records = Iterator[ApiMessageAndVersion]

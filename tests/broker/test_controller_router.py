@@ -10,7 +10,7 @@ import pytest
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.controller_routes import CONTROLLER_ROUTES, FORWARDED
 from pykafka_broker.cluster.authorizer import Operation, Resource
-from pykafka_broker.errors import FrameError
+from pykafka_broker.errors import MALFORMED, FrameError
 from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
@@ -31,6 +31,7 @@ from pykafka_broker.protocol.messages.create_topics_request import CreatableTopi
 from pykafka_broker.protocol.messages.create_topics_response import CreateTopicsResponse
 from pykafka_broker.protocol.messages.default_principal_data import DefaultPrincipalData
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from pykafka_broker.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from pykafka_broker.protocol.messages.end_quorum_epoch_request import EndQuorumEpochRequest
 from pykafka_broker.protocol.messages.end_quorum_epoch_request import PartitionData as EndPartition
@@ -414,3 +415,24 @@ def test_a_combined_node_puts_aside_what_is_not_its_own(tmp_path: Path) -> None:
     node = ControllerNode(tmp_path, roles="broker,controller")
     assert not node.whole.node.logs.exists("gone", 0)
     assert len(list(tmp_path.glob("gone-0.*-stray"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "says"),
+    [
+        (4, "9", f"Unexpected broker id, expected {NODE} or empty string, but received 9"),
+        (4, "x", "Broker id must be an integer, but it is: x"),
+        (8, "9", f"Unexpected broker id, expected {NODE} but received 9"),
+        (8, "x", "Broker id must be an integer, but it is: x"),
+        (8, "", "Broker id must not be empty"),
+        (7, "q", MALFORMED),
+    ],
+)
+def test_a_controller_describes_its_own_configs_and_nobody_elses(
+    node: ControllerNode, kind: int, name: str, says: str
+) -> None:
+    """In Kafka's words."""
+    [own] = node.ask(DescribeConfigsRequest([DescribeConfigsResource(4, str(NODE), ["node.id"])])).results
+    assert [(each.name, each.value) for each in own.configs] == [("node.id", str(NODE))]
+    [other] = node.ask(DescribeConfigsRequest([DescribeConfigsResource(kind, name)])).results
+    assert (other.error_code, other.error_message) == (ErrorCode.INVALID_REQUEST, says)

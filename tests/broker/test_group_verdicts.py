@@ -21,6 +21,7 @@ from pykafka_broker.broker.api.share_group_state import read
 from pykafka_broker.broker.partition import NotLeader
 from pykafka_broker.broker.reply import Reply, TooLate
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from pykafka_broker.coordinators.groups.stored import nothing
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -49,7 +50,7 @@ COMMITTED = 7
 class Coordinator:
     """Node 1 coordinates all groups, one of which has committed an offset; another node follows."""
 
-    def __init__(self, directory: Path, *, alone: bool = False, **topic: str) -> None:
+    def __init__(self, directory: Path, *, alone: bool = False, **topic: Any) -> None:
         self.broker = LightBroker(directory)
         both = (1,) if alone else (1, ANOTHER_NODE)
         self.broker.add(CONSUMER_OFFSETS, replicas=both, isr=both, **topic)
@@ -211,6 +212,30 @@ def test_a_commit_that_another_leader_has_ended_is_not_refused_twice(coordinator
     coordinator.broker.now += 5_000
     coordinator.broker.on_deadline(coordinator.broker.now)
     assert [type(each) for each in heard] == [NotLeader]
+
+
+def codes(answer: Any) -> list[int]:
+    response = answer.then() if isinstance(answer, Reply) else answer
+    return [one.error_code for topic in response.topics for one in topic.partitions]
+
+
+def test_a_commit_above_the_topics_largest_batch_is_refused_as_by_kafka(tmp_path: Path) -> None:
+    coordinator = Coordinator(tmp_path, alone=True, max_message_bytes="500")
+    partitions = [OffsetCommitRequestPartition(number, 8, committed_metadata="x" * 100) for number in range(9)]
+    coordinator.broker.add("many", partitions=9)
+    request = OffsetCommitRequest(GROUP, -1, "", topics=[OffsetCommitRequestTopic("many", partitions=partitions)])
+    answer = coordinator.ask(offset_commit, ApiKey.OFFSET_COMMIT, request, 8)
+    assert codes(answer) == [ErrorCode.UNKNOWN_SERVER_ERROR] * 9
+    assert coordinator.log.log.log_end_offset == coordinator.records
+    assert codes(commit(coordinator)) == [ErrorCode.NONE]
+
+
+def test_what_only_forgets_may_be_several_batches(tmp_path: Path) -> None:
+    coordinator = Coordinator(tmp_path, alone=True, max_message_bytes="500")
+    forget = [nothing(f"group {number}") for number in range(99)]
+    appended = coordinator.broker.groups.shards.append(0, forget)
+    assert appended.base_offset == coordinator.records
+    assert coordinator.log.log.log_end_offset == coordinator.records + 99
 
 
 @pytest.mark.parametrize(("others", "rests"), [((ANOTHER_NODE,), True), ((), False)])

@@ -22,7 +22,8 @@ from tests.simulation.history import TopicPartition
 from tests.simulation.layouts import CLUSTER_ID, cluster
 from tests.simulation.memberships import ConsumerMembership
 from tests.simulation.node import SimNode
-from tests.simulation.readers import OF, committer
+from tests.simulation.producers import OF
+from tests.simulation.readers import committer
 from tests.simulation.simulation import Simulation
 
 GROUP = "g"

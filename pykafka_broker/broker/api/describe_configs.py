@@ -26,7 +26,7 @@ from pykafka_broker.config.describe import (
     describe_group,
     describe_topic,
 )
-from pykafka_broker.errors import ApiError
+from pykafka_broker.errors import MALFORMED, ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest
@@ -73,10 +73,12 @@ def _entries(services: Services, kind: int, name: str) -> Iterable[ConfigEntry]:
     if kind == ResourceType.BROKER:
         if name == "":
             return describe_broker_default(services.config)
-        _check_own_id(services, name)
+        _check_own_id(services, name, f"{services.node_id} or empty string,")
         return describe_broker(services.config)
     if kind == ResourceType.BROKER_LOGGER:
-        _check_own_id(services, name)
+        if name == "":
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+        _check_own_id(services, name, str(services.node_id))
         return describe_loggers()
     if kind == ResourceType.CLIENT_METRICS:
         if name == "":
@@ -86,18 +88,16 @@ def _entries(services: Services, kind: int, name: str) -> Iterable[ConfigEntry]:
         if name == "":
             raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return describe_group(services.config, image.config(kind, name))
-    raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+    raise ApiError(ErrorCode.INVALID_REQUEST, MALFORMED)
 
 
-def _check_own_id(services: Services, name: str) -> None:
+def _check_own_id(services: Services, name: str, expected: str) -> None:
     try:
         wanted = int(name)
     except ValueError:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}") from None
     if wanted != services.node_id:
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {services.node_id}, but received {name}"
-        )
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {expected} but received {name}")
 
 
 def _result(entry: ConfigEntry, include_synonyms: bool, version: int) -> DescribeConfigsResourceResult:

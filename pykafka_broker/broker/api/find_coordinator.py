@@ -17,6 +17,7 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Operation, Resource, denial
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from pykafka_broker.errors import MALFORMED
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -32,10 +33,6 @@ RIGHTS = {
 BATCHED_FROM = 4
 SHARE_FROM = 6
 SHARE_KEY = re.compile(r"[^:]+:[A-Za-z0-9_-]{22}:-?\d+")
-MALFORMED = (
-    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
-    "incompatible broker. See the broker logs for more details."
-)
 
 
 @handles(ApiKey.FIND_COORDINATOR)
