@@ -71,9 +71,11 @@ def partition_for(key: str, partitions: int) -> int:
 
 
 def read_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every batch of a log, in order. `CorruptBatch` for one whose CRC or offset is wrong."""
-    offset, end = log.log_start_offset, log.log_end_offset
-    while offset < end and (found := log.read(offset, _READ_BYTES, end)) is not None:
+    """Every batch of a log, in order, those too that come while it is read. `CorruptBatch` for one whose CRC or offset
+    is wrong.
+    """
+    offset = log.log_start_offset
+    while offset < (end := log.log_end_offset) and (found := log.read(offset, _READ_BYTES, end)) is not None:
         for header, batch in iter_batches(found.records.read()):
             check_crc(batch, header)
             if header.next_offset <= offset:

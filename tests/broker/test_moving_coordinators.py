@@ -43,6 +43,11 @@ from pykafka_broker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from pykafka_broker.protocol.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from tests.broker.neighbourhood import Neighbourhood
 
 BOTH = (1, 2)
@@ -217,6 +222,18 @@ def test_offsets_of_a_transaction_are_decided_wherever_they_wait(
     assert committed(nodes, 2) == told
     move(nodes, CONSUMER_OFFSETS, 1)
     assert committed(nodes, 1) == told, "nothing is left of what waited here"
+
+
+def test_an_outcome_that_comes_while_the_log_is_read_is_not_forgotten(nodes: Neighbourhood) -> None:
+    offsets_of_transaction(nodes)
+    assert committed(nodes, 2) == ErrorCode.NOT_COORDINATOR
+    nodes.move(CONSUMER_OFFSETS, 0, 2)
+    nodes[2].groups.shards.read_on(1)
+    marker = WritableTxnMarker(0, 0, True, [WritableTxnMarkerTopic(CONSUMER_OFFSETS, [0])])
+    nodes.asked(2, WriteTxnMarkersRequest([marker]), 1)
+    assert committed(nodes, 2) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    nodes.settle()
+    assert committed(nodes, 2) == 9
 
 
 def ongoing(nodes: Neighbourhood) -> None:

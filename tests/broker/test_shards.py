@@ -140,6 +140,16 @@ def test_a_log_is_read_a_slice_at_a_time(broker: LightBroker, host: Host, small_
     assert shards.find(key_of(1, 2)) == 1
 
 
+def test_what_is_written_while_a_log_is_read_is_read_too(broker: LightBroker, host: Host, small_slices: None) -> None:
+    broker.add(TOPIC, 1)
+    write(broker, 0, b"a", b"b")
+    shards = begin(broker, host)
+    shards.on_deadline(NOW)
+    write(broker, 0, b"c")
+    shards.read_to_end(0)
+    assert (verdicts(shards), host.known) == ([ErrorCode.NONE], {0: [b"a", b"b", b"c"]})
+
+
 def test_one_shard_may_be_read_to_its_end_first(broker: LightBroker, host: Host, small_slices: None) -> None:
     broker.add(TOPIC, 2)
     write(broker, 0, b"a", b"b")
