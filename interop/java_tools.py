@@ -96,6 +96,13 @@ class _HooksKept:
         implements = ["org.apache.kafka.common.utils.Exit$ShutdownHookAdder"]
 
 
+def run_alone(tool: str, *arguments: str, stdin: str = "") -> Outcome:
+    """One tool in a JVM of its own."""
+    command = [java_command()[0], "-XX:TieredStopAtLevel=1", "-cp", kafka_classpath(), TOOLS[tool], *arguments]
+    ended = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+    return Outcome(ended.returncode, ended.stdout, ended.stderr)
+
+
 class JavaTools:
     """The tools, to be run with `tools.run("kafka-topics", "--list", ...)`."""
 
@@ -121,9 +128,7 @@ class JavaTools:
     def run(self, tool: str, *arguments: str, stdin: str = "") -> Outcome:
         """Run one tool to its end."""
         if tool in ALONE:
-            command = [java_command()[0], "-XX:TieredStopAtLevel=1", "-cp", kafka_classpath(), TOOLS[tool], *arguments]
-            ended = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
-            return Outcome(ended.returncode, ended.stdout, ended.stderr)
+            return run_alone(tool, *arguments, stdin=stdin)
         jvm = self._gateway.jvm
         system, leave = jvm.java.lang.System, jvm.org.apache.kafka.common.utils.Exit
         out, err = jvm.java.io.ByteArrayOutputStream(), jvm.java.io.ByteArrayOutputStream()

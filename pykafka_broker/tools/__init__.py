@@ -34,6 +34,7 @@ TOOLS = {
     "producer-perf-test": "measure how fast records are sent",
     "reassign-partitions": "move replicas of partitions between brokers and between their log directories",
     "share-groups": "list, describe and delete share groups, and reset where they begin",
+    "streams-groups": "list, describe and delete groups of Kafka Streams, and reset their offsets",
     "topics": "create, describe, alter, delete and list topics",
     "transactions": "list and describe transactions, and end those that hang",
     "verifiable-consumer": "read records as a member of a group, and tell of all that happens",

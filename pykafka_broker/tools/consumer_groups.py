@@ -6,12 +6,12 @@ ends with 1. Groups are those of consumers, of the classic and of the consumer p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, Refused, TimedOut
+from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.group_description import CLASSIC, CONSUMER, describe_consumer_groups
-from pykafka_broker.client.group_offsets import Committed, commit_offsets, committed_offsets
+from pykafka_broker.client.group_offsets import Committed
 from pykafka_broker.client.groups import list_groups
 from pykafka_broker.client.leaders import Place
 from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
@@ -20,10 +20,10 @@ from pykafka_broker.protocol.messages.list_groups_response import ListedGroup
 from pykafka_broker.tools.consumer_group_tables import describe
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.group_deletions import delete_groups, delete_offsets_of_group
+from pykafka_broker.tools.group_failures import why
+from pykafka_broker.tools.group_resets import print_plans, reset
 from pykafka_broker.tools.group_table import print_table
-from pykafka_broker.tools.java_time import Unparseable
-from pykafka_broker.tools.offset_plans import export_lines, read_plans
-from pykafka_broker.tools.reset_offsets import add_scenarios, scenario_of, targets, whole_number, within
+from pykafka_broker.tools.reset_offsets import add_scenarios, scenario_of, whole_number
 from pykafka_broker.tools.topic_partitions import parse_topics, places_within
 from pykafka_broker.tools.usage import given, never_with, one_of, only_with, required
 
@@ -32,7 +32,6 @@ SUMMARY = "list, describe and delete groups of consumers, and reset their offset
 _ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets", "validate_regex")
 _STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
 _KINDS = (CLASSIC, CONSUMER)
-_NESTED = "java.util.concurrent.ExecutionException"
 _EVERYTHING = ""  # the value of --state and --type without one
 _INACTIVE = ("Empty", "Dead")
 _RESET_BEFORE_5 = (
@@ -79,17 +78,8 @@ async def run(tool: Tool) -> int:
         async with tool.connect(extra) as client:
             await _DONE_BY[action](tool, client)
     except ClientError as error:
-        tool.fail(f"\nError: Executing consumer group command failed due to {_why(error, action)}")
+        tool.fail(f"\nError: Executing consumer group command failed due to {why(error, action)}")
     return 0
-
-
-def _why(error: ClientError, action: str) -> str:
-    """Where Java's exceptions are nested their classes are told."""
-    if isinstance(error, Refused | TimedOut):
-        if isinstance(error, TimedOut) and action == "list":
-            return f"{_NESTED}: {ClientError.exception}: Failed to find brokers to send ListGroups"
-        return error.java if action == "describe" else f"{_NESTED}: {error.java}"
-    return error.java if isinstance(error, Unparseable) else str(error)
 
 
 def _check(tool: Tool, action: str) -> None:
@@ -185,7 +175,7 @@ async def _delete_offsets(tool: Tool, client: Client) -> None:
     groups = tool.options.group
     if len(groups) > 1:
         raise ClientError("Found multiple arguments for option group, but you asked for only one")
-    await delete_offsets_of_group(tool, client, groups[0], tool.options.topic)
+    await delete_offsets_of_group(tool, client, groups[0], parse_topics(tool.options.topic))
 
 
 async def _reset_offsets(tool: Tool, client: Client) -> None:
@@ -195,66 +185,25 @@ async def _reset_offsets(tool: Tool, client: Client) -> None:
     groups = await _group_ids(tool, client)
     described = await describe_consumer_groups(client, groups)
     plans: dict[str, dict[Place, int]] = {}
+
+    async def places_of(committed: Mapping[Place, Committed]) -> Sequence[Place]:
+        if tool.options.all_topics:
+            return list(committed)
+        return await places_within(client, parse_topics(tool.options.topic))
+
     for group in sorted(groups):
         found = described[group]
         state = "Dead" if isinstance(found, ClientError) else found.state
         if isinstance(found, ClientError) and getattr(found, "code", None) != ErrorCode.GROUP_ID_NOT_FOUND:
             raise found
         if state in _INACTIVE:
-            plans[group] = await _reset(tool, client, group, scenario, groups)
+            plans[group] = await reset(tool, client, group, scenario, groups, places_of)
         else:
             tool.print(
                 f"\nError: Assignments can only be reset if the group '{group}' is inactive, "
                 f"but the current state is {state}."
             )
-    _print_plans(tool, plans, with_group=tool.options.all_groups or len(groups) != 1)
-
-
-async def _reset(tool: Tool, client: Client, group: str, scenario: str, groups: list[str]) -> dict[Place, int]:
-    """The new offsets of one group, committed if that is wanted."""
-    if scenario == "from_file":
-        plan = read_plans(tool.options.from_file, groups).get(group)
-        if plan is None:
-            tool.print(f"\nError: No reset plan for group {group} found")
-            return {}
-        found, committed = await within(tool, client, dict(sorted(plan.items()))), {}
-    else:
-        committed = await committed_offsets(client, group)
-        places = (
-            list(committed)
-            if tool.options.all_topics
-            else await places_within(client, parse_topics(tool.options.topic))
-        )
-        known = {place: each.offset for place, each in committed.items()}
-        found = await targets(tool, client, scenario, places, known)
-    if tool.options.execute and found:
-        await commit_offsets(client, group, _to_commit(found, committed, keep=scenario == "to_current"))
-    return found
-
-
-def _to_commit(
-    found: Mapping[Place, int], committed: Mapping[Place, Committed], *, keep: bool
-) -> dict[Place, Committed]:
-    """keep: an offset that stays keeps what was committed with it."""
-    new = {place: Committed(offset) for place, offset in found.items()}
-    if keep:
-        new |= {place: each for place, each in committed.items() if found.get(place) == each.offset}
-    return new
-
-
-def _print_plans(tool: Tool, plans: Mapping[str, Mapping[Place, int]], *, with_group: bool) -> None:
-    rows = [
-        (group, topic, partition, offset)
-        for group, plan in plans.items()
-        for (topic, partition), offset in plan.items()
-    ]
-    tool.result = [dict(zip(("group_id", "topic", "partition", "new_offset"), row, strict=True)) for row in rows]
-    if tool.options.export:
-        for line in export_lines(plans, with_group):
-            tool.print(line)
-        tool.print()
-    else:
-        print_table(tool, [("GROUP", 30), ("TOPIC", 30), ("PARTITION", 10), ("NEW-OFFSET", 15)], rows)
+    print_plans(tool, plans, with_group=tool.options.all_groups or len(groups) != 1)
 
 
 _DONE_BY = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, Refused, TimedOut
 from pykafka_broker.client.group_description import GroupView
-from pykafka_broker.client.group_offsets import delete_group
 from pykafka_broker.client.groups import list_groups
 from pykafka_broker.client.leaders import Place
 from pykafka_broker.client.offsets import by_topic
@@ -21,8 +20,9 @@ from pykafka_broker.client.share_groups import (
 )
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.group_deletions import delete_listed_groups, print_deleted
+from pykafka_broker.tools.group_failures import why
 from pykafka_broker.tools.group_table import print_table
-from pykafka_broker.tools.java_time import Unparseable
 from pykafka_broker.tools.reset_offsets import add_scenarios, scenario_of, targets, whole_number
 from pykafka_broker.tools.topic_partitions import parse_topics, places_within
 from pykafka_broker.tools.usage import given, never_with, one_of, only_with, required
@@ -33,7 +33,7 @@ _ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 _STATES = ("Empty", "Stable", "Dead")
 _SCENARIOS = ("to_earliest", "to_latest", "to_datetime")
 _EVERYTHING = ""  # the value of --state without one
-_NESTED = "java.util.concurrent.ExecutionException"
+_LISTING = ("list", "delete")
 
 
 def options(parser: ToolParser) -> None:
@@ -66,16 +66,8 @@ async def run(tool: Tool) -> int:
         async with tool.connect(extra) as client:
             await _DONE_BY[action](tool, client)
     except ClientError as error:
-        tool.fail(f"\nError: Executing share group command failed due to {_why(error, action)}")
+        tool.fail(f"\nError: Executing share group command failed due to {why(error, action, _LISTING)}")
     return 0
-
-
-def _why(error: ClientError, action: str) -> str:
-    if isinstance(error, TimedOut) and action in ("list", "delete"):
-        return f"{_NESTED}: {ClientError.exception}: Failed to find brokers to send ListGroups"
-    if isinstance(error, Refused | TimedOut):
-        return error.java if action == "describe" else f"{_NESTED}: {error.java}"
-    return error.java if isinstance(error, Unparseable) else str(error)
 
 
 def _check(tool: Tool, action: str) -> None:
@@ -191,30 +183,9 @@ def _state(tool: Tool, view: GroupView) -> None:
 async def _delete(tool: Tool, client: Client) -> None:
     listed = await _listed(client)
     groups = list(listed) if tool.options.all_groups else list(dict.fromkeys(tool.options.group))
-    failed: dict[str, str] = {}
-    for group in groups:
-        if group not in listed:
-            failed[group] = f"java.lang.IllegalArgumentException: Group '{group}' is not a share group."
-        elif listed[group] not in ("Empty", "Dead"):
-            failed[group] = Refused(ErrorCode.NON_EMPTY_GROUP, f"Share group '{group}' is not EMPTY.").java
-        else:
-            try:
-                await delete_group(client, group, call="deleteShareGroups")
-            except ClientError as error:
-                failed[group] = error.java
-    done = ", ".join(f"'{group}'" for group in groups if group not in failed)
-    if failed:
-        tool.print("\nError: Deletion of some share groups failed:")
-        for group, why in failed.items():
-            tool.print(f"* Group '{group}' could not be deleted due to: {why}")
-        if done:
-            tool.print(f"\nThese share groups were deleted successfully: {done}")
-    else:
-        tool.print(f"Deletion of requested share groups ({done}) was successful.")
-    tool.result = [
-        {"group_id": group, "deleted": group not in failed} | ({"error": failed[group]} if group in failed else {})
-        for group in groups
-    ]
+    unknown = "Group '{}' is not a share group."
+    failed = await delete_listed_groups(client, groups, listed, kind="share", unknown=unknown)
+    print_deleted(tool, groups, failed, "share")
 
 
 def _only_group(tool: Tool) -> str:

@@ -5,7 +5,7 @@ Rule: a topic without partitions stands for all that it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, of_code
@@ -29,7 +29,7 @@ def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
     return found
 
 
-async def places_of_topics(client: Client, topics: dict[str, list[int] | None]) -> tuple[list[Place], list[str]]:
+async def places_of_topics(client: Client, topics: Mapping[str, list[int] | None]) -> tuple[list[Place], list[str]]:
     """In their order, and the topics that are not there where all of their partitions are meant."""
     described = await describe_topics(client, [topic for topic, indexes in topics.items() if indexes is None])
     places: list[Place] = []

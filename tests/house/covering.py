@@ -227,13 +227,20 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "runs the tool, also against older brokers",
         """
         client/group_description client/group_offsets
-        tools/consumer_group_tables tools/group_table tools/group_deletions tools/reset_offsets tools/topic_partitions
+        tools/consumer_group_tables tools/group_table tools/group_deletions tools/group_failures tools/group_resets
+        tools/reset_offsets tools/topic_partitions
         """,
     ),
     "tools/test_share_groups.py": (
         "runs the tool",
         """
         client/share_groups
+        """,
+    ),
+    "tools/test_streams_groups.py": (
+        "runs the tool",
+        """
+        client/streams_groups tools/streams_group_tables
         """,
     ),
     "tools/test_get_offsets.py": (

@@ -1,7 +1,7 @@
 """ListGroups v0-v5.
 
 Behaviour: a client sees the groups that it may describe, or all if it may describe the cluster. Filters are compared
-without case; a state or type that nobody knows matches nothing.
+without case; a state or type that nobody knows matches nothing. NotReady of streams groups is asked for as NOT_READY.
 Versions: 4 states (KIP-518), 5 types (KIP-848).
 """
 
@@ -26,8 +26,13 @@ def list_groups(services: Services, context: RequestContext, request: ListGroups
         groups=[
             ListedGroup(group.group_id, group.protocol_type, group.state_name, group.type_name)
             for group in services.groups.listed().groups.values()
-            if (not states or group.state_name.lower() in states) and (not types or group.type_name in types)
+            if (not states or _asked_as(group.state_name) in states) and (not types or group.type_name in types)
             if sees_all or services.allows(context, Operation.DESCRIBE, Resource.GROUP, group.group_id, log=False)
         ]
     )
     return resting(response, services.groups.shards.after_all())
+
+
+def _asked_as(state: str) -> str:
+    """What a filter has to say to mean this state."""
+    return "not_ready" if state == "NotReady" else state.lower()
