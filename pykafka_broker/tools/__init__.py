@@ -19,6 +19,7 @@ TOOLS = {
     "configs": "describe and alter configs, quotas and credentials of topics, brokers, users and others",
     "console-consumer": "print records of topics",
     "console-producer": "send lines of standard input as records",
+    "console-share-consumer": "print records of a topic as a member of a share group",
     "consumer-groups": "list, describe and delete groups of consumers, and reset their offsets",
     "consumer-perf-test": "measure how fast records are read",
     "delegation-tokens": "create, renew, expire and describe delegation tokens",

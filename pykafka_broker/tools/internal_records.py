@@ -100,5 +100,5 @@ FORMATTERS: dict[str, Callable[[Consumed], bytes]] = {
     "OffsetsMessageFormatter": _formatter(GROUP_RECORDS, (0, 1)),
     "GroupMetadataMessageFormatter": _formatter(GROUP_RECORDS, (2,)),
     "TransactionLogMessageFormatter": _formatter(TRANSACTION_RECORDS, (0,)),
-    "ShareGroupStateMessageFormatter": _formatter(SHARE_RECORDS, (0, 1)),
+    "group.share.ShareGroupStateMessageFormatter": _formatter(SHARE_RECORDS, (0, 1)),
 }

@@ -237,6 +237,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         client/share_groups
         """,
     ),
+    "tools/test_console_share_consumer.py": (
+        "reads as one member after the other",
+        """
+        client/share_consumer client/share_membership
+        """,
+    ),
     "tools/test_streams_groups.py": (
         "runs the tool",
         """

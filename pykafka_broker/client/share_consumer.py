@@ -1,0 +1,270 @@
+"""A consumer in a share group (KIP-932): records come to one member at a time, which says of each what became of it.
+
+Rule: each broker has a share session with this member and is asked by one request at a time, when somebody polls and
+nothing is left of what came before. What was acknowledged since goes with the next request, or with the session's last
+one, which releases all the rest. Offsets without a record (control batches) are acknowledged as gaps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.consumer_settings import ConsumerSettings
+from pykafka_broker.client.errors import ClientError, Refused, Unusable
+from pykafka_broker.client.fetched import batches_of
+from pykafka_broker.client.share_membership import ShareMember
+from pykafka_broker.client.topology import NOBODY, Leaders, TopicPartition
+from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.share_acknowledge_request import (
+    AcknowledgementBatch as Acknowledged,
+)
+from pykafka_broker.protocol.messages.share_acknowledge_request import (
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+)
+from pykafka_broker.protocol.messages.share_fetch_request import (
+    AcknowledgementBatch,
+    FetchPartition,
+    FetchTopic,
+    ForgottenTopic,
+    ShareFetchRequest,
+)
+from pykafka_broker.protocol.messages.share_fetch_response import PartitionData, ShareFetchResponse
+from pykafka_broker.records.record import Record
+
+GAP, ACCEPT, RELEASE, REJECT = 0, 1, 2, 3
+_FIRST_EPOCH, _LAST_EPOCH = 0, -1
+_VERSIONS = (1, 2)
+_SESSION_GONE = (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+_PASSES = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+)
+
+
+class Delivered(NamedTuple):
+    """A record that nobody else gets until it is acknowledged. deliveries: how often it has been given out."""
+
+    partition: TopicPartition
+    record: Record
+    leader_epoch: int
+    timestamp_type: int
+    deliveries: int
+
+
+class _Session:
+    """With one broker."""
+
+    def __init__(self) -> None:
+        self.epoch = _FIRST_EPOCH
+        self.partitions: set[TopicPartition] = set()
+        self.acknowledged: dict[TopicPartition, dict[int, int]] = {}  # by offset
+
+    def take(self) -> dict[TopicPartition, list[tuple[int, int]]]:
+        """What is to be told, in order; it is not told twice."""
+        found = {place: sorted(kinds.items()) for place, kinds in self.acknowledged.items()}
+        self.acknowledged = {}
+        return found
+
+    def reset(self) -> None:
+        """It has ended; whatever it held has been released."""
+        self.epoch = _FIRST_EPOCH
+        self.partitions, self.acknowledged = set(), {}
+
+
+class ShareConsumer:
+    """`async with ShareConsumer(client, topics) as consumer`; `poll`, and `acknowledge` each record."""
+
+    def __init__(self, client: Client, topics: list[str]) -> None:
+        self.settings = ConsumerSettings(client.properties)
+        self.group_id = client.properties.get("group.id", "")
+        if not self.group_id:
+            raise Unusable("a share consumer needs a group.id")
+        self._client = client
+        self._leaders = Leaders(client)
+        self._member = ShareMember(client, self.group_id, topics, self._assigned)
+        self._assignment: set[TopicPartition] = set()
+        self._sessions: dict[int, _Session] = {}
+        self._fetches: dict[int, asyncio.Task[None]] = {}
+        self._waiting: deque[Delivered] = deque()
+        self._arrived = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+        self._error: ClientError | None = None
+
+    async def __aenter__(self) -> Self:
+        self._running = asyncio.create_task(self._member.run())
+        self._running.add_done_callback(lambda _: self._arrived.set())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._running is not None
+        for task in (self._running, *self._fetches.values()):
+            task.cancel()
+        await asyncio.gather(self._running, *self._fetches.values(), return_exceptions=True)
+        for leader, session in self._sessions.items():
+            if session.epoch != _FIRST_EPOCH:
+                with suppress(ClientError, LinkError):  # the broker notices, and releases what was held
+                    await self._close(leader, session)
+        await self._member.leave()
+
+    def _assigned(self, partitions: set[TopicPartition]) -> None:
+        self._assignment = partitions
+        self._arrived.set()
+
+    # -- records
+
+    async def poll(self, timeout_ms: int, max_records: int) -> list[Delivered]:
+        """Up to so many, waited for as long as that. Raises ClientError."""
+        until = self._client.deadline(timeout_ms)
+        while not self._waiting:
+            self._arrived.clear()
+            self._raise()
+            await self._go_on()
+            left = until - self._client.deadline(0)
+            if left <= 0:
+                return []
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left, self._client.backoff_ms) / 1000):
+                    await self._arrived.wait()
+        return [self._waiting.popleft() for _ in range(min(max_records, len(self._waiting)))]
+
+    def acknowledge(self, delivered: Delivered, kind: int) -> None:
+        """ACCEPT, RELEASE for somebody else, or REJECT for good."""
+        session = self._sessions.get(self._leaders.leader(delivered.partition))
+        if session is not None:
+            session.acknowledged.setdefault(delivered.partition, {})[delivered.record.offset] = kind
+
+    def _raise(self) -> None:
+        assert self._running is not None
+        if self._running.done() and not self._running.cancelled() and (error := self._running.exception()):
+            raise error
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    # -- fetching
+
+    async def _go_on(self) -> None:
+        topics = {each.topic for each in self._assignment if self._leaders.leader(each) == NOBODY}
+        if topics := topics | set(self._leaders.stale()):
+            await self._leaders.ask(topics)
+        wanted: dict[int, set[TopicPartition]] = {}
+        for each in self._assignment:
+            if (leader := self._leaders.leader(each)) != NOBODY and leader not in self._fetches:
+                wanted.setdefault(leader, set()).add(each)
+        for leader, partitions in wanted.items():
+            self._fetches[leader] = asyncio.create_task(self._fetch(leader, partitions))
+
+    async def _fetch(self, leader: int, partitions: set[TopicPartition]) -> None:
+        session = self._sessions.setdefault(leader, _Session())
+        request = self._request(session, partitions)
+        try:
+            wait_ms = self._client.request_timeout_ms + self.settings.fetch_max_wait_ms
+            answer = await self._client.ask_once(request, leader, versions=_VERSIONS, timeout_ms=wait_ms, line="fetch")
+            self._fetched(answer, session, partitions)
+        except LinkError:
+            session.reset()
+            for each in partitions:
+                self._leaders.forget(each.topic)
+        except ClientError as error:
+            self._error = error
+        finally:
+            del self._fetches[leader]
+            self._arrived.set()
+
+    def _request(self, session: _Session, partitions: set[TopicPartition]) -> ShareFetchRequest:
+        told, settings = session.take(), self.settings
+        topics: dict[str, list[FetchPartition]] = {}
+        for each in sorted(partitions | told.keys()):
+            batches = [AcknowledgementBatch(offset, offset, [kind]) for offset, kind in told.get(each, ())]
+            found = FetchPartition(each.partition, acknowledgement_batches=batches)
+            topics.setdefault(each.topic, []).append(found)
+        gone: dict[str, list[int]] = {}
+        for each in sorted(session.partitions - partitions - told.keys()):
+            gone.setdefault(each.topic, []).append(each.partition)
+        ids = self._member.topic_ids
+        return ShareFetchRequest(
+            self.group_id,
+            self._member.member_id,
+            session.epoch,
+            settings.fetch_max_wait_ms,
+            settings.fetch_min_bytes,
+            settings.fetch_max_bytes,
+            settings.max_poll_records,
+            settings.max_poll_records,
+            topics=[FetchTopic(ids[name], each) for name, each in topics.items()],
+            forgotten_topics_data=[ForgottenTopic(ids[name], each) for name, each in gone.items()],
+        )
+
+    def _fetched(self, answer: ShareFetchResponse, session: _Session, partitions: set[TopicPartition]) -> None:
+        if answer.error_code in _SESSION_GONE:
+            session.reset()
+            return
+        if answer.error_code and answer.error_code not in _PASSES:
+            raise Refused(answer.error_code, answer.error_message)
+        session.epoch += 1
+        session.partitions = partitions
+        names = {topic_id: name for name, topic_id in self._member.topic_ids.items()}
+        for topic in answer.responses:
+            for each in topic.partitions:
+                if topic.topic_id in names:
+                    self._take(TopicPartition(names[topic.topic_id], each.partition_index), each, session)
+
+    def _take(self, place: TopicPartition, data: PartitionData, session: _Session) -> None:
+        """What a broker has given to this member, and nobody else."""
+        if data.error_code in _PASSES:
+            self._leaders.forget(place.topic)
+            return
+        if data.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise Refused(data.error_code, f"Not authorized to access topics: [{place.topic}]")
+        if data.error_code:
+            raise Refused(data.error_code, data.error_message)
+        held = {
+            offset: each.delivery_count
+            for each in data.acquired_records
+            for offset in range(each.first_offset, each.last_offset + 1)
+        }
+        for batch in batches_of(place, data.records, (), self.settings.check_crcs):
+            for record in batch.records(0):
+                if (deliveries := held.pop(record.offset, None)) is not None:
+                    found = Delivered(place, record, batch.leader_epoch, batch.timestamp_type, deliveries)
+                    self._waiting.append(found)
+        if held:
+            session.acknowledged.setdefault(place, {}).update(dict.fromkeys(held, GAP))
+
+    async def _close(self, leader: int, session: _Session) -> None:
+        told = session.take()
+        ids = self._member.topic_ids
+        request = ShareAcknowledgeRequest(
+            self.group_id,
+            self._member.member_id,
+            _LAST_EPOCH,
+            topics=[AcknowledgeTopic(ids[name], each) for name, each in _by_topic(told)],
+        )
+        await self._client.ask_once(request, leader, versions=_VERSIONS, timeout_ms=5_000, line="fetch")
+
+
+def _by_topic(
+    told: dict[TopicPartition, list[tuple[int, int]]],
+) -> Iterable[tuple[str, list[AcknowledgePartition]]]:
+    topics: dict[str, list[AcknowledgePartition]] = {}
+    for place, kinds in sorted(told.items()):
+        batches: list[Any] = [Acknowledged(offset, offset, [kind]) for offset, kind in kinds]
+        topics.setdefault(place.topic, []).append(AcknowledgePartition(place.partition, batches))
+    return topics.items()

@@ -1,0 +1,77 @@
+"""`kafka-console-share-consumer`.
+
+Rule: records are accepted as they are printed, unless they are to be released or rejected; those that were fetched and
+not printed are released at the end. It ends with 0 when nothing comes for `--timeout-ms`, and also when a broker
+refuses what it asks for.
+"""
+
+from __future__ import annotations
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.errors import ClientError, LoginRefused
+from pykafka_broker.client.share_consumer import ACCEPT, REJECT, RELEASE, ShareConsumer
+from pykafka_broker.tools.console_output import Output, add_formatter
+from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.properties_of import Old, add_properties, properties_of
+from pykafka_broker.tools.record_text import Consumed
+from pykafka_broker.tools.usage import never_with, required
+
+SUMMARY = "print records of a topic as a member of a share group"
+
+_OLD = Old("consumer-config", "consumer-property")
+_FOR_EVER_MS = 2**31
+_GROUP = "console-share-consumer"
+
+
+def options(parser: ToolParser) -> None:
+    parser.add_connection()
+    add_properties(parser, _OLD, "consumer")
+    parser.add_argument("--topic", metavar="TOPIC", help="whose records are printed")
+    parser.add_argument("--group", metavar="GROUP", help=f"as a member of this share group (default: {_GROUP})")
+    parser.add_argument("--release", action="store_true", help="release records, so that others get them again")
+    parser.add_argument("--reject", action="store_true", help="reject records, so that nobody gets them again")
+    parser.add_argument("--reject-message-on-error", action="store_true", help="reject one that can't be printed")
+    add_formatter(parser)
+
+
+async def run(tool: Tool) -> int:
+    required(tool, "bootstrap_server", "topic")
+    never_with(tool, "release", "reject")
+    properties = _properties(tool)
+    output = Output(tool, skip_errors=tool.options.reject_message_on_error)
+    async with Client(tool.options.bootstrap_server, properties) as client:
+        try:
+            async with ShareConsumer(client, [tool.options.topic]) as consumer:
+                await _print(tool, consumer, output)
+        finally:
+            output.event("shutdown_complete")
+            output.end()
+    return 0
+
+
+def _properties(tool: Tool) -> dict[str, str]:
+    found = properties_of(tool, _OLD)
+    groups = {each for each in (tool.options.group, found.get("group.id")) if each is not None}
+    if len(groups) > 1:
+        raise UsageError(f"The group ids provided in different places do not match: {', '.join(sorted(groups))}")
+    found["group.id"] = groups.pop() if groups else _GROUP
+    found.setdefault("client.id", _GROUP)
+    return found
+
+
+async def _print(tool: Tool, consumer: ShareConsumer, output: Output) -> None:
+    wait_ms = tool.options.timeout_ms if (tool.options.timeout_ms or -1) >= 0 else _FOR_EVER_MS
+    kind = RELEASE if tool.options.release else REJECT if tool.options.reject else ACCEPT
+    while not output.full:
+        try:
+            found = await consumer.poll(wait_ms, output.left)
+        except LoginRefused:
+            raise
+        except ClientError as error:
+            tool.warn(f"Error processing message, terminating share consumer process: {error}")
+            return
+        if not found and wait_ms != _FOR_EVER_MS:
+            return
+        for each in found:
+            consumed = Consumed(each.partition, each.record, each.timestamp_type, each.leader_epoch, each.deliveries)
+            consumer.acknowledge(each, kind if output.print(consumed) else REJECT)
