@@ -58,11 +58,18 @@ def test_zsh_takes_the_script(script: str) -> None:
 
 @pytest.mark.parametrize("script", ["fish"], indirect=True)
 @pytest.mark.parametrize(
-    ("line", "offered"), [("top", "topics"), ("topics --exc", "--exclude-internal"), ("features desc", "describe")]
+    ("line", "offered"),
+    [
+        ("top", "topics"),
+        ("topics --exc", "--exclude-internal"),
+        ("features desc", "describe"),
+        ("streams-groups --delete-all", "--delete-all-internal-topics"),
+    ],
 )
 def test_fish_offers_what_may_come_next(script: str, line: str, offered: str) -> None:
     told = f"{script}\ncomplete -C 'pykafka-broker {line}'"
-    run = subprocess.run(["fish", "--no-config", "-c", told], capture_output=True, text=True, check=False)
+    run = subprocess.run(["fish", "--no-config"], input=told, capture_output=True, text=True, check=False)
+    assert run.stderr == ""
     assert offered in [each.split("\t")[0] for each in run.stdout.splitlines()]
 
 
