@@ -53,11 +53,13 @@ async def run(tool: Tool) -> int:
         try:
             if tool.options.partition is None:
                 async with GroupConsumer(client, {}, wanted) as member:
-                    await _print(tool, member, output)
+                    with output.progress():
+                        await _print(tool, member, output)
             else:
                 async with Consumer(client) as consumer:
                     _assign(tool, consumer, offset)
-                    await _print(tool, consumer, output)
+                    with output.progress():
+                        await _print(tool, consumer, output)
         finally:
             output.event("shutdown_complete")
             output.end()

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import base64
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.progress import NOTHING, Bar
 from pykafka_broker.tools.properties_of import deprecated, merged
 from pykafka_broker.tools.record_text import Consumed, Formatter
 
@@ -71,6 +73,7 @@ class Output:
         self._tool = tool
         self._text = formatter_of(tool)
         self._skip_errors = skip_errors
+        self._bar: Bar = NOTHING
         if tool.options.json:
             tool.result = []
 
@@ -86,6 +89,7 @@ class Output:
     def print(self, consumed: Consumed) -> bool:
         """Whether the record could be printed; it counts anyway."""
         self.count += 1
+        self._bar.update()
         if self._tool.options.json:
             self._tool.result.append(as_data(consumed))
             return True
@@ -98,6 +102,16 @@ class Output:
             return False
         write(text)
         return True
+
+    @contextmanager
+    def progress(self) -> Iterator[None]:
+        """A bar, unless the records themselves are on the screen."""
+        if sys.stdout.isatty():
+            yield
+            return
+        with self._tool.progress("reading", self.most, "record") as self._bar:
+            yield
+        self._bar = NOTHING
 
     def event(self, name: str) -> None:
         """For Kafka's system tests."""

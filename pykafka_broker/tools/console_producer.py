@@ -13,8 +13,9 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, UsageError
-from pykafka_broker.tools.input_lines import lines_of
+from pykafka_broker.tools.input_lines import lines_of, size_of
 from pykafka_broker.tools.line_reader import Line, LineReader
+from pykafka_broker.tools.progress import NOTHING, Bar
 from pykafka_broker.tools.properties_of import Old, add_properties, deprecated, merged, properties_of
 from pykafka_broker.tools.usage import required
 
@@ -70,7 +71,11 @@ async def run(tool: Tool) -> int:
     deprecated(tool, "property", "reader-property", _WARNING)
     async with Client(tool.options.bootstrap_server, properties) as client, Producer(client) as producer:
         sender = _Sender(tool, producer)
-        status = await sender.send_all(reader)
+        if (size := size_of(tool.stdin)) is None:
+            status = await sender.send_all(reader, NOTHING)
+        else:
+            with tool.progress("sending", size, "B") as shown:
+                status = await sender.send_all(reader, shown)
         await producer.flush()
     tool.result = sender.delivered
     return status
@@ -108,7 +113,7 @@ class _Sender:
         self._producer = producer
         self._prompt = tool.stdin.isatty() and not tool.options.json
 
-    async def send_all(self, reader: LineReader) -> int:
+    async def send_all(self, reader: LineReader, shown: Bar) -> int:
         self._ask()
         async for texts in lines_of(self._tool.stdin):
             for text in texts:
@@ -118,6 +123,7 @@ class _Sender:
                     self._tool.warn(str(error))
                     return FAILED
                 await self._send(line)
+                shown.update(len(text) + 1)
             self._ask()
         return 0
 

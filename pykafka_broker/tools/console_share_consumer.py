@@ -42,7 +42,8 @@ async def run(tool: Tool) -> int:
     async with Client(tool.options.bootstrap_server, properties) as client:
         try:
             async with ShareConsumer(client, [tool.options.topic]) as consumer:
-                await _print(tool, consumer, output)
+                with output.progress():
+                    await _print(tool, consumer, output)
         finally:
             output.event("shutdown_complete")
             output.end()

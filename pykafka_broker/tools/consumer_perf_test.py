@@ -14,6 +14,7 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.group_consumer import GroupConsumer
 from pykafka_broker.client.properties import read_properties
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.progress import Bar
 from pykafka_broker.tools.properties_of import pairs
 from pykafka_broker.tools.usage import given, never_with, one_of, required
 
@@ -116,10 +117,15 @@ class _Test:
     async def read(self, consumer: GroupConsumer) -> None:
         options = self._tool.options
         wanted = options.num_records if options.num_records is not None else options.messages
-        heard = self._clock.tick()
+        with self._tool.progress("reading", wanted, "record") as shown:
+            await self._read(consumer, wanted, shown)
+
+    async def _read(self, consumer: GroupConsumer, wanted: int, shown: Bar) -> None:
+        options, heard = self._tool.options, self._clock.tick()
         while self._count < wanted:
             for chunk in await consumer.poll(100):
                 heard = self._clock.tick()
+                shown.update(len(chunk.records))
                 self._count += len(chunk.records)
                 self._bytes += sum(len(each.key or b"") + len(each.value or b"") for each in chunk.records)
             now = self._clock.tick()

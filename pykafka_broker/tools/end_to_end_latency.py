@@ -65,7 +65,11 @@ async def run(tool: Tool) -> int:
     client = Client(tool.options.bootstrap_server, properties)
     async with client, Producer(client) as producer, Consumer(client) as consumer:
         await _begin(tool, client, consumer)
-        latencies = [await _one(tool, producer, consumer, size, number) for number in range(count)]
+        latencies = []
+        with tool.progress("measuring", count, "record") as shown:
+            for number in range(count):
+                latencies.append(await _one(tool, producer, consumer, size, number))
+                shown.update()
     _report(tool, latencies)
     return 0
 

@@ -13,8 +13,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn, TextIO
@@ -23,6 +23,7 @@ from pykafka_broker import __version__
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.properties import read_properties
+from pykafka_broker.tools.progress import NOTHING, Bar, bar
 
 FAILED = 1  # wrong usage too, as with Kafka's scripts
 INTERRUPTED = 130
@@ -125,15 +126,27 @@ class Tool:
         self.options = options
         self.result: Any = None  # what `--json` prints
         self.stdin: TextIO = sys.stdin
+        self._bar: Bar = NOTHING
 
     def print(self, text: str = "") -> None:
         """A line on standard output, unless JSON is asked for."""
         if not self.options.json:
+            self._bar.clear()
             print(text)
+            self._bar.refresh()
+
+    @contextmanager
+    def progress(self, what: str, total: int | None, unit: str) -> Iterator[Bar]:
+        """Something on which is told how far it is: `bar.update(n)`. total None: nobody knows how much it is."""
+        with bar(what, total, unit) as self._bar:
+            yield self._bar
+        self._bar = NOTHING
 
     def warn(self, text: str) -> None:
         """A line on standard error."""
+        self._bar.clear()
         print(text, file=sys.stderr)
+        self._bar.refresh()
 
     def fail(self, text: str) -> int:
         """An error that Kafka's script prints on standard output; the exit code. With `--json` nothing but data is."""

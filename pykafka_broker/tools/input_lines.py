@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import stat
 import threading
 from collections.abc import AsyncIterator
 from io import UnsupportedOperation
@@ -16,6 +17,15 @@ from typing import TextIO
 
 _AT_ONCE = 64 << 10
 _END = re.compile(rb"\r\n|\n|\r")
+
+
+def size_of(stdin: TextIO) -> int | None:
+    """Of the file that it is, in bytes; None where nobody knows."""
+    try:
+        found = os.fstat(stdin.fileno())
+    except UnsupportedOperation:  # text of a test
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 async def lines_of(stdin: TextIO) -> AsyncIterator[list[bytes]]:

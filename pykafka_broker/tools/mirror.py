@@ -18,6 +18,7 @@ from pykafka_broker.tools.mirror_flow import Mirror, ensure_topic
 from pykafka_broker.tools.mirror_groups import tell_checkpoints
 from pykafka_broker.tools.mirror_records import Checkpoint, heartbeat
 from pykafka_broker.tools.mirror_settings import Flow, flows
+from pykafka_broker.tools.progress import Bar
 
 SUMMARY = "mirror topics and groups from one cluster to another, by a file of MirrorMaker 2"
 _AGAIN_S = 5
@@ -37,29 +38,30 @@ async def run(tool: Tool) -> int:
         each.check()
         for cluster in (each.source, each.target):
             each.client(cluster)
-    async with asyncio.TaskGroup() as group:
-        for each in wanted:
-            group.create_task(_keep(tool, each))
+    with tool.progress("mirrored", None, "record") as shown:
+        async with asyncio.TaskGroup() as group:
+            for each in wanted:
+                group.create_task(_keep(tool, each, shown))
     return 0
 
 
-async def _keep(tool: Tool, flow: Flow) -> None:
+async def _keep(tool: Tool, flow: Flow, shown: Bar) -> None:
     """Begin again, where it was, whatever a cluster refuses or however long it is away."""
     while True:
         try:
-            await _mirror(tool, flow)
+            await _mirror(tool, flow, shown)
         except* ClientError as errors:
             tool.warn(f"{flow.source}->{flow.target}: {errors.exceptions[0]}")
         await asyncio.sleep(_AGAIN_S)
 
 
-async def _mirror(tool: Tool, flow: Flow) -> None:
+async def _mirror(tool: Tool, flow: Flow, shown: Bar) -> None:
     async with (
         Client(*flow.client(flow.source)) as source,
         Client(*flow.client(flow.target)) as target,
         Producer(target) as producer,
     ):
-        mirror = Mirror(flow, source, target)
+        mirror = Mirror(flow, source, target, shown)
         await mirror.begin()
         tool.warn(f"{flow.source}->{flow.target}: {len(mirror.topics)} topics")
         async with asyncio.TaskGroup() as group:

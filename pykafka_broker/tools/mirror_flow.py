@@ -30,6 +30,7 @@ from pykafka_broker.client.topics import create_partitions, create_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.mirror_records import offset_sync, position, read_position
 from pykafka_broker.tools.mirror_settings import Flow
+from pykafka_broker.tools.progress import Bar
 
 _POLL_MS = 500
 _LOOKS = 100  # until a new topic is seen by the broker that is asked
@@ -46,10 +47,11 @@ class Sync(NamedTuple):
 class Mirror:
     """`run` until it is cancelled. `syncs` are the last records that were mirrored, by partition of the source."""
 
-    def __init__(self, flow: Flow, source: Client, target: Client) -> None:
+    def __init__(self, flow: Flow, source: Client, target: Client, shown: Bar) -> None:
         self.flow = flow
         self.source = source
         self.target = target
+        self._shown = shown
         self.topics: dict[str, int] = {}
         self.syncs: dict[Place, list[Sync]] = {}
         self._positions: dict[Place, int] = {}
@@ -169,6 +171,7 @@ class Mirror:
         for chunk in chunks:
             place = (chunk.partition.topic, chunk.partition.partition)
             await self._note(producer, back, place, chunk.records[-1].offset)
+            self._shown.update(len(chunk.records))
         await producer.flush()
         await back.flush()
 

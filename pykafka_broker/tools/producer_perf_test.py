@@ -20,6 +20,7 @@ from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import read_properties
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.progress import Bar
 from pykafka_broker.tools.properties_of import deprecated, pairs
 from pykafka_broker.tools.statistics import Stats, Throttle
 from pykafka_broker.tools.usage import given, never_with, required
@@ -58,8 +59,9 @@ async def run(tool: Tool) -> int:
     if bootstrap is None:
         raise UsageError("At least one of --bootstrap-server and bootstrap.servers in a property is required")
     async with Client(bootstrap, properties) as client, Producer(client) as producer:
-        test = _Test(tool, client, producer)
-        await test.send(values)
+        with tool.progress("sending", tool.options.num_records, "record") as shown:
+            test = _Test(tool, client, producer, shown)
+            await test.send(values)
         test.report()
     return 0
 
@@ -125,8 +127,9 @@ def _values(tool: Tool) -> Callable[[int], bytes]:
 class _Test:
     """One run."""
 
-    def __init__(self, tool: Tool, client: Client, producer: Producer) -> None:
+    def __init__(self, tool: Tool, client: Client, producer: Producer, shown: Bar) -> None:
         self._tool = tool
+        self._shown = shown
         self._producer = producer
         self._clock = client.clock
         self._start = now = client.deadline(0)
@@ -164,6 +167,7 @@ class _Test:
 
     def _delivered(self, number: int, sent: int, size: int, delivery: Delivery) -> None:
         now = self._clock.tick()
+        self._shown.update()
         if delivery.error is not None:
             self._tool.warn(str(delivery.error))
             return

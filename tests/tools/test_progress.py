@@ -1,0 +1,70 @@
+"""A bar on a terminal, and nothing anywhere else."""
+
+import os
+import pty
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.testing import KafkaBroker
+
+PERF = ("producer-perf-test", "--topic", "a", "--num-records", "2000", "--record-size", "10", "--throughput", "-1")
+HIDDEN = "import sys; sys.modules['tqdm'] = None; from pykafka_broker.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+def on_a_terminal(*command: str, stdin: Path | None = None) -> tuple[str, str]:
+    """What a command prints to a pipe, and to a terminal that is its standard error."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    with (stdin or Path(os.devnull)).open("rb") as source:
+        process = subprocess.Popen(command, stdin=source, stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    try:
+        while part := os.read(ours, 65536):
+            shown += part
+    except OSError:  # nobody has it open any more
+        pass
+    finally:
+        os.close(ours)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0, shown.decode()
+    return out.decode(), shown.decode()
+
+
+def test_a_bar_is_shown_only_on_a_terminal_and_only_if_tqdm_is_there(tmp_path: Path) -> None:
+    pytest.importorskip("tqdm")
+    python, tool = sys.executable, (sys.executable, "-m", "pykafka_broker")
+    with KafkaBroker() as broker:
+        broker.create_topic("a", 1)
+        where = ("--bootstrap-server", broker.bootstrap_servers)
+        out, shown = on_a_terminal(*tool, *PERF, *where)
+        assert "2000 records sent" in out
+        assert "sending: " in shown
+        assert "/2000 [" in shown
+        out, shown = on_a_terminal(python, "-c", HIDDEN, *PERF, *where)
+        assert "2000 records sent" in out
+        assert shown == ""
+        lines = tmp_path / "lines"
+        lines.write_bytes(b"0123456789\n" * 1000)
+        _, shown = on_a_terminal(*tool, "console-producer", "--topic", "a", *where, stdin=lines)
+        assert "sending: " in shown
+        assert "11.0k" in shown
+        read = (
+            "console-consumer",
+            "--topic",
+            "a",
+            "--from-beginning",
+            "--max-messages",
+            "5000",
+            "--timeout-ms",
+            "9000",
+        )
+        out, shown = on_a_terminal(*tool, *read, *where)
+        assert out.count("\n") == 5000
+        assert "/5000 [" in shown
+        piped = subprocess.run([*tool, *PERF, *where], capture_output=True, text=True, check=True)
+        assert piped.stderr == ""
