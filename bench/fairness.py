@@ -21,6 +21,8 @@ import crc32c
 import psutil
 import zstandard
 
+from bench.fair_groups import TITLES as GROUP_TITLES
+from bench.fair_groups import group_giants, prepare
 from bench.running import Running
 from interop.answers.requests import create, new_topic
 from interop.batches import CODECS, Rec, batch, patched
@@ -79,7 +81,7 @@ TITLES = {
     "produce_names": "Produce naming 500,000 partitions",
     "create_topics": "CreateTopics of 200,000",
     "time_lookup": "by time in a log of 5,000 segments",
-}
+} | GROUP_TITLES
 WITHIN_S = 150.0
 TOPICS, PARTITIONS_EACH = 9, 1000
 _SETTLED_S = 0.5
@@ -237,15 +239,11 @@ def beside_giants(run: Running, size: float) -> dict[str, float]:
     """A peer that does not answer in time, hangs up on everybody or dies of one giant has no figures of that one; what
     it did is told, and the next one is sent once it answers again.
     """
+    make_topics(run)
     with RawClient(run.bootstrap, timeout_s=WITHIN_S) as client:
-        for name in _NAMES:
-            answer = client.call(create(new_topic(name, PARTITIONS_EACH)), 5)
-            assert not answer.topics[0].error_code, answer
-        with contextlib.suppress(Exception):
-            client.call(FindCoordinatorRequest("g"), 2)
-    _wait_until_led(run, _NAMES[-1], PARTITIONS_EACH - 1)
+        topic_id = prepare(client)
     figures: dict[str, float] = {}
-    for name, made in giants(size).items():
+    for name, made in (giants(size) | group_giants(size, topic_id)).items():
         try:
             if name == "time_lookup":
                 _make_segments(run, int(_SEGMENTS * size))
@@ -260,6 +258,15 @@ def beside_giants(run: Running, size: float) -> dict[str, float]:
             f"fair_{name}_mb": felt.added_mb,
         }
     return figures
+
+
+def make_topics(run: Running) -> None:
+    """What the giants ask for."""
+    with RawClient(run.bootstrap, timeout_s=WITHIN_S) as client:
+        for name in _NAMES:
+            answer = client.call(create(new_topic(name, PARTITIONS_EACH)), 5)
+            assert not answer.topics[0].error_code, answer
+    _wait_until_led(run, _NAMES[-1], PARTITIONS_EACH - 1)
 
 
 def _revive(run: Running) -> None:
@@ -310,7 +317,7 @@ def beside(run: Running, frame: bytes) -> Felt:
     before = run.memory_mb()
     _reset_peak(run.pid)
     took: list[float] = []
-    hostile = threading.Thread(target=_ask, args=(run.port, frame), daemon=True)
+    hostile = threading.Thread(target=ask, args=(run.port, frame), daemon=True)
     hostile.start()
     for begun in _times(hostile):
         with contextlib.suppress(TimeoutError):  # then it waited that long, and the frame has run out of time, too
@@ -352,7 +359,7 @@ def _times(hostile: threading.Thread) -> Iterator[float]:
         yield time.perf_counter()
 
 
-def _ask(port: int, frame: bytes) -> None:
+def ask(port: int, frame: bytes) -> None:
     """Send it, and read the answer away."""
     thrown_away = bytearray(1 << 20)
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), WITHIN_S) as sock:

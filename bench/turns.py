@@ -1,0 +1,113 @@
+"""`python -m bench.turns`: the CPU time of the longest turn of our loop while one giant after the other is served.
+
+Rule: on a machine that others use too, what another client waits says more of them than of us. What our loop can't be
+asked during is one turn, and its CPU time is the same on a full machine as on a quiet one (but for the caches). The
+broker is the real one, in a process of its own, whose clock notes at each tick how much CPU the turn before it took.
+"""
+
+import argparse
+import contextlib
+import mmap
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from bench.fair_groups import group_giants, prepare
+from bench.fairness import ask, giants, make_topics
+from bench.peers import Peer
+from bench.running import Running
+from interop.raw import RawClient
+from pykafka_broker.cli import main as broker
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.server.system_clock import SystemClock
+
+_NUMBER = struct.Struct("<d")
+
+
+class Longest:
+    """The longest turn in ms, in a file that two processes look at."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            path.write_bytes(bytes(_NUMBER.size))
+        with path.open("r+b") as file:
+            self._shared = mmap.mmap(file.fileno(), _NUMBER.size)
+
+    @property
+    def ms(self) -> float:
+        return float(_NUMBER.unpack(self._shared[:])[0])
+
+    @ms.setter
+    def ms(self, value: float) -> None:
+        self._shared[:] = _NUMBER.pack(value)
+
+
+def serve(path: Path, arguments: list[str]) -> int:
+    """The broker, which notes its longest turn there."""
+    longest, begun, tick = Longest(path), time.thread_time(), SystemClock.tick
+
+    def noting(clock: SystemClock) -> int:
+        nonlocal begun
+        now = time.thread_time()
+        took, begun = (now - begun) * 1000, now
+        if took > longest.ms:
+            longest.ms = took
+        return tick(clock)
+
+    SystemClock.tick = noting  # type: ignore[method-assign, assignment]
+    return broker(arguments)
+
+
+def command(path: Path) -> Callable[[Path, int, Mapping[str, str]], list[str]]:
+    def made(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
+        head = [sys.executable, "-m", "bench.turns", "--serve", str(path)]
+        return [*head, "--listen", f"127.0.0.1:{port}", "--data-dir", str(directory / "data")]
+
+    return made
+
+
+def longest_turns(size: float, wanted: list[str]) -> dict[str, float]:
+    """By the names of the giants, those that are wanted or all."""
+    found: dict[str, float] = {}
+    with contextlib.ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        longest = Longest(directory / "longest")
+        run = stack.enter_context(Running(Peer("ours", command(directory / "longest"))))
+        make_topics(run)
+        with RawClient(run.bootstrap) as client:
+            topic_id = prepare(client)
+        frames = giants(size) | group_giants(size, topic_id)
+        for name in wanted or frames:
+            frame = frames[name]()
+            _noted(run)
+            longest.ms = 0
+            ask(run.port, frame)
+            _noted(run)
+            found[name] = longest.ms
+            print(f"{name:20} {len(frame):>10,} bytes {longest.ms:8.1f} ms", flush=True)
+    return found
+
+
+def _noted(run: Running) -> None:
+    """A turn is noted by the next one."""
+    time.sleep(0.2)
+    with RawClient(run.bootstrap) as client:
+        for _ in range(2):
+            client.call(ApiVersionsRequest("bench", "1"), 3)
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--serve"]:
+        sys.exit(serve(Path(sys.argv[2]), sys.argv[3:]))
+    parser = argparse.ArgumentParser(prog="python -m bench.turns", description=__doc__)
+    parser.add_argument("names", nargs="*", help="of giants; all without any")
+    parser.add_argument("--quick", action="store_true", help="a tenth of everything")
+    options = parser.parse_args()
+    longest_turns(0.1 if options.quick else 1.0, options.names)
+
+
+if __name__ == "__main__":
+    main()
