@@ -10,6 +10,7 @@ import pytest
 
 from interop.matrix.__main__ import arguments, chosen, main
 from interop.matrix.columns import COLUMNS
+from interop.matrix.preparing import KINDS
 from interop.matrix.publishing import as_markdown, defects, ranges
 from interop.matrix.results import GREEN, GREY, RED, Cell, Results
 from interop.matrix.rows import ROWS, load
@@ -171,7 +172,7 @@ def test_the_rows_of_the_project_are_sound() -> None:
     names = {column.name for column in COLUMNS}
     assert len(rows) > 100
     assert {name for row in rows for name in (*row.lacks, *row.explains)} <= names
-    assert {row.prepare.get("kind", "command") for row in rows} <= {"command", "pip"}
+    assert {row.prepare.get("kind", "command") for row in rows} <= {*KINDS}
 
 
 def test_the_published_page_is_that_of_the_results() -> None:

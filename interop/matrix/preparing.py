@@ -18,7 +18,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from interop.jars import client_jars
 from interop.matrix.rows import Row
+from pipeline.java import JavaError, java_home
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "matrix"
@@ -128,22 +130,8 @@ def _pip(row: Row) -> Prepared:
 
 
 def _installed(folder: Path, python: str, packages: list[str], options: list[str]) -> None:
-    """A folder that could not be filled remembers why: a resumed run does not try again."""
-    refused = folder.with_name(folder.name + ".refused")
-    if folder.exists():
-        return
-    if refused.exists():
-        raise Unprepared(refused.read_text())
-    unfinished = folder.with_name(folder.name + ".unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    CACHE.mkdir(parents=True, exist_ok=True)
-    fetch = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target", str(unfinished)]
-    try:
-        run([*fetch, *options, *packages])
-    except Unprepared as error:
-        refused.write_text(str(error))
-        raise
-    unfinished.replace(folder)
+    fetch = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *options, *packages]
+    once(folder, lambda unfinished: run([*fetch, "--target", str(unfinished)]))
 
 
 def _besides(python: str, version: str, packages: list[str]) -> list[Path]:
@@ -166,4 +154,104 @@ def _command(row: Row) -> Prepared:
     return Prepared(command, {"PYTHONPATH": str(ROOT)}, row.prepare.get("says", ""))
 
 
-KINDS: Mapping[str, Callable[[Row], Prepared]] = {"command": _command, "pip": _pip}
+def _java(row: Row) -> Prepared:
+    """Sources compiled against the jars of that release. What an old one does not compile is not there."""
+    try:
+        home = java_home()
+        jars = client_jars(row.version)
+    except (JavaError, OSError, subprocess.SubprocessError) as error:
+        raise Unprepared(shortened(str(error).strip().splitlines()[-1])) from error
+    compiler = home / "bin" / "javac"
+    if not compiler.exists():
+        raise Unprepared("no javac: a Java without its compiler")
+    folder = Path(row.prepare["sources"].format(here=row.here, root=ROOT))
+    sources = os.pathsep.join(map(str, [folder, *(ROOT / each for each in row.prepare.get("with", []))]))
+    classes = CACHE / f"{row.client}-{row.version}".replace(" ", "-")
+    classpath = f"{jars}/*"
+    wanted = sorted(path.stem for path in folder.glob(row.prepare.get("only", "*.java")))
+    newest = max(path.stat().st_mtime for path in folder.glob("*.java"))
+    done = classes / ".compiled"
+    if not done.exists() or done.stat().st_mtime < newest:
+        shutil.rmtree(classes, ignore_errors=True)
+        classes.mkdir(parents=True)
+        options = ["-nowarn", "-proc:none", "-Xlint:none", "-cp", classpath, "-sourcepath", sources, "-d", str(classes)]
+        for name in wanted:
+            with contextlib.suppress(Unprepared) if name != row.prepare["main"] else contextlib.nullcontext():
+                run([str(compiler), *options, str(folder / f"{name}.java")])
+        done.touch()
+    path = os.pathsep.join([classpath, str(classes)])
+    return Prepared(filled(row, java=str(home / "bin" / "java"), classpath=path), {}, f"Java {java_version(home)}")
+
+
+def java_version(home: Path) -> str:
+    said = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, check=True).stderr
+    return said.split('"')[1].partition(".")[0]
+
+
+def _npm(row: Row) -> Prepared:
+    """Packages that are sources or carry what they need built: nothing is compiled, no script is run."""
+    folder = CACHE / f"{row.client}-{row.version}".replace(" ", "-").replace("/", "-")
+    need("node", "npm")
+
+    def fetch(unfinished: Path) -> None:
+        (unfinished / "package.json").write_text('{"private": true}')
+        packages = [each.format(version=row.version) for each in row.prepare["packages"]]
+        options = ["--omit=dev", "--no-audit", "--no-fund", "--loglevel=error"]
+        run(["npm", "install", *options, *row.prepare.get("options", ["--ignore-scripts"]), *packages], cwd=unfinished)
+
+    once(folder, fetch)
+    version = run(["node", "--version"]).strip().removeprefix("v")
+    return Prepared(filled(row), {"NODE_PATH": str(folder / "node_modules")}, f"Node.js {version.partition('.')[0]}")
+
+
+def _go(row: Row) -> Prepared:
+    """A program of one folder, built with the modules in those versions."""
+    folder = CACHE / f"{row.client}-{row.version}".replace(" ", "-").replace("/", "-")
+    need("go")
+    source = ROOT / row.prepare["source"]
+
+    def build(unfinished: Path) -> None:
+        modules = [each.format(version=row.version) for each in row.prepare["modules"]]
+        run(["go", "mod", "init", "matrix"], cwd=unfinished)
+        for path in (*source.glob("*.go"), *(ROOT / each for each in row.prepare.get("with", []))):
+            shutil.copy(path, unfinished)
+        run(["go", "get", *modules], cwd=unfinished)
+        run(["go", "mod", "tidy"], cwd=unfinished)
+        run(["go", "build", "-o", "program", "."], cwd=unfinished)
+
+    once(folder, build)
+    version = run(["go", "version"]).split()[2].removeprefix("go")
+    return Prepared(filled(row, program=str(folder / "program")), {}, f"Go {version}")
+
+
+def need(*programs: str) -> None:
+    for program in programs:
+        if shutil.which(program) is None:
+            raise Unprepared(f"{program} is not on this machine")
+
+
+def once(folder: Path, make: Callable[[Path], object]) -> None:
+    """A folder that is there is complete; one that could not be made remembers why: a resumed run does not try again."""
+    refused = folder.with_name(folder.name + ".refused")
+    if folder.exists():
+        return
+    if refused.exists():
+        raise Unprepared(refused.read_text())
+    unfinished = folder.with_name(folder.name + ".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    try:
+        make(unfinished)
+    except Unprepared as error:
+        refused.write_text(str(error))
+        raise
+    unfinished.replace(folder)
+
+
+KINDS: Mapping[str, Callable[[Row], Prepared]] = {
+    "command": _command,
+    "pip": _pip,
+    "java": _java,
+    "npm": _npm,
+    "go": _go,
+}

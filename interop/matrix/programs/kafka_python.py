@@ -87,8 +87,7 @@ def values_of(records: Any) -> Any:
 
 def connect(bootstrap: str, topic: str) -> None:
     made = consumer(bootstrap, group_id=topic)
-    until(lambda: made.partitions_for_topic(topic) == {0, 1, 2, 3}, "four partitions")
-    assert topic in made.topics()
+    until(lambda: topic in made.topics() and made.partitions_for_topic(topic) == {0, 1, 2, 3}, "four partitions")
     made.close()
 
 
@@ -236,7 +235,7 @@ def admin(bootstrap: str, topic: str) -> None:
     made.create_topics([NewTopic(name, 1, 1, topic_configs={"retention.ms": "1234567"})])
     made.create_partitions({name: NewPartitions(total_count=3)})
     reader = consumer(bootstrap, group_id=topic)
-    until(lambda: reader.partitions_for_topic(name) == {0, 1, 2}, "three partitions")
+    until(lambda: name in reader.topics() and reader.partitions_for_topic(name) == {0, 1, 2}, "three partitions")
     reader.close()
     changed = {"retention.ms": "7654321"}
     made.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, changed)])

@@ -1,0 +1,376 @@
+// franz-go.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+var scenarios = map[string]func() (string, error){
+	"connect": quietly(connect), "produce": quietly(func() error { return thereAndBack() }), "records": quietly(records),
+	"headers": quietly(headers), "timestamps": quietly(timestamps), "codecs": codecs,
+	"idempotent": quietly(func() error { return thereAndBack() }), "transactions": quietly(transactions),
+	"group":      quietly(func() error { return group(context.Background()) }),
+	"next_group": quietly(nextGroup), "commit": quietly(commit), "seek": quietly(seek), "admin": quietly(admin),
+	"large": quietly(large), "security": quietly(security), "restart": quietly(restart),
+}
+
+func client(more ...kgo.Opt) *kgo.Client {
+	options := []kgo.Opt{kgo.SeedBrokers(bootstrap), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.FetchMaxWait(200 * time.Millisecond)}
+	if release := os.Getenv("MATRIX_RELEASE"); strings.HasPrefix(release, "0.") && release < "0.11" {
+		options = append(options, kgo.DisableIdempotentWrite())
+	}
+	made, err := kgo.NewClient(append(options, more...)...)
+	if err != nil {
+		panic(err)
+	}
+	return made
+}
+
+func patience() context.Context {
+	ctx, _ := context.WithTimeout(context.Background(), 30*time.Second)
+	return ctx
+}
+
+func send(cl *kgo.Client, values []string) error {
+	var records []*kgo.Record
+	for _, value := range values {
+		records = append(records, &kgo.Record{Topic: topic, Key: []byte("k"), Value: []byte(value)})
+	}
+	return cl.ProduceSync(patience(), records...).FirstErr()
+}
+
+func take(cl *kgo.Client, n int) (got []*kgo.Record, err error) {
+	for ctx := patience(); len(got) < n; {
+		fetches := cl.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return got, fmt.Errorf("%d records of %d", len(got), n)
+		}
+		got = append(got, fetches.Records()...)
+	}
+	return got, nil
+}
+
+func read(n int, more ...kgo.Opt) ([]*kgo.Record, error) {
+	from := kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}})
+	cl := client(append(more, from)...)
+	defer cl.Close()
+	return take(cl, n)
+}
+
+func texts(records []*kgo.Record) (found []string) {
+	for _, record := range records {
+		found = append(found, string(record.Value))
+	}
+	return found
+}
+
+func thereAndBack(more ...kgo.Opt) error {
+	cl := client(more...)
+	defer cl.Close()
+	if err := send(cl, values(0, count)); err != nil {
+		return err
+	}
+	found, err := read(count)
+	return first(err, same(texts(found), values(0, count)))
+}
+
+func partitions(cl *kgo.Client, name string) (int, error) {
+	asked := kmsg.NewMetadataRequestTopic()
+	asked.Topic = &name
+	request := kmsg.NewPtrMetadataRequest()
+	request.Topics = append(request.Topics, asked)
+	answer, err := request.RequestWith(patience(), cl)
+	if err != nil {
+		return 0, err
+	}
+	return len(answer.Topics[0].Partitions), kerr.ErrorForCode(answer.Topics[0].ErrorCode)
+}
+
+func connect() error {
+	cl := client()
+	found, err := partitions(cl, topic)
+	return first(cl.Ping(patience()), err, same(found, 4))
+}
+
+func records() error {
+	sent := []*kgo.Record{
+		{Topic: topic, Key: []byte("key"), Value: []byte("value")}, {Topic: topic, Value: []byte("no key")}, {Topic: topic, Key: []byte("gone")},
+		{Topic: topic, Key: []byte("empty"), Value: []byte{}}, {Topic: topic, Key: []byte{0, 255}, Value: make([]byte, 100)},
+	}
+	if err := client().ProduceSync(patience(), sent...).FirstErr(); err != nil {
+		return err
+	}
+	found, err := read(len(sent))
+	for i, record := range found {
+		err = first(err, same([]any{record.Key, record.Value}, []any{sent[i].Key, sent[i].Value}))
+	}
+	return err
+}
+
+func headers() error {
+	wanted := []kgo.RecordHeader{{Key: "one", Value: []byte("1")}, {Key: "one", Value: []byte("again")}, {Key: "empty", Value: []byte{}}}
+	if err := client().ProduceSync(patience(), &kgo.Record{Topic: topic, Value: []byte("v"), Headers: wanted}).FirstErr(); err != nil {
+		return err
+	}
+	found, err := read(1)
+	if err != nil {
+		return err
+	}
+	return same(found[0].Headers, wanted)
+}
+
+func timed(n int, step int64) error {
+	cl := client()
+	defer cl.Close()
+	for i := range int64(n) {
+		record := &kgo.Record{Topic: topic, Value: []byte(fmt.Sprint(i)), Timestamp: time.UnixMilli(firstMs + i*step)}
+		if err := cl.ProduceSync(patience(), record).FirstErr(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func timestamps() error {
+	if err := timed(5, 1); err != nil {
+		return err
+	}
+	found, err := read(5)
+	for i, record := range found {
+		err = first(err, same(record.Timestamp.UnixMilli(), firstMs+int64(i)))
+	}
+	return err
+}
+
+func codecs() (string, error) {
+	var said, sent []string
+	for _, codec := range []struct {
+		name string
+		is   kgo.CompressionCodec
+	}{{"gzip", kgo.GzipCompression()}, {"snappy", kgo.SnappyCompression()}, {"lz4", kgo.Lz4Compression()}, {"zstd", kgo.ZstdCompression()}} {
+		cl := client(kgo.ProducerBatchCompression(codec.is))
+		if err := send(cl, values(0, count)); err != nil {
+			return "", fmt.Errorf("%s: %w", codec.name, err)
+		}
+		cl.Close()
+		sent = append(sent, values(0, count)...)
+		found, err := read(len(sent))
+		if err := first(err, same(texts(found), sent)); err != nil {
+			return "", fmt.Errorf("%s: %w", codec.name, err)
+		}
+		said = append(said, codec.name)
+	}
+	return strings.Join(said, ", "), nil
+}
+
+func transactions() error {
+	cl := client(kgo.TransactionalID(topic))
+	for i := range 4 {
+		value := fmt.Sprint(i)
+		if err := first(cl.BeginTransaction(), send(cl, []string{value, value})); err != nil {
+			return err
+		}
+		if err := cl.EndTransaction(patience(), kgo.TransactionEndTry(i%2 == 0)); err != nil {
+			return err
+		}
+	}
+	cl.Close()
+	everything, err := read(8)
+	committed, err2 := read(4, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	return first(err, err2, same(texts(everything), strings.Fields("0 0 1 1 2 2 3 3")), same(texts(committed), strings.Fields("0 0 2 2")))
+}
+
+type member struct {
+	*kgo.Client
+	partitions atomic.Int32
+}
+
+func join(ctx context.Context, name string) *member {
+	m := &member{}
+	change := func(sign int32) func(context.Context, *kgo.Client, map[string][]int32) {
+		return func(_ context.Context, _ *kgo.Client, changed map[string][]int32) {
+			m.partitions.Add(sign * int32(len(changed[name])))
+		}
+	}
+	m.Client = client(
+		kgo.ConsumerGroup(name), kgo.ConsumeTopics(name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(),
+		kgo.HeartbeatInterval(300*time.Millisecond), kgo.SessionTimeout(10*time.Second), kgo.WithContext(ctx),
+		kgo.OnPartitionsAssigned(change(1)), kgo.OnPartitionsRevoked(change(-1)), kgo.OnPartitionsLost(change(-1)),
+	)
+	return m
+}
+
+func group(ctx context.Context) error {
+	one := join(ctx, topic)
+	poll := func(m *member) {
+		for !m.PollFetches(ctx).IsClientClosed() {
+		}
+	}
+	go poll(one)
+	if err := until(func() bool { return one.partitions.Load() == 4 }, "the first member has four partitions"); err != nil {
+		return err
+	}
+	two := join(ctx, topic)
+	go poll(two)
+	if err := until(func() bool { return one.partitions.Load() == 2 && two.partitions.Load() == 2 }, "two partitions each"); err != nil {
+		return err
+	}
+	one.Close()
+	return until(func() bool { return two.partitions.Load() == 4 }, "the second member has four partitions")
+}
+
+func nextGroup() error {
+	return group(context.WithValue(context.Background(), "opt_in_kafka_next_gen_balancer_beta", true))
+}
+
+func commit() error {
+	if err := send(client(), values(0, count)); err != nil {
+		return err
+	}
+	one := join(context.Background(), topic)
+	got, err := take(one.Client, 30)
+	if err != nil {
+		return err
+	}
+	err = one.CommitRecords(patience(), got[29])
+	one.Close()
+	two := join(context.Background(), topic)
+	defer two.Close()
+	later, err2 := take(two.Client, count-30)
+	return first(err, err2, same(texts(later), values(30, count)))
+}
+
+func offsetAt(cl *kgo.Client, ms int64) (int64, error) {
+	partition := kmsg.NewListOffsetsRequestTopicPartition()
+	partition.Timestamp = ms
+	asked := kmsg.NewListOffsetsRequestTopic()
+	asked.Topic, asked.Partitions = topic, append(asked.Partitions, partition)
+	request := kmsg.NewPtrListOffsetsRequest()
+	request.ReplicaID, request.Topics = -1, append(request.Topics, asked)
+	answer, err := request.RequestWith(patience(), cl)
+	if err != nil {
+		return 0, err
+	}
+	found := answer.Topics[0].Partitions[0]
+	return found.Offset, kerr.ErrorForCode(found.ErrorCode)
+}
+
+func seek() error {
+	if err := timed(10, 1000); err != nil {
+		return err
+	}
+	cl := client()
+	for at, wanted := range map[int64]int64{firstMs + 4500: 5, firstMs + 99_000: -1, -2: 0, -1: 10} {
+		found, err := offsetAt(cl, at)
+		if err := first(err, same(found, wanted)); err != nil {
+			return err
+		}
+	}
+	from := client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(5)}}))
+	found, err := take(from, 5)
+	return first(err, same(texts(found), strings.Fields("5 6 7 8 9")))
+}
+
+func admin() error {
+	cl, name, value := client(), topic+"-made", "7654321"
+	create := kmsg.NewPtrCreateTopicsRequest()
+	made := kmsg.NewCreateTopicsRequestTopic()
+	made.Topic, made.NumPartitions, made.ReplicationFactor = name, 1, 1
+	create.Topics = append(create.Topics, made)
+	created, err := create.RequestWith(patience(), cl)
+	if err := first(err, kerr.ErrorForCode(created.Topics[0].ErrorCode)); err != nil {
+		return err
+	}
+	grow := kmsg.NewPtrCreatePartitionsRequest()
+	grown := kmsg.NewCreatePartitionsRequestTopic()
+	grown.Topic, grown.Count = name, 3
+	grow.Topics, grow.TimeoutMillis = append(grow.Topics, grown), 10_000
+	if _, err := grow.RequestWith(patience(), cl); err != nil {
+		return err
+	}
+	if err := until(func() bool { n, err := partitions(cl, name); return err == nil && n == 3 }, "three partitions"); err != nil {
+		return err
+	}
+	alter := kmsg.NewPtrAlterConfigsRequest()
+	resource := kmsg.NewAlterConfigsRequestResource()
+	entry := kmsg.NewAlterConfigsRequestResourceConfig()
+	entry.Name, entry.Value = "retention.ms", &value
+	resource.ResourceType, resource.ResourceName, resource.Configs = kmsg.ConfigResourceTypeTopic, name, append(resource.Configs, entry)
+	alter.Resources = append(alter.Resources, resource)
+	if _, err := alter.RequestWith(patience(), cl); err != nil {
+		return err
+	}
+	described := func() bool {
+		asked := kmsg.NewDescribeConfigsRequestResource()
+		asked.ResourceType, asked.ResourceName, asked.ConfigNames = kmsg.ConfigResourceTypeTopic, name, []string{"retention.ms"}
+		request := kmsg.NewPtrDescribeConfigsRequest()
+		request.Resources = append(request.Resources, asked)
+		found, err := request.RequestWith(patience(), cl)
+		return err == nil && len(found.Resources[0].Configs) == 1 && *found.Resources[0].Configs[0].Value == value
+	}
+	if err := until(described, "the changed config"); err != nil {
+		return err
+	}
+	remove := kmsg.NewPtrDeleteTopicsRequest()
+	removed := kmsg.NewDeleteTopicsRequestTopic()
+	removed.Topic = &name
+	remove.TopicNames, remove.Topics = []string{name}, append(remove.Topics, removed)
+	answer, err := remove.RequestWith(patience(), cl)
+	return first(err, kerr.ErrorForCode(answer.Topics[0].ErrorCode))
+}
+
+func large() error {
+	if err := send(client(kgo.ProducerBatchCompression(kgo.NoCompression())), largeOnes()); err != nil {
+		return err
+	}
+	found, err := read(5)
+	return first(err, same(texts(found), largeOnes()))
+}
+
+func security() error {
+	pem, err := os.ReadFile(os.Getenv("MATRIX_CA"))
+	pool := x509.NewCertPool()
+	if err != nil || !pool.AppendCertsFromPEM(pem) {
+		return errors.Join(err, errors.New("no authority"))
+	}
+	auth := scram.Auth{User: os.Getenv("MATRIX_USER"), Pass: os.Getenv("MATRIX_PASSWORD")}
+	secure := []kgo.Opt{kgo.SASL(auth.AsSha512Mechanism()), kgo.DialTLSConfig(&tls.Config{RootCAs: pool})}
+	if err := send(client(secure...), values(0, count)); err != nil {
+		return err
+	}
+	found, err := read(count, secure...)
+	return first(err, same(texts(found), values(0, count)))
+}
+
+func restart() error {
+	cl, reader := client(), join(context.Background(), topic)
+	found := map[string]bool{}
+	readOn := func(n int) error {
+		return until(func() bool {
+			ctx, done := context.WithTimeout(context.Background(), 200*time.Millisecond)
+			defer done()
+			for _, record := range reader.PollFetches(ctx).Records() {
+				found[string(record.Value)] = true
+			}
+			return len(found) == n
+		}, fmt.Sprint(n, " records"))
+	}
+	if err := first(send(cl, values(0, 50)), readOn(50)); err != nil {
+		return err
+	}
+	awaitRestart()
+	return first(send(cl, values(50, count)), readOn(count))
+}
