@@ -231,7 +231,7 @@ def need(*programs: str) -> None:
 
 
 def once(folder: Path, make: Callable[[Path], object]) -> None:
-    """A folder that is there is complete; one that could not be made remembers why: a resumed run does not try again."""
+    """A folder that is there is complete; one that could not be made remembers why, and is not tried again."""
     refused = folder.with_name(folder.name + ".refused")
     if folder.exists():
         return
