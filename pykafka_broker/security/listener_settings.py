@@ -8,11 +8,14 @@ with name and mechanism in lower case.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.config.registry import broker_keys
 from pykafka_broker.config.values import parse_value
+
+if TYPE_CHECKING:
+    from pykafka_broker.releases.release import Release
 
 
 class ListenerSettings:
@@ -30,6 +33,11 @@ class ListenerSettings:
     def static(self) -> Mapping[str, str]:
         """All settings as they were at the start, for classes that a configuration names."""
         return self._config.static
+
+    @property
+    def release(self) -> Release | None:
+        """The release of Kafka that the broker passes for."""
+        return self._config.own.release
 
     def text(self, key: str, mechanism: str | None = None) -> tuple[str, str] | None:
         """The full name and the text of what is set for this listener alone, or None."""

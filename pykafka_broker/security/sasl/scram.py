@@ -16,6 +16,7 @@ import re
 from pykafka_broker.security.sasl.mechanism import Challenge, Done, Refused
 from pykafka_broker.security.sasl.realm import Realm, ScramKeys
 
+_SAME_NONCE_SINCE = (4, 0)
 _DIGESTS = {1: "sha256", 2: "sha512"}  # by the number that the metadata has for the mechanism
 _NAMES = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _MOST_BYTES = 1 << 16  # of a message
@@ -103,7 +104,7 @@ class Scram:
 
     def _final(self, text: str, keys: ScramKeys) -> Done:
         match = _FINAL.fullmatch(text)
-        if match is None or match["nonce"] != self._nonce or _decoded(match["binding"]) != self._binding:
+        if match is None or not self._is_ours(match["nonce"]) or _decoded(match["binding"]) != self._binding:
             raise self._refusal()
         message = f"{self._auth_message},{match['without_proof']}".encode()
         signature = hmac.digest(keys.stored_key, message, self._digest)
@@ -115,6 +116,13 @@ class Scram:
             raise self._refusal()
         verifier = base64.b64encode(hmac.digest(keys.server_key, message, self._digest))
         return self._done._replace(token=b"v=" + verifier)
+
+    def _is_ours(self, nonce: str) -> bool:
+        """Before 4.0 it could have something before it: librdkafka said its own part twice until 2.6.1."""
+        release = self._realm.settings.release
+        if release is not None and release.number < _SAME_NONCE_SINCE:
+            return nonce.endswith(self._nonce)
+        return nonce == self._nonce
 
     def _refusal(self) -> Refused:
         return Refused(

@@ -30,14 +30,16 @@ def users(*names: str, kind: int = 1) -> Realm:
     return realm_of(image=image)
 
 
-def final(first: str, challenge: bytes, password: str, kind: int = 1, header: str = "n,,") -> tuple[bytes, bytes]:
+def final(
+    first: str, challenge: bytes, password: str, kind: int = 1, header: str = "n,,", twice: str = ""
+) -> tuple[bytes, bytes]:
     """What a client sends then, and what it expects in the end (RFC 5802, section 3)."""
     nonce, salt, iterations = (part[2:] for part in challenge.decode().split(","))
     digest = DIGESTS[kind]
     salted = hashlib.pbkdf2_hmac(digest, password.encode(), base64.b64decode(salt), int(iterations))
     key = hmac.digest(salted, b"Client Key", digest)
     bare = first.removeprefix(header)
-    without_proof = f"c={base64.b64encode(header.encode()).decode()},r={nonce}"
+    without_proof = f"c={base64.b64encode(header.encode()).decode()},r={twice}{nonce}"
     message = f"{bare},{challenge.decode()},{without_proof}".encode()
     signature = hmac.digest(hashlib.new(digest, key).digest(), message, digest)
     proof = base64.b64encode(bytes(a ^ b for a, b in zip(key, signature, strict=True))).decode()
@@ -171,6 +173,21 @@ def test_binding_nonce_and_proof_must_be_those_of_this_exchange(change: tuple[by
     assert change[0] in last
     with pytest.raises(Refused):
         scram.step(last.replace(*change), 0)
+
+
+@pytest.mark.parametrize(("emulated", "taken"), [("", False), ("4.0", False), ("3.9", True), ("2.8", True)])
+def test_a_nonce_with_the_clients_part_twice_is_taken_before_4_0(emulated: str, taken: bool) -> None:
+    """As librdkafka sends it before 2.6.1."""
+    image = MetadataImage()
+    add_user(image, "alice", "alice-secret")
+    scram = login(1, realm_of({"pykafka.emulate": emulated} if emulated else {}, image))
+    first = "n,,n=alice,r=abc"
+    last, verifier = final(first, scram.step(first.encode(), 0).token, "alice-secret", twice="abc")
+    if taken:
+        assert scram.step(last, 0).token == verifier
+        return
+    with pytest.raises(Refused):
+        scram.step(last, 0)
 
 
 def test_a_wrong_password_is_refused_at_the_second_message() -> None:
