@@ -1,7 +1,8 @@
 """Who may come in, and from a request to an operation and back.
 
-Rule: without a token only this machine may ask, and no page of a browser may: what comes with an `Origin` or for a
-name that is not of this machine is refused. With a token, whoever has it may.
+Rule: without a token only this machine may ask, and of the pages in a browser only the broker's own: what comes from
+another origin, or for a name that is not of this machine, is refused. With a token, whoever has it may. The files of the
+page itself are for whoever can reach the door.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.http import Request, Response
-from pykafka_broker.control.http_listener import HttpListener, why_not_of_this_machine
+from pykafka_broker.control.http_listener import HttpListener, why_another_name, why_not_of_this_machine
 from pykafka_broker.control.operations import JSON_LINES, Lines, Operation, Text
+from pykafka_broker.control.page import is_page, page_response
 from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.control.routes import find
 from pykafka_broker.control.schema import write
@@ -56,9 +58,11 @@ class ControlDoor:
     async def serve(self, request: Request) -> Response:
         """The answer to one request. Never raises."""
         try:
-            self._let_in(request)
             target = urlsplit(request.target)
             method = "GET" if request.method == "HEAD" else request.method
+            if self._offered is None and is_page(target.path):
+                return self._page(request, method, target.path)
+            self._let_in(request)
             operation, path = find(method, target.path)
             self._offer(operation)
             given = operation.arguments(path, _query(target.query), _body(operation, request))
@@ -70,6 +74,18 @@ class ControlDoor:
         except Exception:
             log.exception("a defect while serving %s %s", request.method, request.target)
             return _problem(Problem(500, "a defect of the broker; its log says more"))
+
+    def _page(self, request: Request, method: str, path: str) -> Response:
+        if self._token is None:
+            why = why_another_name(request.headers)
+            if why is not None:
+                raise Problem(403, f"{why}; give the broker a control token")
+        response = page_response(request, path)
+        if response is None:
+            raise Problem(404, "the page has no such file")
+        if method != "GET":
+            raise Problem(405, f"{path} has GET, not {method}", more={"allowed": "GET"})
+        return response
 
     async def _call(self, operation: Operation, given: dict[str, Any]) -> Any:
         if inspect.iscoroutinefunction(operation.function):

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pykafka_broker.control.http import MAX_BODY_BYTES, HttpConnection, Serve
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_OWN_SITES = frozenset({"same-origin", "none"})  # "none": typed in by the user
 _MOST_CONNECTIONS = 256
 
 
@@ -48,9 +49,20 @@ class HttpListener:
         client.add_done_callback(self._clients.discard)
 
 
-def why_not_of_this_machine(headers: Mapping[str, str]) -> str | None:
-    """Why a request can't be let in without a secret: a page of a browser sent it, or it is for another name."""
-    if "origin" in headers:
-        return "no page of a browser may ask"
-    host = urlsplit(f"//{headers.get('host', '')}").hostname
+def why_another_name(headers: Mapping[str, str]) -> str | None:
+    """Why a request is not for this machine: it is for a name that may have been made to lead here (DNS rebinding)."""
+    try:
+        host = urlsplit(f"//{headers.get('host', '')}").hostname
+    except ValueError:
+        host = None
     return None if host in LOOPBACK else f"{host} is not a name of this machine"
+
+
+def why_not_of_this_machine(headers: Mapping[str, str]) -> str | None:
+    """Why a request can't be let in without a secret: it is for another name, or another site's page has sent it."""
+    if why := why_another_name(headers):
+        return why
+    own = f"http://{headers.get('host', '')}"
+    if headers.get("origin", own) != own or headers.get("sec-fetch-site", "none") not in _OWN_SITES:
+        return "no page of another site may ask"
+    return None

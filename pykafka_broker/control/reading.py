@@ -45,7 +45,7 @@ def batches_from(
     """The batches with records in them from that offset on, and a part of what lies before it."""
     log, end = partition.log, end_of(partition, isolation_level)
     offset = max(offset, log.log_start_offset)
-    aborted = _Aborted(partition, offset, end) if isolation_level == "read_committed" else None
+    aborted = Aborted(partition, offset, end) if isolation_level == "read_committed" else None
     while offset < end and (found := log.read(offset, _READ_BYTES, end)) is not None:
         for header, batch in iter_batches(found.records.read()):
             if not header.is_control and not (aborted is not None and aborted.has(header)):
@@ -55,7 +55,7 @@ def batches_from(
         offset = found.end_offset()
 
 
-class _Aborted:
+class Aborted:
     """Which batches are of transactions that were aborted, as they come in the order of the log."""
 
     def __init__(self, partition: Partition, offset: int, end: int) -> None:

@@ -1,0 +1,105 @@
+// Elements and what is made of them. Rule: what the broker tells becomes text and never markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function el(name, attributes = {}, ...children) {
+  const [tag, ...classes] = name.split(".");
+  const element = document.createElement(tag);
+  if (classes.length) element.className = classes.join(" ");
+  for (const [key, value] of Object.entries(attributes ?? {})) {
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (value === true) element.setAttribute(key, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(key, value);
+  }
+  element.append(...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false));
+  return element;
+}
+
+export const number = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en-US"));
+
+export function bytes(value) {
+  if (value === null || value === undefined) return "–";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) { value /= 1024; unit += 1; }
+  return `${unit && value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
+}
+
+export function time(ms) {
+  if (ms === null || ms === undefined || ms < 0) return "–";
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString().replace("T", " ").replace("Z", "");
+}
+
+export const tag = (text, kind = "") => el(`span.tag${kind ? `.${kind}` : ""}`, {}, text);
+
+export function table(label, columns, rows, nothing = "Nothing here.") {
+  // columns: {title, number, of(row), sort}; a sort is {key, state, change}
+  const head = columns.map((column) => {
+    const order = column.sort && column.sort.state.sort === column.sort.key
+      ? (column.sort.state.descending ? "descending" : "ascending") : null;
+    const title = column.sort
+      ? el("button", { type: "button", onclick: column.sort.change, "data-order": { ascending: "↑", descending: "↓" }[order] ?? "" }, column.title)
+      : column.title;
+    return el(column.number ? "th.number" : "th", { scope: "col", "aria-sort": order }, title);
+  });
+  const body = el("tbody");
+  const show = (these) => body.replaceChildren(...(these.length
+    ? these.map((row) => el("tr", {}, columns.map((column) => el(column.number ? "td.number" : "td", {}, column.of(row)))))
+    : [el("tr", {}, el("td.empty", { colspan: columns.length }, nothing))]));
+  show(rows);
+  const whole = el("div.scroll", {}, el("table", { "aria-label": label }, el("thead", {}, el("tr", {}, head)), body));
+  return { element: whole, body, show };
+}
+
+export function pager(state, total, change) {
+  const last = Math.min(state.offset + state.limit, total);
+  const step = (by) => () => change(Math.max(0, state.offset + by * state.limit));
+  return el("div.bar", {},
+    el("span.quiet.grow", { "aria-live": "polite" }, total ? `${number(state.offset + 1)}–${number(last)} of ${number(total)}` : "0"),
+    el("button", { type: "button", id: "previous", disabled: state.offset === 0, onclick: step(-1) }, "Previous"),
+    el("button", { type: "button", id: "next", disabled: last >= total, onclick: step(1) }, "Next"));
+}
+
+export function spark(values) {
+  const svg = document.createElementNS(SVG, "svg");
+  const path = document.createElementNS(SVG, "path");
+  const most = Math.max(1, ...values);
+  const step = 100 / Math.max(1, values.length - 1);
+  path.setAttribute("d", values.map((value, at) => `${at ? "L" : "M"}${(at * step).toFixed(1)} ${(24 - (22 * value) / most).toFixed(1)}`).join(""));
+  svg.setAttribute("viewBox", "0 0 100 26");
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("aria-hidden", "true");
+  svg.append(path);
+  return svg;
+}
+
+export function toast(text, bad = false) {
+  const shown = el(`div.toast${bad ? ".bad" : ""}`, {}, text);
+  document.getElementById("toasts").append(shown);
+  setTimeout(() => shown.remove(), bad ? 8000 : 3500);
+}
+
+export function dialog(title, fields, action, done, { danger = false } = {}) {
+  // fields: elements; done(form) does it, and may throw what is then shown in the dialog
+  const problem = el("div");
+  const form = el("form", {}, el("h1", {}, title), fields, problem, el("div.bar", {},
+    el("button", { type: "button", onclick: () => box.close() }, action ? "Cancel" : "Close"),
+    action ? el(`button.main${danger ? ".danger-fill" : ""}`, { type: "submit" }, action) : null));
+  const box = el("dialog", { "aria-label": title, onclose: () => box.remove() }, form);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    try {
+      await done(form);
+      box.close();
+    } catch (error) {
+      problem.replaceChildren(el("p.problem", { role: "alert" }, error.message));
+    }
+  });
+  document.body.append(box);
+  box.showModal();
+  form.querySelector("input,select,textarea")?.focus();
+  return box;
+}
+
+export const field = (label, input) => el(input.type === "checkbox" ? "label.check" : "label", {}, input.type === "checkbox" ? [input, label] : [label, input]);

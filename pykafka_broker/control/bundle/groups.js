@@ -1,0 +1,60 @@
+// Groups: who is a member, what they have, and how far behind they are, as it changes.
+import { get, part } from "/page/api.js";
+import { el, number, pager, table, tag, toast } from "/page/dom.js";
+
+const KINDS = { Stable: "good", Empty: "", Dead: "bad", PreparingRebalance: "warn", CompletingRebalance: "warn", Assigning: "warn", Reconciling: "warn" };
+const state = (name) => tag(name, KINDS[name] ?? "");
+
+export async function groups(main, context) {
+  const asked = { search: "", offset: 0, limit: 100 };
+  const search = el("input", { type: "search", placeholder: "Search ( / )", "aria-label": "Search groups" });
+  const place = el("div");
+  const list = table("Groups", [
+    { title: "Group", of: (each) => el("a", { href: `#/groups/${part(each.group.group_id)}` }, each.group.group_id || "(no name)") },
+    { title: "Type", of: (each) => each.group.type },
+    { title: "State", of: (each) => state(each.group.state) },
+    { title: "Members", number: true, of: (each) => number(each.group.members) },
+    { title: "Lag", number: true, of: (each) => number(each.lag) },
+  ], [], "There are no groups.");
+  let last = "";
+  const load = async () => {
+    const found = await get("/browse/groups", asked, context.signal);
+    if (JSON.stringify([found, asked]) === last) return;
+    last = JSON.stringify([found, asked]);
+    list.show(found.groups);
+    place.replaceChildren(pager(asked, found.total, (offset) => { asked.offset = offset; load(); }));
+  };
+  search.addEventListener("input", () => { asked.search = search.value; asked.offset = 0; load().catch((error) => toast(error.message, true)); });
+  main.append(el("h1", {}, "Groups"), el("div.bar", {}, search), list.element, place);
+  context.every(1000, load);
+}
+
+export async function group(main, context, id) {
+  const about = el("p.lead");
+  const members = table("Members", [
+    { title: "Client id", of: (each) => el("span.cell", { title: each.client_id }, each.client_id) },
+    { title: "Host", of: (each) => el("span.mono", {}, each.client_host) },
+    { title: "Partitions", of: (each) => Object.entries(each.partitions).map(([topic, those]) => el("div", {}, el("a", { href: `#/topics/${part(topic)}` }, topic), " ", el("span.mono", {}, those.join(", ")))) },
+    { title: "Member id", of: (each) => el("span.mono.cell", { title: each.member_id }, each.instance_id ? `${each.instance_id} (static)` : each.member_id) },
+  ], [], "It has no members.");
+  const offsets = table("Offsets", [
+    { title: "Topic", of: (each) => el("a", { href: `#/topics/${part(each.topic)}` }, each.topic) },
+    { title: "Partition", number: true, of: (each) => String(each.partition) },
+    { title: "Committed", number: true, of: (each) => number(each.committed) },
+    { title: "End", number: true, of: (each) => number(each.end) },
+    { title: "Lag", number: true, of: (each) => (each.lag ? tag(number(each.lag), "warn") : "0") },
+  ], [], "It has committed nothing.");
+  main.append(el("h1", {}, id), about, el("h2", {}, "Members"), members.element, el("h2", {}, "Offsets"), offsets.element);
+  let last = "";
+  const load = async () => {
+    const found = await get(`/groups/${part(id)}`, {}, context.signal);
+    if (JSON.stringify(found) === last) return;
+    last = JSON.stringify(found);
+    const lag = found.offsets.reduce((sum, each) => sum + each.lag, 0);
+    about.replaceChildren(state(found.state), ` ${found.type}, ${found.members.length} members, lag ${number(lag)}`);
+    members.show(found.members.slice(0, 500));
+    offsets.show(found.offsets.slice(0, 500));
+  };
+  await load();
+  context.every(1000, load);
+}

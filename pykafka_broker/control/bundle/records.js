@@ -1,0 +1,180 @@
+// The records of a topic: looked through a page at a time, written, followed live.
+import { get, part, post } from "/page/api.js";
+import { bytes, dialog, el, field, number, table, tag, time, toast } from "/page/dom.js";
+import { topicHead } from "/page/topics.js";
+
+const PIECE_BYTES = 64 << 10;
+const MOST_ROWS = 1000;
+
+export async function records(main, context, name) {
+  main.append(...topicHead(name, "/records"));
+  const { total } = await get(`/browse/topics/${part(name)}`, { limit: 1 }, context.signal);
+  const form = filters(total, context.query.get("partition"));
+  const status = el("span.quiet.grow", { "aria-live": "polite" });
+  const more = el("button", { type: "button", id: "next", disabled: true }, "More");
+  const list = table("Records", [
+    { title: "Partition", number: true, of: (each) => String(each.partition) },
+    { title: "Offset", number: true, of: (each) => opener(name, each) },
+    { title: "Time (UTC)", of: (each) => el("span.mono", { title: each.timestamp_type }, time(each.timestamp)) },
+    { title: "Key", of: (each) => brief(each.key) },
+    { title: "Value", of: (each) => (each.control ? tag(each.control, "warn") : each.value === null ? tag("tombstone") : brief(each.value)) },
+    { title: "", of: (each) => [each.transaction ? tag(each.transaction, { aborted: "bad", open: "warn", committed: "good" }[each.transaction]) : null, each.headers.length ? tag(`${each.headers.length} header${each.headers.length > 1 ? "s" : ""}`) : null] },
+  ], [], "Nothing is here that fits.");
+  let rows = [];
+  let offsets = null;
+
+  async function load(onwards) {
+    const query = onwards ? { ...form.contents(), offsets } : form.query();
+    const found = await get(`/browse/topics/${part(name)}/records`, { ...query, limit: 100 }, context.signal);
+    rows = onwards ? rows.concat(found.records).slice(-MOST_ROWS) : found.records;
+    offsets = found.next_offsets;
+    more.disabled = !found.more;
+    status.textContent = `${number(rows.length)} shown, ${number(found.looked_at)} looked at${found.more ? "" : ", up to the end"}`;
+    if (!onwards || found.records.length) list.show(form.newestFirst() ? [...rows].reverse() : rows);
+  }
+
+  const run = (onwards) => load(onwards).catch((error) => { if (error.name !== "AbortError") { status.textContent = ""; toast(error.message, true); } });
+  form.element.addEventListener("submit", (event) => { event.preventDefault(); run(false); });
+  more.addEventListener("click", () => run(true));
+  main.append(form.element, el("div.bar", {}, status, more,
+    el("button.main", { type: "button", onclick: () => produce(name, total, () => run(false)) }, "Produce a record")), list.element);
+  await run(false);
+  context.every(1000, async () => {
+    if (!form.live() || offsets === null || list.body.contains(document.activeElement) || list.body.querySelector("tr.detail")) return;
+    await load(true);
+  });
+}
+
+function filters(partitions, chosen) {
+  const partition = el("input", { type: "number", min: 0, max: partitions - 1, placeholder: "all", value: chosen });
+  const from = el("select", {}, ["newest", "beginning", "offset", "time"].map((each) => el("option", { value: each }, each)));
+  const at = el("input", { hidden: true, "aria-label": "From which" });
+  const [key, value] = [el("input", { type: "search", placeholder: "any ( / )" }), el("input", { placeholder: "any" })];
+  const [control, live] = [el("input", { type: "checkbox" }), el("input", { type: "checkbox" })];
+  from.addEventListener("change", () => {
+    at.hidden = !["offset", "time"].includes(from.value);
+    at.type = from.value === "time" ? "datetime-local" : "number";
+    at.step = from.value === "time" ? "0.001" : "1";
+    at.min = from.value === "offset" ? "0" : "";
+    if (!at.hidden) at.focus();
+  });
+  const element = el("form.bar", { "aria-label": "Which records" }, field("Partition", partition), field("From", from), at, field("Key contains", key), field("Value contains", value),
+    field("Control records", control), field("Follow", live), el("button", { type: "submit" }, "Read"));
+  const contents = () => ({ key: key.value, value: value.value, control_records: control.checked });
+  const begin = () => {
+    if (from.value === "offset") return { from_offset: at.value || 0 };
+    // what is typed in is UTC, as all times here are
+    if (from.value === "time") return { from_time: at.value ? Date.parse(`${at.value}Z`) : 0 };
+    return { newest: from.value === "newest" && !key.value && !value.value };
+  };
+  return { element, contents, query: () => ({ ...contents(), ...begin(), partition: partition.value }), live: () => live.checked, newestFirst: () => from.value === "newest" };
+}
+
+function brief(shown) {
+  if (shown === null) return el("span.quiet", {}, "null");
+  const text = shown.text ?? hexOf(raw(shown.base64).subarray(0, 24));
+  return el("span.mono.cell", {}, text.slice(0, 200), shown.cut || text.length > 200 ? el("span.quiet", {}, ` … ${bytes(shown.size)}`) : null);
+}
+
+function opener(topic, record) {
+  const button = el("button.link", { type: "button", "aria-expanded": "false", onclick: () => {
+    const row = button.closest("tr");
+    if (row.nextElementSibling?.classList.contains("detail")) {
+      row.nextElementSibling.remove();
+      button.setAttribute("aria-expanded", "false");
+    } else {
+      row.after(el("tr.detail", {}, el("td", { colspan: 6 }, detail(topic, record))));
+      button.setAttribute("aria-expanded", "true");
+    }
+  } }, number(record.offset));
+  return button;
+}
+
+function detail(topic, record) {
+  const says = [["Producer", record.producer_id < 0 ? "–" : `id ${record.producer_id}, epoch ${record.producer_epoch}`], ["Leader epoch", String(record.leader_epoch)],
+    ["Compression", record.codec], ["Timestamp", `${record.timestamp} (${record.timestamp_type})`]];
+  return [
+    el("h2", {}, "Key"), content(topic, record, "key"), record.control ? null : [el("h2", {}, "Value"), content(topic, record, "value")],
+    record.headers.length ? [el("h2", {}, "Headers"), el("dl", {}, record.headers.map((each) => [el("dt.mono", {}, each.name), el("dd.mono", {}, each.value === null ? "null" : each.value.text ?? hexOf(raw(each.value.base64)), each.value?.cut ? ` … ${bytes(each.value.size)}` : "")]))] : null,
+    el("h2", {}, "Batch"), el("dl", {}, says.map(([title, text]) => [el("dt", {}, title), el("dd", {}, text)])),
+  ];
+}
+
+function content(topic, record, which) {
+  const shown = record[which];
+  if (shown === null) return el("p.quiet", {}, "null");
+  const box = el("pre", { tabindex: "0", "aria-label": which });
+  const place = el("div.bar", {}, el("span.quiet.grow", {}, bytes(shown.size)), wireId(shown));
+  let data = shown.base64 ? raw(shown.base64) : new TextEncoder().encode(shown.text);
+  const fill = () => { box.textContent = readable(data, data.length >= shown.size); };
+  const button = el("button", { type: "button", onclick: async () => {
+    const query = { part: which, from_byte: data.length, max_bytes: PIECE_BYTES };
+    const piece = raw((await get(`/browse/topics/${part(topic)}/partitions/${record.partition}/records/${record.offset}`, query)).base64);
+    const joined = new Uint8Array(data.length + piece.length);
+    joined.set(data);
+    joined.set(piece, data.length);
+    data = joined;
+    fill();
+    if (data.length >= shown.size || !piece.length) button.remove();
+  } }, `Show ${bytes(PIECE_BYTES)} more`);
+  if (shown.cut) place.append(button);
+  fill();
+  return [box, place];
+}
+
+function wireId(shown) {
+  // Confluent's framing: a zero, the schema's id in four bytes, the value
+  const head = shown.base64 ? raw(shown.base64) : new TextEncoder().encode((shown.text ?? "").slice(0, 5));
+  if (shown.size < 6 || head[0] !== 0) return null;
+  return tag(`schema id ${new DataView(head.buffer, head.byteOffset).getInt32(1)}`);
+}
+
+function readable(data, whole) {
+  let text;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true }).decode(data, { stream: !whole });
+  } catch {
+    return hexDump(data);
+  }
+  if (!whole || !/^\s*[[{]/.test(text)) return text;
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+const raw = (base64) => Uint8Array.from(atob(base64), (each) => each.charCodeAt(0));
+const hexOf = (data) => [...data].map((each) => each.toString(16).padStart(2, "0")).join(" ");
+
+function hexDump(data) {
+  const lines = [];
+  for (let at = 0; at < data.length; at += 16) {
+    const line = data.subarray(at, at + 16);
+    const plain = [...line].map((each) => (each >= 32 && each < 127 ? String.fromCharCode(each) : ".")).join("");
+    lines.push(`${at.toString(16).padStart(8, "0")}  ${hexOf(line).padEnd(47)}  ${plain}`);
+  }
+  return lines.join("\n");
+}
+
+function produce(topic, partitions, done) {
+  const partition = el("input", { type: "number", min: 0, max: partitions - 1, placeholder: "by the key" });
+  const [key, value, headers] = [el("input", { autocomplete: "off" }), el("textarea"), el("textarea", { rows: 2, placeholder: "name: value" })];
+  const [noKey, tombstone, base64] = [el("input", { type: "checkbox", checked: true }), el("input", { type: "checkbox" }), el("input", { type: "checkbox" })];
+  key.addEventListener("input", () => { noKey.checked = false; });
+  dialog(`Produce to ${topic}`, [field("Key", key), field("No key", noKey), field("Value", value), field("No value (tombstone)", tombstone),
+    field("Key and value are base64", base64), field("Headers, one a line", headers), field("Partition", partition)], "Produce", async () => {
+    const record = { headers: headers.value.split("\n").filter((line) => line.trim()).map((line) => {
+      const at = line.indexOf(":");
+      if (at < 1) throw new Error(`"${line}" is not name: value`);
+      return { name: line.slice(0, at).trim(), value: line.slice(at + 1).trim() };
+    }) };
+    const suffix = base64.checked ? "_base64" : "";
+    if (!noKey.checked) record[`key${suffix}`] = key.value;
+    if (!tombstone.checked) record[`value${suffix}`] = value.value;
+    if (partition.value !== "") record.partition = Number(partition.value);
+    const [written] = await post(`/topics/${part(topic)}/records`, { records: [record] });
+    toast(`Written to partition ${written.partition} at offset ${written.offset}.`);
+    done();
+  });
+}

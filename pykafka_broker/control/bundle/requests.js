@@ -1,0 +1,63 @@
+// What clients ask, live.
+import { get } from "/page/api.js";
+import { bytes, el, field, number, table, tag, time } from "/page/dom.js";
+
+const MOST = 300;
+
+export async function requests(main, context) {
+  const [api, client, errors, pause] = [el("input", { type: "search", placeholder: "any ( / )" }), el("input", { placeholder: "any, * fits" }), el("input", { type: "checkbox" }), el("input", { type: "checkbox" })];
+  const status = el("span.quiet.grow", { "aria-live": "polite" });
+  const list = table("Requests", [
+    { title: "Time (UTC)", of: (each) => el("span.mono", {}, time(each.time).slice(11)) },
+    { title: "Request", of: (each) => opener(each) },
+    { title: "Client id", of: (each) => el("span.cell", { title: each.client_id ?? "" }, each.client_id ?? "–") },
+    { title: "Software", of: (each) => each.software || "–" },
+    { title: "Took", number: true, of: (each) => (each.number === null ? tag("waits") : `${each.duration_ms.toFixed(2)} ms`) },
+    { title: "Asked", number: true, of: (each) => bytes(each.request_bytes) },
+    { title: "Answered", number: true, of: (each) => bytes(each.response_bytes) },
+    { title: "Errors", of: (each) => [each.errors.map((name) => tag(name, "bad")), each.fault === null ? null : tag(`fault ${each.fault}`, "warn")] },
+  ], [], "Nobody has asked for anything yet.");
+  let [rows, after] = [[], 0];
+  const fresh = () => { rows = []; after = 0; };
+  [api, client].forEach((each) => each.addEventListener("change", fresh));
+  main.append(el("h1", {}, "Requests"), el("form.bar", { onsubmit: (event) => { event.preventDefault(); fresh(); } }, field("API", api), field("Client id", client), field("Only errors", errors), field("Pause", pause), status), list.element);
+  let last = "";
+  context.every(700, async () => {
+    if (pause.checked || list.body.querySelector("tr.detail")) return;
+    const asked = { api: api.value.trim(), client_id: client.value.trim(), after, waiting: false, limit: MOST };
+    const found = await get("/requests", asked, context.signal);
+    rows = rows.concat(found).slice(-MOST);
+    after = rows.at(-1)?.number ?? after;
+    const shown = rows.filter((each) => !errors.checked || each.errors.length);
+    const now = `${shown[0]?.number} ${shown.at(-1)?.number} ${shown.length}`;
+    if (now === last || list.body.contains(document.activeElement)) return;
+    last = now;
+    status.textContent = `the last ${number(shown.length)}`;
+    list.show([...shown].reverse());
+  });
+}
+
+function opener(request) {
+  const button = el("button.link", { type: "button", "aria-expanded": "false", onclick: async () => {
+    const row = button.closest("tr");
+    if (row.nextElementSibling?.classList.contains("detail")) {
+      row.nextElementSibling.remove();
+      button.setAttribute("aria-expanded", "false");
+      return;
+    }
+    button.setAttribute("aria-expanded", "true");
+    const cell = el("td", { colspan: 8 }, el("p.quiet", {}, "…"));
+    row.after(el("tr.detail", {}, cell));
+    const found = await get("/requests", { connection: request.connection, after: request.number - 1, waiting: false, bodies: true, limit: 10000 }).catch(() => []);
+    const whole = found.find((each) => each.number === request.number);
+    const says = `Connection ${request.connection} from ${request.client}, ${request.principal}, listener ${request.listener}, correlation id ${request.correlation_id}`;
+    cell.replaceChildren(el("p.quiet", {}, says), ...(whole
+      ? [el("h2", {}, "Request"), body(whole.request), el("h2", {}, "Response"), body(whole.response)] : [el("p", {}, "It is no longer in the log.")]));
+  } }, `${request.api} v${request.version}`);
+  return button;
+}
+
+function body(content) {
+  const text = JSON.stringify(content, null, 2) ?? "null";
+  return el("pre", { tabindex: "0" }, text.length > 100000 ? `${text.slice(0, 100000)}\n… ${number(text.length)} characters` : text);
+}

@@ -1,0 +1,92 @@
+// Faults and the clock: what a test does to the broker, by hand.
+import { get, post, remove } from "/page/api.js";
+import { dialog, el, field, number, table, tag, time, toast } from "/page/dom.js";
+
+const UNSAID = new Set(["id", "hits", "held", "spent"]);
+const PLAIN = { every: 1, probability: 1, delay_ms: 0, delay_clock: "broker", throttle_ms: 0 };
+const STEPS = [["1 s", 1000], ["1 min", 60000], ["1 hour", 3600000], ["1 day", 86400000], ["8 days", 691200000]];
+
+export async function testing(main, context) {
+  const now = el("b");
+  const frozen = el("span");
+  const again = () => load().catch((error) => toast(error.message, true));
+  const act = (step) => async () => {
+    try {
+      await step();
+    } catch (error) {
+      toast(error.message, true);
+    }
+    again();
+  };
+  const advance = (ms) => act(() => post("/clock/advance", { ms }));
+  const list = table("Faults", [
+    { title: "Fault", number: true, of: (each) => String(each.id) },
+    { title: "Whom it meets, and what it does", of: (each) => el("span.mono", {}, says(each)) },
+    { title: "Has met", number: true, of: (each) => number(each.hits) },
+    { title: "Holds", number: true, of: (each) => number(each.held) },
+    { title: "", of: (each) => [each.spent ? tag("spent") : null, " ", el("button.danger", { type: "button", onclick: act(() => remove(`/faults/${each.id}`)) }, "Remove")] },
+  ], [], "There are no faults.");
+  main.append(
+    el("h1", {}, "Faults and clock"), el("h2", {}, "Clock"),
+    el("p.lead", {}, "All that the broker does by time follows this clock: retention, sessions, time-outs, locks."),
+    el("div.cards", {}, el("div.card", {}, el("span.quiet", {}, "The broker's time (UTC) ", frozen), now)),
+    el("div.bar", {}, STEPS.map(([title, ms]) => el("button", { type: "button", onclick: advance(ms) }, `+ ${title}`)),
+      el("button", { type: "button", onclick: act(() => post("/clock/freeze")) }, "Freeze"), el("button", { type: "button", onclick: act(() => post("/clock/resume")) }, "Resume")),
+    el("h2", {}, "Faults"), el("div.bar", {},
+      el("button.main", { type: "button", onclick: () => add(again) }, "Add a fault"),
+      el("button", { type: "button", onclick: () => disturb(again) }, "Chaos"),
+      el("button.danger", { type: "button", onclick: act(() => remove("/faults")) }, "Remove all")),
+    list.element, el("h2", {}, "Everything"), el("div.bar", {}, el("button.danger", { type: "button", onclick: () => reset() }, "Reset the broker")));
+  let last = "";
+  async function load() {
+    const [clock, faults] = await Promise.all([get("/clock", {}, context.signal), get("/faults", {}, context.signal)]);
+    now.textContent = time(clock.now_ms).slice(0, 19);
+    frozen.replaceChildren(clock.frozen ? tag("frozen", "warn") : "");
+    if (JSON.stringify(faults) === last || list.body.contains(document.activeElement)) return;
+    last = JSON.stringify(faults);
+    list.show(faults);
+  }
+  context.every(500, load);
+}
+
+function says(fault) {
+  return Object.entries(fault).filter(([name, value]) => !UNSAID.has(name) && value !== null && value !== false && value !== PLAIN[name] && !(name === "seed" && fault.probability === 1))
+    .map(([name, value]) => `${name}=${Array.isArray(value) ? value.join(",") : value}`).join("  ");
+}
+
+function add(done) {
+  const input = (attributes = {}) => el("input", { autocomplete: "off", ...attributes });
+  const choice = (...names) => el("select", {}, names.map((each) => el("option", { value: each }, each || "no")));
+  const fields = {
+    api: ["API, as Produce or Fetch; empty for any", input()], client_id: ["Client id; * fits anything", input()], topic: ["Topic", input()],
+    times: ["How often; empty for always", input({ type: "number", min: 1 })], error: ["Error, as NOT_LEADER_OR_FOLLOWER", input()],
+    delay_ms: ["Delay in ms", input({ type: "number", min: 0, max: 3600000 })], drop: ["Drop the connection", choice("", "before", "after")],
+    throttle_ms: ["Throttle in ms", input({ type: "number", min: 0, max: 3600000 })], connect: ["Who connects", choice("", "refuse", "hang")],
+    cut: ["Send half of the answer", input({ type: "checkbox" })], corrupt: ["Spoil the CRC of fetched records", input({ type: "checkbox" })],
+    hang: ["Never answer", input({ type: "checkbox" })],
+  };
+  dialog("Add a fault", Object.values(fields).map(([title, control]) => field(title, control)), "Add", async () => {
+    const body = {};
+    for (const [name, [, control]] of Object.entries(fields)) {
+      if (control.type === "checkbox") { if (control.checked) body[name] = true; }
+      else if (control.value !== "") body[name] = control.type === "number" ? Number(control.value) : control.value;
+    }
+    await post("/faults", body);
+    done();
+  });
+}
+
+function disturb(done) {
+  const [seed, rate] = [el("input", { type: "number", min: 0, value: 1, required: true }), el("input", { type: "number", min: 0, max: 1, step: 0.01, value: 0.05, required: true })];
+  dialog("Disturb at random", [el("p", {}, "That share of all requests meets what clients have to recover from. A share of 0 ends it."), field("Seed", seed), field("Share", rate)], "Go", async () => {
+    await post("/chaos", { seed: Number(seed.value), rate: Number(rate.value) });
+    done();
+  });
+}
+
+function reset() {
+  dialog("Reset the broker?", el("p", {}, "Topics, records, groups, transactions, faults: all of it goes. Clients stay connected."), "Reset", async () => {
+    await post("/reset");
+    toast("The broker is empty.");
+  }, { danger: true });
+}

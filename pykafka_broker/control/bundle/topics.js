@@ -1,0 +1,149 @@
+// Topics: the list, one topic's partitions and configs, and what is made and removed.
+import { get, part, post, remove } from "/page/api.js";
+import { bytes, dialog, el, field, number, pager, table, tag, toast } from "/page/dom.js";
+
+export async function topics(main, context) {
+  const state = { search: "", internal: false, sort: "name", descending: false, offset: 0, limit: 100 };
+  const rates = new Rates();
+  const search = el("input", { type: "search", placeholder: "Search ( / )", "aria-label": "Search topics" });
+  const internal = el("input", { type: "checkbox" });
+  const place = el("div");
+  const sorted = (key) => ({ key, state, change: () => { state.descending = state.sort === key && !state.descending; state.sort = key; state.offset = 0; load(true); } });
+  const columns = [
+    { title: "Topic", sort: sorted("name"), of: (each) => [el("a", { href: `#/topics/${part(each.name)}` }, each.name), " ", each.internal ? tag("internal") : null] },
+    { title: "Partitions", number: true, sort: sorted("partitions"), of: (each) => number(each.partitions) },
+    { title: "Replicas", number: true, of: (each) => [each.out_of_sync ? tag(`${each.out_of_sync} out of sync`, "warn") : null, " ", number(each.replication_factor)] },
+    { title: "Records", number: true, sort: sorted("records"), of: (each) => number(each.records) },
+    { title: "Size", number: true, sort: sorted("bytes"), of: (each) => bytes(each.bytes) },
+    { title: "Records in/s", number: true, of: (each) => rates.of(each, "messages_in", number) },
+    { title: "In/s", number: true, of: (each) => rates.of(each, "bytes_in", bytes) },
+    { title: "Out/s", number: true, of: (each) => rates.of(each, "bytes_out", bytes) },
+    { title: "", of: (each) => el("a", { href: `#/topics/${part(each.name)}/records` }, "Records") },
+  ];
+  let shown = null;
+  let last = "";
+  async function load(whole = false) {
+    const asked = JSON.stringify(state);
+    const found = await get("/browse/topics", state, context.signal);
+    if (asked !== JSON.stringify(state)) return;
+    rates.took(found.topics);
+    const now = JSON.stringify([found, asked, rates.moving]);
+    if (now === last && !whole) return;
+    last = now;
+    if (whole || !shown || shown.total !== found.total) {
+      const list = table("Topics", columns, found.topics, state.search ? "No topic has that in its name." : "There are no topics yet.");
+      const focused = document.activeElement?.id;
+      place.replaceChildren(list.element, pager(state, found.total, (offset) => { state.offset = offset; load(true).catch(fail); }));
+      if (focused === "next" || focused === "previous") document.getElementById(focused)?.focus();
+      shown = { total: found.total, list };
+    } else if (!shown.list.body.contains(document.activeElement)) shown.list.show(found.topics);
+  }
+  const fail = (error) => { if (error.name !== "AbortError") toast(error.message, true); };
+  search.addEventListener("input", () => { state.search = search.value; state.offset = 0; load(true).catch(fail); });
+  internal.addEventListener("change", () => { state.internal = internal.checked; state.offset = 0; load(true).catch(fail); });
+  main.append(el("h1", {}, "Topics"), el("div.bar", {}, el("span.grow", {}, search), field("Internal topics", internal),
+    el("button.main", { type: "button", onclick: () => create() }, "Create a topic")), place);
+  context.every(1500, () => load());
+}
+
+class Rates {
+  // What counters of topics have grown by a second between two looks.
+  before = new Map();
+  now = new Map();
+  moving = 0;
+
+  took(rows) {
+    const at = performance.now();
+    this.before = this.now;
+    this.now = new Map(rows.map((each) => [each.name, { ...each, at }]));
+    this.moving = rows.some((each) => this.of(each, "bytes_in", String) !== "–" || this.of(each, "bytes_out", String) !== "–") ? at : 0;
+  }
+
+  of(row, name, form) {
+    const [before, now] = [this.before.get(row.name), this.now.get(row.name)];
+    if (!before || !now || now.at === before.at || now[name] <= before[name]) return "–";
+    return form(Math.round((now[name] - before[name]) / ((now.at - before.at) / 1000)));
+  }
+}
+
+function create() {
+  const name = el("input", { required: true, maxlength: 249, autocomplete: "off" });
+  const partitions = el("input", { type: "number", min: 1, max: 100000, value: 1, required: true });
+  const config = el("textarea", { placeholder: "cleanup.policy=compact\nretention.ms=60000" });
+  dialog("Create a topic", [field("Name", name), field("Partitions", partitions), field("Configs, one key=value a line", config)], "Create", async () => {
+    const pairs = config.value.split("\n").filter((line) => line.trim()).map((line) => {
+      const at = line.indexOf("=");
+      if (at < 1) throw new Error(`"${line}" is not key=value`);
+      return [line.slice(0, at).trim(), line.slice(at + 1).trim()];
+    });
+    await post("/topics", { name: name.value, partitions: Number(partitions.value), config: Object.fromEntries(pairs) });
+    toast(`Topic ${name.value} is made.`);
+    location.hash = `#/topics/${part(name.value)}`;
+  });
+}
+
+export function topicHead(name, active) {
+  const link = (where, title) => el("a", { href: `#/topics/${part(name)}${where}`, "aria-current": where === active ? "page" : null }, title);
+  return [el("h1", {}, name), el("nav.tabs", { "aria-label": "Of this topic" }, link("", "Partitions"), link("/records", "Records"), link("/configs", "Configs"))];
+}
+
+export async function topic(main, context, name, tab) {
+  main.append(...topicHead(name, tab ? `/${tab}` : ""));
+  if (tab === "configs") return configs(main, context, "topic", name);
+  const state = { offset: 0, limit: 100 };
+  const about = el("span.quiet.grow");
+  const place = el("div");
+  const list = table("Partitions", [
+    { title: "Partition", number: true, of: (each) => el("a", { href: `#/topics/${part(name)}/records?partition=${each.partition}` }, String(each.partition)) },
+    { title: "Leader", number: true, of: (each) => (each.leader < 0 ? tag("none", "bad") : String(each.leader)) },
+    { title: "Epoch", number: true, of: (each) => String(each.leader_epoch) },
+    { title: "Replicas", of: (each) => each.replicas.join(", ") },
+    { title: "In sync", of: (each) => [each.isr.join(", ") || "–", " ", each.isr.length < each.replicas.length ? tag("behind", "warn") : null] },
+    { title: "Start", number: true, of: (each) => number(each.start) },
+    { title: "End", number: true, of: (each) => [each.stable < each.end ? tag(`undecided from ${each.stable}`, "warn") : null, " ", number(each.end)] },
+    { title: "Size", number: true, of: (each) => bytes(each.bytes) },
+    { title: "Segments", number: true, of: (each) => number(each.segments) },
+  ], []);
+  main.append(el("div.bar", {}, about, el("button.danger", { type: "button", onclick: () => drop(name) }, "Delete the topic")), list.element, place);
+  let last = "";
+  const load = async () => {
+    const found = await get(`/browse/topics/${part(name)}`, state, context.signal);
+    if (JSON.stringify(found) === last) return;
+    last = JSON.stringify(found);
+    about.replaceChildren(`${number(found.total)} partition${found.total === 1 ? "" : "s"}, id `, el("span.mono", {}, found.topic_id));
+    list.show(found.partitions);
+    place.replaceChildren(found.total > state.limit ? pager(state, found.total, (offset) => { state.offset = offset; load(); }) : "");
+  };
+  await load();
+  context.every(1500, load);
+}
+
+function drop(name) {
+  const again = el("input", { autocomplete: "off", required: true });
+  dialog(`Delete ${name}?`, [el("p", {}, "Its records go with it. Write its name to say that you mean it."), field("Name", again)], "Delete", async () => {
+    if (again.value !== name) throw new Error("That is not its name.");
+    await remove(`/topics/${part(name)}`);
+    toast(`Topic ${name} is deleted.`);
+    location.hash = "#/topics";
+  }, { danger: true });
+}
+
+export async function configs(main, context, kind, name) {
+  const all = await get(`/browse/configs/${kind}/${part(name)}`, {}, context.signal);
+  const search = el("input", { type: "search", placeholder: "Search ( / )", "aria-label": "Search configs" });
+  const changed = el("input", { type: "checkbox" });
+  const list = table("Configs", [
+    { title: "Config", of: (each) => el("span.mono", {}, each.name) },
+    { title: "Value", of: (each) => (each.secret ? tag("secret") : el("span.mono", {}, each.value === null ? "–" : each.value === "" ? "\"\"" : each.value)) },
+    { title: "From", of: (each) => tag(each.source, each.source === "default" ? "" : "good") },
+  ], all, "No config has that in its name.");
+  const show = () => list.show(all.filter((each) => each.name.includes(search.value.trim()) && (!changed.checked || each.source !== "default")));
+  search.addEventListener("input", show);
+  changed.addEventListener("change", show);
+  main.append(el("div.bar", {}, el("span.grow", {}, search), field("Only what was set", changed)), list.element);
+}
+
+export async function broker(main, context, id) {
+  main.append(el("h1", {}, `Broker ${id}`), el("p.lead", {}, "Its configs in force."));
+  await configs(main, context, "broker", id);
+}
