@@ -1,8 +1,8 @@
 """Who may come in, and from a request to an operation and back.
 
 Rule: without a token only this machine may ask, and of the pages in a browser only the broker's own: what comes from
-another origin, or for a name that is not of this machine, is refused. With a token, whoever has it may. The files of the
-page itself are for whoever can reach the door.
+another origin, or for a name that is not of this machine, is refused. With a token, whoever has it may. The files of
+the page itself are for whoever can reach the door.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ export async function group(main, context, id) {
     if (JSON.stringify(found) === last) return;
     last = JSON.stringify(found);
     const lag = found.offsets.reduce((sum, each) => sum + each.lag, 0);
-    about.replaceChildren(state(found.state), ` ${found.type}, ${found.members.length} members, lag ${number(lag)}`);
+    about.replaceChildren(state(found.state), ` ${found.type}, ${found.members.length} member${found.members.length === 1 ? "" : "s"}, lag ${number(lag)}`);
     members.show(found.members.slice(0, 500));
     offsets.show(found.offsets.slice(0, 500));
   };

@@ -16,7 +16,7 @@ export async function records(main, context, name) {
     { title: "Partition", number: true, of: (each) => String(each.partition) },
     { title: "Offset", number: true, of: (each) => opener(name, each) },
     { title: "Time (UTC)", of: (each) => el("span.mono", { title: each.timestamp_type }, time(each.timestamp)) },
-    { title: "Key", of: (each) => brief(each.key) },
+    { title: "Key", of: (each) => (each.control ? "–" : brief(each.key)) },
     { title: "Value", of: (each) => (each.control ? tag(each.control, "warn") : each.value === null ? tag("tombstone") : brief(each.value)) },
     { title: "", of: (each) => [each.transaction ? tag(each.transaction, { aborted: "bad", open: "warn", committed: "good" }[each.transaction]) : null, each.headers.length ? tag(`${each.headers.length} header${each.headers.length > 1 ? "s" : ""}`) : null] },
   ], [], "Nothing is here that fits.");
@@ -94,7 +94,7 @@ function detail(topic, record) {
   const says = [["Producer", record.producer_id < 0 ? "–" : `id ${record.producer_id}, epoch ${record.producer_epoch}`], ["Leader epoch", String(record.leader_epoch)],
     ["Compression", record.codec], ["Timestamp", `${record.timestamp} (${record.timestamp_type})`]];
   return [
-    el("h2", {}, "Key"), content(topic, record, "key"), record.control ? null : [el("h2", {}, "Value"), content(topic, record, "value")],
+    record.control ? null : [el("h2", {}, "Key"), content(topic, record, "key"), el("h2", {}, "Value"), content(topic, record, "value")],
     record.headers.length ? [el("h2", {}, "Headers"), el("dl", {}, record.headers.map((each) => [el("dt.mono", {}, each.name), el("dd.mono", {}, each.value === null ? "null" : each.value.text ?? hexOf(raw(each.value.base64)), each.value?.cut ? ` … ${bytes(each.value.size)}` : "")]))] : null,
     el("h2", {}, "Batch"), el("dl", {}, says.map(([title, text]) => [el("dt", {}, title), el("dd", {}, text)])),
   ];
