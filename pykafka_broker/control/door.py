@@ -13,7 +13,7 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.http import Request, Response
@@ -58,7 +58,7 @@ class ControlDoor:
     async def serve(self, request: Request) -> Response:
         """The answer to one request. Never raises."""
         try:
-            target = urlsplit(request.target)
+            target = _target(request)
             method = "GET" if request.method == "HEAD" else request.method
             if self._offered is None and is_page(target.path):
                 return self._page(request, method, target.path)
@@ -106,6 +106,13 @@ class ControlDoor:
         why = why_not_of_this_machine(headers)
         if why is not None:
             raise Problem(403, f"{why}; give the broker a control token")
+
+
+def _target(request: Request) -> SplitResult:
+    try:
+        return urlsplit(request.target)
+    except ValueError as error:
+        raise Problem(400, f"the target is no address: {error}") from None
 
 
 def _query(text: str) -> dict[str, str]:

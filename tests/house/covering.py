@@ -83,6 +83,18 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         registry/protobuf/schema
         """,
     ),
+    "control/test_browse.py": (
+        "lists for the page, asked as the page asks",
+        """
+        control/api/browse control/api/browse_topics
+        """,
+    ),
+    "control/test_browsing.py": (
+        "records for the page, asked as the page asks",
+        """
+        control/api/browse_records
+        """,
+    ),
     "control/test_connections.py": (
         "clients come and go",
         """

@@ -1,0 +1,113 @@
+"""Lists for the page: a piece at a time, sorted and searched by the broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+
+from pykafka_broker.testing import ControlError, KafkaBroker
+
+MANY = 120
+
+
+def browse(broker: KafkaBroker, path: str, **query: Any) -> Any:
+    return broker.control.call("GET", f"/browse{path}", query=query)
+
+
+@pytest.fixture(scope="module")
+def listed(broker: KafkaBroker) -> str:
+    for number in range(MANY):
+        broker.create_topic(f"listed-{number:03}", partitions=1 + number % 3)
+    broker.produce("listed-042", [{"value": "x" * 100}] * 10)
+    broker.produce("listed-007", [{"value": "x"}] * 20)
+    return "LISTED-"
+
+
+def names(page: dict[str, Any]) -> list[str]:
+    return [each["name"] for each in page["topics"]]
+
+
+def test_a_list_of_topics_comes_in_pieces(broker: KafkaBroker, listed: str) -> None:
+    first = browse(broker, "/topics", search=listed, limit=50)
+    last = browse(broker, "/topics", search=listed, limit=50, offset=100)
+    assert (first["total"], names(first)[0], len(first["topics"])) == (MANY, "listed-000", 50)
+    assert names(last) == [f"listed-{number}" for number in range(100, MANY)]
+    assert names(browse(broker, "/topics", search=listed, descending=True, limit=1)) == ["listed-119"]
+    assert names(browse(broker, "/topics", search="no such")) == []
+
+
+def test_topics_are_sorted_by_how_much_they_hold(broker: KafkaBroker, listed: str) -> None:
+    by_bytes = browse(broker, "/topics", search=listed, sort="bytes", descending=True, limit=2)["topics"]
+    assert [(each["name"], each["records"]) for each in by_bytes] == [("listed-042", 10), ("listed-007", 20)]
+    assert by_bytes[0]["bytes"] > 1000
+    by_records = browse(broker, "/topics", search=listed, sort="records", descending=True, limit=2)
+    assert names(by_records) == ["listed-007", "listed-042"]
+    assert names(browse(broker, "/topics", search=listed, sort="partitions", limit=1)) == ["listed-000"]
+    with pytest.raises(ControlError, match="sort must be one of name, partitions, records, bytes"):
+        browse(broker, "/topics", sort="colour")
+
+
+def test_internal_topics_are_there_when_they_are_asked_for(broker: KafkaBroker) -> None:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "browsing-internal"})
+    consumer.list_topics()
+    broker.create_topic("internal-or-not")
+    consumer.subscribe(["internal-or-not"])
+    consumer.poll(1)
+    consumer.close()
+    assert "__consumer_offsets" not in names(browse(broker, "/topics", search="__consumer"))
+    (found,) = browse(broker, "/topics", search="__consumer", internal=True)["topics"]
+    assert (found["name"], found["internal"]) == ("__consumer_offsets", True)
+
+
+def test_a_topic_tells_of_its_partitions(broker: KafkaBroker, listed: str) -> None:
+    found = browse(broker, "/topics/listed-007")
+    assert (found["total"], found["internal"]) == (2, False)
+    first = found["partitions"][0]
+    assert (first["leader"], first["replicas"], first["isr"]) == (1, [1], [1])
+    assert sum(each["end"] - each["start"] for each in found["partitions"]) == 20
+    assert all(each["stable"] == each["end"] and each["segments"] == 1 for each in found["partitions"])
+    assert browse(broker, "/topics/listed-007", offset=1)["partitions"][0]["partition"] == 1
+    with pytest.raises(ControlError, match="there is no topic nowhere"):
+        browse(broker, "/topics/nowhere")
+
+
+def test_groups_come_with_their_lag(broker: KafkaBroker) -> None:
+    broker.create_topic("behind")
+    broker.produce("behind", [{"value": str(number)} for number in range(5)])
+    config = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "group.id": "browsing-lag",
+        "auto.offset.reset": "earliest",
+    }
+    consumer = Consumer(config | {"enable.auto.commit": False})
+    consumer.subscribe(["behind"])
+    message = consumer.poll(30)
+    assert message is not None
+    consumer.commit(message, asynchronous=False)
+    (row,) = browse(broker, "/groups", search="BROWSING-LAG")["groups"]
+    assert (row["lag"], row["group"]["state"], row["group"]["members"]) == (4, "Stable", 1)
+    consumer.close()
+
+
+def test_configs_say_where_they_come_from(broker: KafkaBroker) -> None:
+    broker.create_topic("configured", config={"retention.ms": 5})
+    configs = {each["name"]: each for each in browse(broker, "/configs/topic/configured")}
+    assert (configs["retention.ms"]["value"], configs["retention.ms"]["source"]) == ("5", "topic")
+    assert configs["cleanup.policy"]["source"] == "default"
+    node = browse(broker, "/configs/broker/1")
+    secrets = [each for each in node if each["name"] == "ssl.keystore.password"]
+    assert [(each["secret"], each["value"]) for each in secrets] == [(True, None)]
+    with pytest.raises(ControlError, match="kind must be one of topic, broker"):
+        browse(broker, "/configs/colour/1")
+    with pytest.raises(ControlError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        browse(broker, "/configs/topic/nowhere")
+
+
+def test_what_there_is_in_sums(broker: KafkaBroker) -> None:
+    before = browse(broker, "")
+    broker.create_topic("summed", partitions=4)
+    after = browse(broker, "")
+    assert (after["topics"] - before["topics"], after["partitions"] - before["partitions"]) == (1, 4)
+    assert after["now_ms"] >= before["now_ms"]
