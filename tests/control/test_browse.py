@@ -85,7 +85,7 @@ def test_groups_come_with_their_lag(broker: KafkaBroker) -> None:
     consumer.subscribe(["behind"])
     message = consumer.poll(30)
     assert message is not None
-    consumer.commit(message, asynchronous=False)
+    consumer.commit(message=message, asynchronous=False)
     (row,) = browse(broker, "/groups", search="BROWSING-LAG")["groups"]
     assert (row["lag"], row["group"]["state"], row["group"]["members"]) == (4, "Stable", 1)
     consumer.close()

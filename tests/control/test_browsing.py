@@ -105,7 +105,7 @@ def test_a_tombstone_bytes_and_headers_are_told_apart(broker: KafkaBroker) -> No
     broker.create_topic("odd")
     binary = base64.b64encode(b"\x00\xff\x01").decode()
     headers = [("a", "1"), ("a", None)]
-    broker.produce("odd", [{"key": "gone"}, {"key": "", "value": "", "headers": headers}, {"value_base64": binary}])
+    broker.produce("odd", [{"key": "gone"}, {"key": "", "value": "", "headers": headers}, {"value": b"\x00\xff\x01"}])
     gone, empty, third = browse(broker, "/topics/odd/records")["records"]
     assert (gone["key"]["text"], gone["value"]) == ("gone", None)
     assert (empty["key"]["size"], empty["value"]["text"]) == (0, "")

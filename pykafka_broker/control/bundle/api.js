@@ -38,6 +38,6 @@ function newToken() {
 }
 
 export const get = (path, query, signal) => ask("GET", path, { query, signal });
-export const post = (path, body = {}) => ask("POST", path, { body });
+export const post = (path, body) => ask("POST", path, { body });
 export const remove = (path) => ask("DELETE", path);
 export const part = encodeURIComponent;

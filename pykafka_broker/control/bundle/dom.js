@@ -83,7 +83,7 @@ export function toast(text, bad = false) {
 export function dialog(title, fields, action, done, { danger = false } = {}) {
   // fields: elements; done(form) does it, and may throw what is then shown in the dialog
   const problem = el("div");
-  const form = el("form", {}, el("h1", {}, title), fields, problem, el("div.bar", {},
+  const form = el("form", {}, el("h2", {}, title), fields, problem, el("div.bar", {},
     el("button", { type: "button", onclick: () => box.close() }, action ? "Cancel" : "Close"),
     action ? el(`button.main${danger ? ".danger-fill" : ""}`, { type: "submit" }, action) : null));
   const box = el("dialog", { "aria-label": title, onclose: () => box.remove() }, form);

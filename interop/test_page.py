@@ -1,0 +1,363 @@
+"""The page in a real Chromium: every view, what changes under it, and contents that mean harm.
+
+The browser is one of the machine: `chromium`, `chromium-browser`, `google-chrome`, or what PYKAFKA_TEST_CHROMIUM names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from pykafka_broker.testing import KafkaBroker
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, ConsoleMessage, Page
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+CHROMIUM = os.environ.get("PYKAFKA_TEST_CHROMIUM") or next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+HOSTILE = "<img src=x onerror=\"document.title='broken into'\"><script>document.title='broken into'</script>"
+TIMEOUT_MS = 20_000
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker({"num.partitions": 1}) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Tab:
+    """A tab on the broker's page, and whatever went wrong in it."""
+
+    def __init__(self, browser: Browser, broker: KafkaBroker, dark: bool = False) -> None:
+        context = browser.new_context(color_scheme="dark" if dark else "light", viewport={"width": 1280, "height": 800})
+        self.page = context.new_page()
+        self.page.set_default_timeout(TIMEOUT_MS)
+        playwright.expect.set_options(timeout=TIMEOUT_MS)
+        self.wrongs: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("pageerror", lambda error: self.wrongs.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.wrongs.append(f"dialog: {dialog.message}"))
+        self.page.on("console", self._heard)
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self._url = broker.control_url
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        refused = "the server responded with a status of 4" in message.text  # the browser tells of each by itself
+        if not refused and (message.type == "error" or "Content Security Policy" in message.text):
+            self.wrongs.append(message.text)
+
+    def open(self, address: str) -> Page:
+        self.page.goto(f"{self._url}/#{address}")
+        return self.page
+
+    def close(self) -> None:
+        assert all(url.startswith(self._url) for url in self.asked), "something came from elsewhere"
+        self.page.context.close()
+
+
+@pytest.fixture
+def tab(browser: Browser, broker: KafkaBroker) -> Iterator[Tab]:
+    tab = Tab(browser, broker)
+    yield tab
+    tab.close()
+    assert tab.wrongs == []
+
+
+def see(page: Page, text: str) -> None:
+    playwright.expect(page.locator("main")).to_contain_text(text)
+
+
+def produce(broker: KafkaBroker, topic: str, count: int = 1) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "page"})
+    for number in range(count):
+        producer.produce(topic, key=f"key-{number}", value=json.dumps({"number": number}), headers={"trace": "abc"})
+    assert producer.flush(30) == 0
+
+
+def test_every_view_shows_what_it_is_for(tab: Tab, broker: KafkaBroker) -> None:
+    broker.create_topic("views", config={"retention.ms": 77})
+    produce(broker, "views", 3)
+    transactional = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "views-till"})
+    transactional.init_transactions()
+    transactional.begin_transaction()
+    transactional.produce("views", "undecided")
+    transactional.flush(30)
+    see(tab.open("/"), broker.bootstrap_servers)
+    see(tab.page, "serving")
+    see(tab.open("/topics"), "views")
+    see(tab.open("/topics/views"), "undecided from 3")
+    see(tab.open("/topics/views/configs"), "retention.ms")
+    tab.page.get_by_label("Only what was set").check()
+    playwright.expect(tab.page.locator("tbody")).not_to_contain_text("default")
+    see(tab.page, "77")
+    see(tab.open("/topics/views/records"), "open")
+    see(tab.open("/transactions"), "views-till")
+    see(tab.page, "Ongoing")
+    see(tab.open("/requests"), "Produce v")
+    see(tab.open("/connections"), "confluent-kafka-python")
+    see(tab.open("/testing"), "There are no faults.")
+    see(tab.open("/brokers/1"), "log.retention.hours")
+    transactional.abort_transaction()
+
+
+def test_a_record_is_opened_and_json_is_laid_out(tab: Tab, broker: KafkaBroker) -> None:
+    broker.create_topic("opened")
+    produce(broker, "opened", 2)
+    broker.produce("opened", [{"value": b"\x00\x01\x02\x03\xff"}, {"key": "gone"}])
+    page = tab.open("/topics/opened/records")
+    see(page, "tombstone")
+    page.get_by_role("button", name="0", exact=True).click()
+    see(page, '"number": 0')
+    playwright.expect(page.locator("dd").first).to_have_text("abc")
+    page.get_by_role("button", name="2", exact=True).click()
+    see(page, "00 01 02 03 ff")
+
+
+def test_records_are_looked_for(tab: Tab, broker: KafkaBroker) -> None:
+    broker.create_topic("searched")
+    produce(broker, "searched", 250)
+    page = tab.open("/topics/searched/records")
+    see(page, "100 shown")
+    page.get_by_label("Key contains").fill("key-24")
+    page.get_by_role("button", name="Read", exact=True).click()
+    playwright.expect(page.locator("tbody tr")).to_have_count(11)
+    page.get_by_label("Key contains").fill("")
+    page.locator("select").select_option("offset")
+    page.get_by_label("From which").fill("200")
+    page.get_by_role("button", name="Read", exact=True).click()
+    playwright.expect(page.locator("tbody tr")).to_have_count(50)
+    page.locator("select").select_option("beginning")
+    page.get_by_role("button", name="Read", exact=True).click()
+    playwright.expect(page.locator("tbody tr")).to_have_count(100)
+    page.get_by_role("button", name="More").click()
+    playwright.expect(page.locator("tbody tr")).to_have_count(200)
+
+
+def test_a_topic_is_made_written_to_and_deleted(tab: Tab, broker: KafkaBroker) -> None:
+    page = tab.open("/topics")
+    page.get_by_role("button", name="Create a topic").click()
+    page.get_by_label("Name").fill("by hand")
+    page.get_by_role("button", name="Create", exact=True).click()
+    playwright.expect(page.get_by_role("alert")).to_contain_text("INVALID_TOPIC_EXCEPTION")
+    page.get_by_label("Name").fill("by-hand")
+    page.get_by_label("Configs").fill("cleanup.policy=compact")
+    page.get_by_role("button", name="Create", exact=True).click()
+    see(page, "by-hand")
+    assert broker.topic("by-hand")["config"] == {"cleanup.policy": "compact"}
+    page.get_by_role("link", name="Records", exact=True).click()
+    page.get_by_role("button", name="Produce a record").click()
+    page.get_by_label("Key", exact=True).fill("k")
+    page.get_by_label("Value", exact=True).fill('{"a": 1}')
+    page.get_by_label("Headers").fill("trace: 17")
+    page.get_by_role("button", name="Produce", exact=True).click()
+    see(page, '{"a": 1}')
+    (record,) = broker.records("by-hand")
+    assert (record.key, record.value, record.headers) == ("k", '{"a": 1}', (("trace", "17"),))
+    page.get_by_role("link", name="Partitions").click()
+    page.get_by_role("button", name="Delete the topic").click()
+    page.get_by_label("Name").fill("by-hand")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    playwright.expect(page.locator("h1")).to_have_text("Topics")
+    assert "by-hand" not in {each["name"] for each in broker.topics()}
+
+
+def test_what_changes_is_seen_without_a_reload(tab: Tab, broker: KafkaBroker) -> None:
+    broker.create_topic("live")
+    page = tab.open("/topics/live/records")
+    page.get_by_label("Follow").check()
+    produce(broker, "live", 2)
+    see(page, "key-1")
+    config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "live-group", "auto.offset.reset": "earliest"}
+    consumer = Consumer(config | {"enable.auto.commit": False})
+    consumer.subscribe(["live"])
+    message = consumer.poll(30)
+    assert message is not None
+    consumer.commit(message=message, asynchronous=False)
+    page = tab.open("/groups/live-group")
+    see(page, "lag 1")
+    message = consumer.poll(30)
+    assert message is not None
+    consumer.commit(message=message, asynchronous=False)
+    see(page, "lag 0")
+    consumer.close()
+    see(page, "Empty")
+    page = tab.open("/requests")
+    page.get_by_label("API").fill("CreateTopics")
+    page.get_by_label("API").press("Enter")
+    make_topics(broker, ["made-live"])
+    see(page, "CreateTopics v")
+
+
+def test_the_clock_and_faults_are_switched(tab: Tab, broker: KafkaBroker) -> None:
+    page = tab.open("/testing")
+    before = broker.clock.now()
+    page.get_by_role("button", name="+ 1 day").click()
+    deadline = time.monotonic() + 20
+    while broker.clock.now() < before + 86_400_000 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert broker.clock.now() >= before + 86_400_000
+    page.get_by_role("button", name="Freeze").click()
+    playwright.expect(page.locator(".card")).to_contain_text("frozen")
+    page.get_by_role("button", name="Resume").click()
+    playwright.expect(page.locator(".card")).not_to_contain_text("frozen")
+    page.get_by_role("button", name="Add a fault").click()
+    page.get_by_label("API, as").fill("Prodduce")
+    page.get_by_label("Error, as").fill("NOT_LEADER_OR_FOLLOWER")
+    page.get_by_role("button", name="Add", exact=True).click()
+    playwright.expect(page.get_by_role("alert")).to_contain_text("Produce")
+    page.get_by_label("API, as").fill("Produce")
+    page.get_by_role("button", name="Add", exact=True).click()
+    see(page, "api=Produce  error=NOT_LEADER_OR_FOLLOWER")
+    assert len(broker.faults.all()) == 1
+    page.get_by_role("button", name="Remove", exact=True).click()
+    see(page, "There are no faults.")
+
+
+def test_what_means_harm_is_text(tab: Tab, broker: KafkaBroker) -> None:
+    broker.create_topic("harm")
+    config = {"bootstrap.servers": broker.bootstrap_servers, "client.id": HOSTILE}
+    producer = Producer(config)
+    producer.produce("harm", key=HOSTILE, value=HOSTILE, headers={HOSTILE: HOSTILE})
+    producer.produce("harm", value=json.dumps({HOSTILE: [HOSTILE]}))
+    assert producer.flush(30) == 0
+    group = Consumer(config | {"group.id": HOSTILE, "auto.offset.reset": "earliest"})
+    group.subscribe(["harm"])
+    assert group.poll(30) is not None
+    group.commit(asynchronous=False)
+    page = tab.open("/topics/harm/records")
+    for offset in "01":
+        page.get_by_role("button", name=offset, exact=True).click()
+        see(page, HOSTILE)
+    for address in ("/groups", "/requests", "/connections"):
+        see(tab.open(address), HOSTILE)
+    tab.open("/groups").get_by_role("link", name=HOSTILE).click()
+    playwright.expect(page.locator("h1")).to_have_text(HOSTILE)
+    tab.open(f"/topics/{HOSTILE.replace('%', '')}")
+    playwright.expect(page.get_by_role("alert")).to_be_visible()
+    assert page.locator("main img, main script").count() == 0
+    assert "broken into" not in page.title()[:11]
+    group.close()
+
+
+def test_it_is_used_without_a_mouse(tab: Tab, broker: KafkaBroker) -> None:
+    broker.create_topic("keys")
+    produce(broker, "keys")
+    page = tab.open("/")
+    see(page, broker.bootstrap_servers)
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    playwright.expect(page.locator("h1")).to_have_text("Topics")
+    see(page, "keys")
+    page.keyboard.press("/")
+    page.keyboard.type("keys")
+    playwright.expect(page.locator("tbody tr")).to_have_count(1)
+    page.keyboard.press("Tab")
+    for _ in range(20):
+        if page.evaluate("document.activeElement.textContent") == "keys":
+            break
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    playwright.expect(page.locator("h1")).to_have_text("keys")
+    page.keyboard.press("?")
+    playwright.expect(page.get_by_role("dialog")).to_contain_text("search in this list")
+    page.keyboard.press("Escape")
+    playwright.expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_it_is_dark_where_the_machine_is(browser: Browser, broker: KafkaBroker) -> None:
+    tab = Tab(browser, broker, dark=True)
+    page = tab.open("/")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(ground) == "rgb(19, 24, 22)"
+    page.get_by_label("Switch between light and dark").click()
+    assert page.evaluate(ground) == "rgb(255, 255, 255)"
+    page.reload()
+    assert page.evaluate(ground) == "rgb(255, 255, 255)"
+    tab.close()
+    assert tab.wrongs == []
+
+
+def test_a_hundred_megabytes_are_shown_by_their_beginning(tab: Tab, broker: KafkaBroker) -> None:
+    size = 100 << 20
+    broker.create_topic("heavy", config={"max.message.bytes": 2 * size})
+    broker.produce("heavy", [{"value": "x" * size}])
+    received: list[int] = []
+    tab.page.on("response", lambda response: received.append(int(response.headers.get("content-length", 0))))
+    page = tab.open("/topics/heavy/records")
+    see(page, "100 MiB")
+    page.get_by_role("button", name="0", exact=True).click()
+    page.get_by_role("button", name="Show 64 KiB more").click()
+    playwright.expect(page.locator("pre")).to_contain_text("x" * 66_000)
+    assert sum(received) < 1 << 20
+
+
+def test_thousands_of_topics_are_a_list_like_any_other(browser: Browser, pytestconfig: pytest.Config) -> None:
+    many = 10_000 if pytestconfig.getoption("--slow") else 2_000
+    with KafkaBroker({"num.partitions": 1}) as broker:
+        for first in range(0, many, 1_000):
+            make_topics(broker, [f"many-{number:05}" for number in range(first, first + 1_000)])
+        tab = Tab(browser, broker)
+        page = tab.open("/topics")
+        see(page, f"100 of {many:,}")
+        begun = page.evaluate("performance.now()")
+        page.get_by_role("button", name="Size").click()
+        page.keyboard.press("/")
+        page.keyboard.type("01999")
+        playwright.expect(page.locator("tbody tr")).to_have_count(1)
+        took_ms = page.evaluate("performance.now()") - begun
+        assert page.locator("tbody a").first.text_content() == "many-01999"
+        assert took_ms < TIMEOUT_MS
+        tab.close()
+        assert tab.wrongs == []
+
+
+def make_topics(broker: KafkaBroker, names: list[str]) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for made in admin.create_topics([NewTopic(name, 1) for name in names]).values():
+        made.result(60)
+
+
+def test_a_token_is_asked_for_once(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+    token = tmp_path_factory.mktemp("token") / "token"
+    token.write_text("open sesame\n")
+    command = [sys.executable, "-m", "pykafka_broker", "--ephemeral", "--listen", "0", "--stop-on-stdin-close"]
+    command += ["--control", "127.0.0.1:0", "--control-token-file", str(token)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[-1]
+        page = browser.new_context().new_page()
+        playwright.expect.set_options(timeout=TIMEOUT_MS)
+        page.goto(url)
+        page.get_by_role("textbox", name="Control token").fill("wrong")
+        page.keyboard.press("Enter")
+        playwright.expect(page.get_by_role("textbox", name="Control token")).to_have_value("")
+        page.get_by_role("textbox", name="Control token").fill("open sesame")
+        page.keyboard.press("Enter")
+        playwright.expect(page.locator("main")).to_contain_text("serving")
+        page.reload()
+        playwright.expect(page.locator("main")).to_contain_text("serving")
+        assert page.get_by_role("textbox", name="Control token").count() == 0
+        page.context.close()
+        process.communicate()
