@@ -9,7 +9,7 @@ const STEPS = [["1 s", 1000], ["1 min", 60000], ["1 hour", 3600000], ["1 day", 8
 export async function testing(main, context) {
   const now = el("b");
   const frozen = el("span");
-  const again = () => load().catch((error) => toast(error.message, true));
+  const again = () => load(true).catch((error) => toast(error.message, true));
   const act = (step) => async () => {
     try {
       await step();
@@ -38,15 +38,15 @@ export async function testing(main, context) {
       el("button.danger", { type: "button", onclick: act(() => remove("/faults")) }, "Remove all")),
     list.element, el("h2", {}, "Everything"), el("div.bar", {}, el("button.danger", { type: "button", onclick: () => reset() }, "Reset the broker")));
   let last = "";
-  async function load() {
+  async function load(whole = false) {
     const [clock, faults] = await Promise.all([get("/clock", {}, context.signal), get("/faults", {}, context.signal)]);
     now.textContent = time(clock.now_ms).slice(0, 19);
     frozen.replaceChildren(clock.frozen ? tag("frozen", "warn") : "");
-    if (JSON.stringify(faults) === last || list.body.contains(document.activeElement)) return;
+    if (JSON.stringify(faults) === last || (!whole && list.body.contains(document.activeElement))) return;
     last = JSON.stringify(faults);
     list.show(faults);
   }
-  context.every(500, load);
+  context.every(500, () => load());
 }
 
 function says(fault) {
