@@ -135,9 +135,9 @@ def list_subjects(call: Call) -> Json:
     )
 
 
-def find_schema(call: Call) -> Json:
-    found = call.registry.find(call.subject, call.schema, call.flag("normalize"), call.flag("deleted"))
-    return _version(call, found)
+async def find_schema(call: Call) -> Json:
+    found = await call.registry.find(call.subject, call.schema, call.flag("normalize"), call.flag("deleted"))
+    return await _version(call, found)
 
 
 async def delete_subject(call: Call) -> Json:
@@ -157,13 +157,13 @@ async def register(call: Call) -> Json:
     return {"id": made.id}
 
 
-def get_version(call: Call) -> Json:
-    return _version(call, call.registry.version(call.subject, call.version, call.flag("deleted")))
+async def get_version(call: Call) -> Json:
+    return await _version(call, call.registry.version(call.subject, call.version, call.flag("deleted")))
 
 
-def get_version_text(call: Call) -> Json:
+async def get_version_text(call: Call) -> Json:
     found = call.registry.version(call.subject, call.version, call.flag("deleted"))
-    return Raw(call.registry.text(found.subject, found.schema, call.query.get("format", "")))
+    return Raw(await call.registry.text(found.subject, found.schema, call.query.get("format", "")))
 
 
 def get_referred_by(call: Call) -> Json:
@@ -177,16 +177,16 @@ async def delete_version(call: Call) -> Json:
 # -- schemas
 
 
-def get_schema(call: Call) -> Json:
+async def get_schema(call: Call) -> Json:
     found = call.registry.schema(call.id, call.context)
-    answer = {**with_kind(found), "schema": _text(call, found)}
+    answer = {**with_kind(found), "schema": await _text(call, found)}
     if call.flag("fetchMaxId"):
         answer["maxId"] = call.registry.state.highest_id(call.context)
     return answer
 
 
-def get_schema_text(call: Call) -> Json:
-    return Raw(_text(call, call.registry.schema(call.id, call.context)))
+async def get_schema_text(call: Call) -> Json:
+    return Raw(await _text(call, call.registry.schema(call.id, call.context)))
 
 
 def get_schema_subjects(call: Call) -> Json:
@@ -203,22 +203,22 @@ def list_schema_types(call: Call) -> Json:
     return list(KINDS)
 
 
-def list_schemas(call: Call) -> Json:
+async def list_schemas(call: Call) -> Json:
     prefix, latest = call.query.get("subjectPrefix", subjects.ANY_CONTEXT), call.flag("latestOnly")
     state, found = call.registry.state, []
     for name in state.subjects():
         if subjects.has_prefix(name, prefix):
             versions = state.versions(name, call.flag("deleted"))
             found += versions[-1:] if latest else versions
-    return [_version(call, each) for each in call.page(found)]
+    return [await _version(call, each) for each in call.page(found)]
 
 
 # -- compatibility, config, mode
 
 
-def test_compatibility(call: Call) -> Json:
+async def test_compatibility(call: Call) -> Json:
     number = call.version if "version" in call.path else None
-    why_not = call.registry.why_not(call.subject, call.schema, number, call.flag("normalize"))
+    why_not = await call.registry.why_not(call.subject, call.schema, number, call.flag("normalize"))
     return {"is_compatible": not why_not} | ({"messages": why_not} if call.flag("verbose") else {})
 
 
@@ -281,16 +281,16 @@ class Raw(str):
     """A schema's own text as the whole answer."""
 
 
-def _version(call: Call, found: Version) -> Json:
+async def _version(call: Call, found: Version) -> Json:
     place = {"subject": found.subject, "version": found.version, "id": found.id}
-    text = call.registry.text(found.subject, found.schema, call.query.get("format", ""))
+    text = await call.registry.text(found.subject, found.schema, call.query.get("format", ""))
     return place | with_kind(found.schema) | {"schema": text} | ({"deleted": True} if found.deleted else {})
 
 
-def _text(call: Call, schema: Schema) -> str:
+async def _text(call: Call, schema: Schema) -> str:
     context = call.context
     subject = "" if context == subjects.DEFAULT_CONTEXT else f":{context}:"
-    return call.registry.text(subject, schema, call.query.get("format", ""))
+    return await call.registry.text(subject, schema, call.query.get("format", ""))
 
 
 _PATHS: dict[str, dict[str, Handler]] = {

@@ -22,7 +22,7 @@ from pykafka_broker.registry.registry import Registry
 
 log = logging.getLogger(__name__)
 
-MAX_BODY_BYTES = 16 << 20
+MAX_BODY_BYTES = 8 << 20
 _OWN = "application/vnd.schemaregistry.v1+json"
 _JSON = "application/json"
 _TAKEN = frozenset({_OWN, "application/vnd.schemaregistry+json", _JSON, "application/octet-stream"})

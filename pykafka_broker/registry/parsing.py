@@ -6,7 +6,10 @@ out; a start with very many schemas parses none.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import TypeVar
 
 from pykafka_broker.registry.kinds import Parsed, parse
 from pykafka_broker.registry.problems import InvalidSchema, invalid_schema
@@ -14,6 +17,8 @@ from pykafka_broker.registry.state import State
 from pykafka_broker.registry.stored import Schema
 from pykafka_broker.registry.subjects import beside
 
+R = TypeVar("R")
+_SMALL_CHARACTERS = 32 << 10
 _MOST_KEPT = 1_000
 _MOST_CHARACTERS_KEPT = 16 << 20
 _MOST_REFERENCES = 1_000
@@ -26,13 +31,14 @@ class Parsing:
         self._kept: OrderedDict[tuple[str, str, tuple[tuple[str, str], ...]], Parsed] = OrderedDict()
         self._characters = 0
 
-    def parse(self, state: State, subject: str, schema: Schema) -> Parsed:
+    async def parse(self, state: State, subject: str, schema: Schema) -> Parsed:
         """A schema that is, or is to be, under that subject. Raises Refused."""
         try:
             library = _library(state, subject, schema)
             key = schema.kind, schema.text, tuple(library.items())
             if (found := self._kept.get(key)) is None:
-                found = parse(schema.kind, schema.text, library)
+                size = len(schema.text) + sum(map(len, library.values()))
+                found = await off_the_loop(size, lambda: parse(schema.kind, schema.text, library))
             self._keep(key, found)
             return found
         except InvalidSchema as error:
@@ -48,6 +54,11 @@ class Parsing:
         self._kept.move_to_end(key)
         while len(self._kept) > 1 and (len(self._kept) > _MOST_KEPT or self._characters > _MOST_CHARACTERS_KEPT):
             self._characters -= len(self._kept.popitem(last=False)[0][1])
+
+
+async def off_the_loop(size: int, work: Callable[[], R]) -> R:
+    """Work on that many characters, beside the loop where it would hold the broker up."""
+    return work() if size < _SMALL_CHARACTERS else await asyncio.to_thread(work)
 
 
 def _library(state: State, subject: str, schema: Schema) -> dict[str, str]:

@@ -7,11 +7,11 @@ however many register it at once. Settings are `settings.py`'s.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 from pykafka_broker.registry import levels, problems, records
 from pykafka_broker.registry.kinds import Parsed
-from pykafka_broker.registry.parsing import Parsing
+from pykafka_broker.registry.parsing import Parsing, off_the_loop
 from pykafka_broker.registry.settings import Settings
 from pykafka_broker.registry.state import State
 from pykafka_broker.registry.stored import Reference, Schema, Version
@@ -76,28 +76,28 @@ class Registry:
         version = self.version(subject, number)
         return sorted({each.id for each in self.state.referrers(subject, version.version)})
 
-    def text(self, subject: str, schema: Schema, form: str) -> str:
+    async def text(self, subject: str, schema: Schema, form: str) -> str:
         """The schema's text, or the other form of it that is asked for."""
-        return schema.text if not form else self._parsing.parse(self.state, subject, schema).formatted(form)
+        return schema.text if not form else (await self._parsing.parse(self.state, subject, schema)).formatted(form)
 
-    def find(self, subject: str, schema: Schema, normalize: bool, deleted: bool) -> Version:
+    async def find(self, subject: str, schema: Schema, normalize: bool, deleted: bool) -> Version:
         """The version that is this schema. Raises Refused."""
         self.versions(subject, deleted)
-        canonical, parsed = self._canonical(subject, schema, normalize)
-        for version in self._same(subject, canonical, parsed, deleted):
+        canonical, parsed = await self._canonical(subject, schema, normalize)
+        async for version in self._same(subject, canonical, parsed, deleted):
             return version
         raise problems.no_schema()
 
-    def why_not(self, subject: str, schema: Schema, number: int | None, normalize: bool) -> list[str]:
+    async def why_not(self, subject: str, schema: Schema, number: int | None, normalize: bool) -> list[str]:
         """Why it is not compatible with that version, or with those that its subject's level asks about; empty where it
         is."""
         if number is not None and number != LATEST:
             self.version(subject, number)
         elif not self.state.versions(subject):
             return []
-        _, parsed = self._canonical(subject, schema, normalize)
+        _, parsed = await self._canonical(subject, schema, normalize)
         only = None if number is None else [self.version(subject, number)]
-        return self._why_not(subject, parsed, only)
+        return await self._why_not(subject, parsed, only)
 
     # -- changing
 
@@ -107,11 +107,11 @@ class Registry:
         """The version that the schema has now. Id and number are given where the mode is IMPORT. Raises Refused."""
         async with self._one_at_a_time:
             importing = self.settings.must_be_writable(subject, schema_id)
-            canonical, parsed = self._canonical(subject, schema, normalize)
-            for version in self._same(subject, canonical, parsed, False):
+            canonical, parsed = await self._canonical(subject, schema, normalize)
+            async for version in self._same(subject, canonical, parsed, False):
                 if schema_id in (-1, version.id) and number in (0, LATEST, version.version):
                     return version
-            if not importing and (reasons := self._why_not(subject, parsed, None)):
+            if not importing and (reasons := await self._why_not(subject, parsed, None)):
                 raise problems.incompatible(subject, reasons)
             number = self._number_for(subject, number, importing)
             made = Version(subject, number, self._id_for(subject, canonical, schema_id), canonical)
@@ -156,11 +156,13 @@ class Registry:
 
     # -- parts
 
-    def _canonical(self, subject: str, schema: Schema, normalize: bool) -> tuple[Schema, Parsed]:
+    async def _canonical(self, subject: str, schema: Schema, normalize: bool) -> tuple[Schema, Parsed]:
         """As it is kept. Raises Refused."""
         state = self.state
         schema = schema._replace(references=tuple(self._latest(state, subject, each) for each in schema.references))
-        parsed = self._parsing.parse(state, subject, schema)
+        if len(schema.text) > self._topic.max_bytes:
+            raise problems.too_large()
+        parsed = await self._parsing.parse(state, subject, schema)
         normal = normalize or self.settings.normalizes(subject)
         return schema._replace(text=parsed.normalized if normal else parsed.canonical), parsed
 
@@ -171,32 +173,34 @@ class Registry:
             return reference
         return reference._replace(version=versions[-1].version)
 
-    def _same(self, subject: str, schema: Schema, parsed: Parsed, deleted: bool) -> Iterator[Version]:
+    async def _same(self, subject: str, schema: Schema, parsed: Parsed, deleted: bool) -> AsyncIterator[Version]:
         """The versions that are this schema, the newest first: those with its text, then those written otherwise."""
         versions = list(reversed(self.state.versions(subject, deleted)))
-        yield from (each for each in versions if each.schema == schema)
+        for each in versions:
+            if each.schema == schema:
+                yield each
         for each in versions:
             if each.schema != schema and each.schema._replace(text="") == schema._replace(text=""):
-                other = self._parsed_of(each)
+                other = await self._parsed_of(each)
                 if other is not None and parsed.identity == other.identity:
                     yield each
 
-    def _parsed_of(self, version: Version) -> Parsed | None:
+    async def _parsed_of(self, version: Version) -> Parsed | None:
         """None where what somebody has written to the topic is no schema."""
         try:
-            return self._parsing.parse(self.state, version.subject, version.schema)
+            return await self._parsing.parse(self.state, version.subject, version.schema)
         except problems.Refused:
             return None
 
-    def _why_not(self, subject: str, parsed: Parsed, only: list[Version] | None) -> list[str]:
+    async def _why_not(self, subject: str, parsed: Parsed, only: list[Version] | None) -> list[str]:
         level = self.settings.level(subject)
         if level == levels.NONE:
             return []
         versions = self.state.versions(subject)
         asked = only or (versions if levels.is_transitive(level) else versions[-1:])
         for version in reversed(asked):
-            old = self._parsed_of(version)
-            found = [] if old is None else levels.differences(level, parsed, old)
+            old = await self._parsed_of(version)
+            found = [] if old is None else await _differences(level, parsed, old)
             if found:
                 return [
                     *found,
@@ -228,3 +232,14 @@ class Registry:
         for each in versions:
             if self.state.referrers(each.subject, each.version):
                 raise problems.referred_to(each.subject, each.version)
+
+
+async def _differences(level: str, new: Parsed, old: Parsed) -> list[str]:
+    """Raises Refused where it would take too long."""
+    size = len(new.canonical) + len(old.canonical)
+    try:
+        return await off_the_loop(size, lambda: levels.differences(level, new, old))
+    except problems.InvalidSchema as error:
+        raise problems.invalid_schema(str(error)) from None
+    except RecursionError:
+        raise problems.invalid_schema("it is nested too deeply") from None

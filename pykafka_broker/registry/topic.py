@@ -47,6 +47,11 @@ class SchemasTopic:
     def cluster_id(self) -> str:
         return self._running.server.broker.services.cluster_id
 
+    @property
+    def max_bytes(self) -> int:
+        """The largest record that it takes."""
+        return int(self._running.server.broker.services.topic_config(TOPIC).max_message_bytes)
+
     async def make(self) -> None:
         """See to it that it is there. Raises Refused."""
         if TOPIC in self._running.server.broker.services.image.topics:

@@ -62,7 +62,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "registry/test_registry.py": (
         "asks a real process over HTTP",
         """
-        registry/api registry/kinds registry/levels registry/opening registry/parsing registry/problems registry/topic
+        registry/api registry/kinds registry/levels registry/opening registry/problems registry/topic
         """,
     ),
     "registry/json_schema/test_compatibility.py": (

@@ -51,6 +51,7 @@ class _Comparison:
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], list[Reason]] = {}
+        self._branches: dict[int, dict[str, list[tuple[int, Type]]]] = {}  # of unions
 
     def compare(self, reader: Type, writer: Type, path: str) -> list[Reason]:
         pair = id(reader), id(writer)
@@ -83,9 +84,11 @@ class _Comparison:
         return found
 
     def _has_branch(self, reader: Type, writer: Type, path: str) -> bool:
-        return any(
-            not self.compare(branch, writer, f"{path}/{number}") for number, branch in enumerate(reader.branches)
-        )
+        if id(reader) not in self._branches:
+            self._branches[id(reader)] = _by_name(reader.branches)
+        by_name = self._branches[id(reader)]
+        candidates = [*by_name[""], *(by_name.get(_last(writer.name), ()) if writer.name else ())]
+        return any(not self.compare(branch, writer, f"{path}/{number}") for number, branch in candidates)
 
     def _of_named(self, reader: Type, writer: Type, path: str) -> list[Reason]:
         found: list[Reason] = []
@@ -111,6 +114,15 @@ class _Comparison:
         if field.default is not MISSING or (field.type.kind == "enum" and field.type.default is not None):
             return []
         return [Reason("READER_FIELD_MISSING_DEFAULT_VALUE", path, field.name)]
+
+
+def _by_name(branches: list[Type]) -> dict[str, list[tuple[int, Type]]]:
+    """The branches with their places, by the last part of the names that they go by; those without one by none."""
+    found: dict[str, list[tuple[int, Type]]] = {"": []}
+    for number, branch in enumerate(branches):
+        for name in {_last(each) for each in (branch.name, *branch.aliases)}:
+            found.setdefault(name, []).append((number, branch))
+    return found
 
 
 def _lacking(writer: Type, path: str) -> Reason:

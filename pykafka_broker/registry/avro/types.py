@@ -6,6 +6,7 @@ Rule: what the Java library takes is taken, what it refuses is refused: names, s
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -124,9 +125,9 @@ class Reader:
             raise InvalidSchema("Record has no fields")
         fields = [self._field(each, namespace) for each in listed]
         names = [each.name for each in fields]
-        for name in names if len(set(names)) < len(names) else ():
-            if names.count(name) > 1:
-                raise InvalidSchema(f"Duplicate field {name} in record {found['name']}")
+        if len(set(names)) < len(names):
+            name = Counter(names).most_common(1)[0][0]
+            raise InvalidSchema(f"Duplicate field {name} in record {found['name']}")
         return fields
 
     def _field(self, found: Json, namespace: str) -> Field:

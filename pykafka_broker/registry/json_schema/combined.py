@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from pykafka_broker.registry.json_schema.references import Node
+from pykafka_broker.registry.problems import InvalidSchema
 from pykafka_broker.registry.reasons import reason
 
 _SUMS = ("anyOf", "oneOf")
+_MOST_PAIRS = 250_000
 
 
 class Compares(Protocol):
@@ -48,6 +50,8 @@ def _compare_products(compares: Compares, old: Node, new: Node, path: str) -> li
         return []
     where = f"{path}/allOf"
     given = [*_parts(old, "allOf"), _without(old, ("allOf",))]
+    if len(needed) * len(given) > _MOST_PAIRS:
+        raise InvalidSchema(f"{len(needed)} parts against {len(given)} are too many to compare")
     for part in needed:
         if not any(compares.agree(each, part, where) for each in given):
             many = len(needed) > len(given) - 1
@@ -76,6 +80,8 @@ def _without(node: Node, words: tuple[str, ...]) -> Node:
 
 def _pairs(compares: Compares, old: list[Node], new: list[Node], path: str) -> bool:
     """Whether each old part finds a new one for itself."""
+    if len(old) * len(new) > _MOST_PAIRS:
+        raise InvalidSchema(f"{len(old)} parts against {len(new)} are too many to compare")
     taken: dict[int, int] = {}
 
     def find(number: int, tried: set[int]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Self
 
+from jsonschema import FormatChecker
 from jsonschema.exceptions import SchemaError
 from jsonschema.validators import Draft7Validator, validator_for
 
@@ -19,6 +20,7 @@ from pykafka_broker.registry.kinds import read_json, write_json
 from pykafka_broker.registry.problems import InvalidSchema
 
 Json = Any
+_NO_FORMATS = FormatChecker(())  # patterns are those of JavaScript or Java, which Python may not know
 
 
 class JsonSchema:
@@ -48,7 +50,7 @@ def parse(text: str, library: Mapping[str, str]) -> JsonSchema:
         raise InvalidSchema("a JSON Schema is an object, or true or false")
     try:
         if isinstance(found, dict):
-            validator_for(found, default=Draft7Validator).check_schema(found)
+            validator_for(found, default=Draft7Validator).check_schema(found, format_checker=_NO_FORMATS)
     except SchemaError as error:
         raise InvalidSchema(f"{error.message} at #/{'/'.join(map(str, error.absolute_path))}") from None
     return JsonSchema(found, Library({name: read_json(needed) for name, needed in library.items()}))

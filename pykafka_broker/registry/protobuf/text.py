@@ -18,6 +18,7 @@ _WORD = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_DEEPEST = 20
 _NONE_BEFORE = frozenset(";,)]>")
 _NONE_AFTER = frozenset("([<-+")
 
@@ -29,12 +30,12 @@ def formatted(text: str) -> str:
         if word == "}":
             lines += [line] if line.strip() else []
             depth = max(depth - 1, 0)
-            line = "  " * depth
+            line = "  " * min(depth, _DEEPEST)
         line += word if _is_close(line, word) else f" {word}"
         if word in "{};":
             lines.append(line)
             depth += word == "{"
-            line = "  " * depth
+            line = "  " * min(depth, _DEEPEST)
     lines += [line] if line.strip() else []
     return "".join(f"{each.rstrip()}\n" for each in lines)
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.registry.avro.compatibility import _Comparison
 from pykafka_broker.registry.avro.schema import parse
+from pykafka_broker.registry.avro.types import Reader
 from tests.registry.rest import record
 
 ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
@@ -70,3 +72,11 @@ def test_a_reason_has_its_path_and_keeps_braces_that_a_name_has() -> None:
         "{errorType:'READER_FIELD_MISSING_DEFAULT_VALUE', description:'The field 'b' at path '/fields/0/type/fields/1' "
         "in the new schema has no default value and is missing in the old schema', additionalInfo:'b'}"
     )
+
+
+def test_very_large_unions_are_compared_by_their_names() -> None:
+    branches = [{"type": "fixed", "name": f"F{number}", "size": 1} for number in range(5_000)]
+    comparison = _Comparison()
+    types = [Reader().read(each) for each in (branches[::-1], branches)]
+    assert comparison.compare(types[0], types[1], "") == []
+    assert len(comparison._known) == 5_001, "one for each branch, and the union"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.registry.json_schema.schema import parse
+from pykafka_broker.registry.problems import InvalidSchema
 
 
 def kinds(new: Any, old: Any) -> list[str]:
@@ -134,3 +135,21 @@ def test_schemas_that_hold_themselves_are_compared_to_an_end() -> None:
 def test_a_reason_says_where() -> None:
     found = parse(json.dumps(thing(a=thing(b=TEXT))), {}).differences(parse(json.dumps(thing(a=thing(b=INT))), {}))
     assert "'#//properties/a/properties/b' in the new schema" in found[0].format(new="new", old="old")
+
+
+def test_sums_with_very_many_parts_are_refused() -> None:
+    many = {"anyOf": [{"type": "string", "maxLength": number} for number in range(600)]}
+    with pytest.raises(InvalidSchema, match="too many to compare"):
+        kinds(many, many | {"title": "other"})
+
+
+def test_a_pattern_that_could_take_very_long_is_not_tried() -> None:
+    def patterned(pattern: str, **properties: Any) -> dict[str, Any]:
+        return thing(rest=False, **properties) | {"patternProperties": {pattern: INT}}
+
+    name = "a" * 60 + "!"
+    closed = ["PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL"]
+    assert kinds(patterned("^a+"), patterned("^a+", **{name: INT})) == []
+    assert kinds(patterned("^(a+)+$"), patterned("^(a+)+$", **{name: INT})) == closed
+    assert kinds(patterned("a*a*a*a*b"), patterned("a*a*a*a*b", **{name: INT})) == closed
+    assert kinds(patterned("[", a=INT), patterned("[", a=INT)) == []

@@ -1,0 +1,73 @@
+"""Parsed schemas are kept, and large ones are parsed beside the loop."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+
+from pykafka_broker.registry import parsing as module
+from pykafka_broker.registry import records
+from pykafka_broker.registry.kinds import Parsed, parse
+from pykafka_broker.registry.parsing import Parsing
+from pykafka_broker.registry.problems import Refused
+from pykafka_broker.registry.state import State
+from pykafka_broker.registry.stored import Reference, Schema, Version
+from tests.registry.rest import record
+from tests.server.support import run
+
+
+def state_with(*versions: Version) -> State:
+    state = State()
+    for each in versions:
+        state.replay(records.schema_key(each.subject, each.version), records.schema_value(each))
+    return state
+
+
+def test_a_large_schema_is_parsed_in_a_thread_and_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def noted(kind: str, text: str, library: dict[str, str]) -> Parsed:
+        threads.append(threading.current_thread())
+        return parse(kind, text, library)
+
+    monkeypatch.setattr(module, "parse", noted)
+
+    async def scenario() -> None:
+        parsing, state = Parsing(), State()
+        for schema in (record("x"), record("x", doc="d" * 40_000)):
+            for _ in range(2):
+                await parsing.parse(state, "s", Schema("AVRO", json.dumps(schema)))
+        assert [each is threading.main_thread() for each in threads] == [True, False]
+
+    run(scenario)
+
+
+def test_what_is_referred_to_comes_before_what_refers_to_it() -> None:
+    a = Schema("AVRO", json.dumps(record("x", name="A")))
+    b = Schema("AVRO", json.dumps(record({"name": "a", "type": "A"}, name="B")), (Reference("A", "a", 1),))
+    state = state_with(Version("a", 1, 1, a), Version("b", 1, 2, b))
+    both = (Reference("B", "b", -1), Reference("A", "a", 1))
+    text = json.dumps(record({"name": "a", "type": "A"}, {"name": "b", "type": "B"}))
+
+    async def scenario() -> None:
+        parsed = await Parsing().parse(state, "s", Schema("AVRO", text, both))
+        assert json.loads(parsed.canonical)["fields"][1]["type"] == "B"
+        with pytest.raises(Refused, match="no schema reference found for subject 'c' and version 1"):
+            await Parsing().parse(state, "s", Schema("AVRO", text, (Reference("C", "c", 1),)))
+
+    run(scenario)
+
+
+def test_schemas_that_refer_to_each_other_come_to_an_end() -> None:
+    one, other = (Reference("B", "b", 1),), (Reference("A", "a", 1),)
+    state = state_with(
+        Version("a", 1, 1, Schema("AVRO", json.dumps(record("x", name="A")), one)),
+        Version("b", 1, 2, Schema("AVRO", json.dumps(record("x", name="B")), other)),
+    )
+
+    async def scenario() -> None:
+        assert await Parsing().parse(state, "a", Schema("AVRO", json.dumps(record("x")), one))
+
+    run(scenario)
