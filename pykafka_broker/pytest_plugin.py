@@ -35,14 +35,18 @@ SCOPES = ("session", "package", "module", "class", "function")
 ISOLATIONS = ("reset", "none")
 URL_VARIABLE = "PYKAFKA_BROKER_CONTROL_URL"
 MARKER = (
-    "kafka(config={}, topics=(), emulate=None, security=None, users=(), acls=None, mechanisms=None, client_auth=None): "
-    "the test's `kafka_broker` has these settings, topics, release and users; tests with the same settings share one"
+    "kafka(config={}, topics=(), emulate=None, security=None, users=(), acls=None, mechanisms=None, client_auth=None, "
+    "schema_registry=False): the test's `kafka_broker` has these settings, topics, release, users and schema registry; "
+    "tests with the same settings share one"
 )
 CLUSTER_MARKER = (
     "kafka_cluster(brokers=3, racks=None, controllers=1, config=None, configs=None, quick=True): what the test's "
     "`kafka_cluster` is made of"
 )
-OPTIONS = ("emulate", "security", "users", "acls", "mechanisms", "client_auth")  # of the marker, as of `KafkaBroker`
+OPTIONS = (  # of the marker, as of `KafkaBroker`
+    *("emulate", "security", "users", "acls", "mechanisms", "client_auth"),
+    "schema_registry",
+)
 _OWN = pytest.StashKey[list["KafkaBroker"]]()  # brokers of one test
 _SHARED = pytest.StashKey[dict["KafkaBroker", int]]()  # brokers of many, and how much they had logged before this one
 _USED = pytest.StashKey[set["Controlled"]]()  # brokers that a test has had

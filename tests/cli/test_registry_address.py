@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,3 +39,22 @@ def test_a_package_that_is_missing_is_told_with_what_to_install(monkeypatch: pyt
     monkeypatch.setattr(module, "_NEEDED", ("no_such_module",))
     with pytest.raises(UsageError, match=r"no_such_module missing; pip install 'pykafka-broker\[schema-registry\]'"):
         registry_address("8081", None, {})
+
+
+def test_a_broker_without_a_registry_loads_nothing_of_it() -> None:
+    code = """
+import sys
+import pykafka_broker.cli.serve, pykafka_broker.server.serving, pykafka_broker.testing
+print([name for name in sys.modules if "registry" in name.split(".")[1:2] or name in ("jsonschema", "grpc_tools")])
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        at = f"127.0.0.1:{taken.getsockname()[1]}"
+        command = [sys.executable, "-m", "pykafka_broker", "--ephemeral", "--listen", "0", "--schema-registry"]
+        ran = subprocess.run([*command, at], capture_output=True, text=True, timeout=60, check=False)
+        assert (ran.returncode, ran.stdout) == (1, "")
+        assert f"cannot start: schema registry on {at}: " in ran.stderr

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import threading
 
-from pykafka_broker.testing import KafkaBroker
+import pytest
+
+from pykafka_broker.testing import BrokerError, KafkaBroker
 from tests.registry.rest import Rest, of, record
 
 X = record("x")
@@ -201,3 +203,17 @@ def test_a_restart_keeps_all_and_a_reset_nothing() -> None:
         assert rest.ok("GET", "/subjects?deleted=true") == []
         assert rest.register("fresh", X) == 1
         rest.close()
+
+
+def test_a_broker_without_one_says_how_to_have_it() -> None:
+    broker = KafkaBroker()
+    with pytest.raises(BrokerError, match="make the broker with schema_registry=True"):
+        broker.client_config("schema-registry")
+    broker.close()
+
+
+@pytest.mark.kafka(schema_registry=True)
+def test_the_marker_gives_the_fixtures_broker_one(kafka_broker: KafkaBroker) -> None:
+    rest = Rest(kafka_broker.schema_registry_url)
+    assert rest.register("marked", X) == 1
+    rest.close()
