@@ -13,12 +13,14 @@ from pages.control import control
 from pages.exit_codes import exit_codes
 from pages.metrics import metrics
 from pages.protocol import apis, errors
+from pages.python import python
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
 MARK = "<!-- Made from the code by `make generate`. -->\n"
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands,
     "tools.md": tools,
+    "python.md": python,
     "control.md": control,
     "configs.md": configs,
     "apis.md": apis,

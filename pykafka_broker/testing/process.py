@@ -50,7 +50,7 @@ class KafkaBroker(Controlled):
     `config` are Kafka's broker configs (`{"log.retention.ms": 1000}`; Kafka's documentation, "Broker Configs"), values
     as text, numbers, booleans or lists; a name that Kafka does not know is warned of. Without `data_dir` the broker
     keeps its data in a temporary directory, which `close` removes. At `log_level` "debug" its log has every request.
-    Its control API is open: what a test may ask of it beyond Kafka's protocol are the methods of `Controlled`.
+    Its control API is open: what a test may ask of it beyond Kafka's protocol are methods too.
     Its groups have short heartbeat intervals, unless `config` sets them; with `quick_groups=False` they are Kafka's.
     To clients it is the newest release of Kafka; `emulate="2.8"` makes it an older one, 0.8 or what came after that.
     With `strict=False` it does some things sooner than Kafka does (docs/old-releases.md).

@@ -1,0 +1,84 @@
+"""What `pykafka_broker.testing` offers, from its classes: signatures and the first thing that their texts say."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from pages.markdown import plain
+from pykafka_broker import testing
+from pykafka_broker.testing.clock import Clock
+from pykafka_broker.testing.traffic import Fault, Faults
+
+_HEAD = """# Python
+
+`from pykafka_broker.testing import KafkaBroker`. The fixtures of pytest, with their options and markers, are in
+[First test](../first-test.md); what a test does with all this, [in tests](../testing.md).
+"""
+_CLASSES: dict[str, type] = {  # by the way to them
+    "KafkaBroker": testing.KafkaBroker,
+    "broker.clock": Clock,
+    "broker.faults": Faults,
+    "broker.faults.add(...)": Fault,
+    "Record": testing.Record,
+    "KafkaCluster": testing.KafkaCluster,
+    "AsyncKafkaBroker": testing.AsyncKafkaBroker,
+    "KafkaBrokerTestCase": testing.KafkaBrokerTestCase,
+    "RemoteBroker": testing.RemoteBroker,
+}
+_ONLY_TOLD = {"AsyncKafkaBroker", "KafkaBrokerTestCase", "RemoteBroker"}  # they have the methods of another
+_NOT_MADE = {testing.Record, testing.KafkaBrokerTestCase}  # by who writes a test
+_ERRORS = ("NotSo", "NotInTime", "BrokerError", "ControlError")
+
+
+def python() -> str:
+    parts = [_HEAD, *(_described(name, kind) for name, kind in _CLASSES.items())]
+    errors = [f"- `{name}`: {_told(getattr(testing, name))}" for name in _ERRORS]
+    return "\n".join([*parts, "## Errors\n\n" + "\n".join(errors) + "\n"])
+
+
+def _described(name: str, kind: type) -> str:
+    text = f"## {name}\n\n"
+    if name == kind.__name__ and kind not in _NOT_MADE:
+        text += f"```text\n{name}{_signature(vars(kind)['__init__'], wide=True)}\n```\n\n"
+    text += f"{_told(kind)}\n"
+    members = [] if name in _ONLY_TOLD else list(_members(kind))
+    lines = [f"\n- `{shown}`: {said}" if said else f"\n- `{shown}`" for shown, said in members]
+    return text + "".join(lines) + ("\n" if members else "")
+
+
+def _members(kind: type) -> Iterator[tuple[str, str]]:
+    """Its methods and properties with their texts, those of what it stands on too."""
+    for name in sorted({name for each in kind.__mro__[:-1] for name in vars(each) if not name.startswith("_")}):
+        member = inspect.getattr_static(kind, name)
+        if isinstance(member, property):
+            yield name, _told(_with_text(kind, name).fget)
+        elif inspect.isfunction(member):
+            yield f"{name}{_signature(member)}", _told(_with_text(kind, name))
+
+
+def _with_text(kind: type, name: str) -> Any:
+    """The member, of the class next in line that says something about it."""
+    found = [vars(each)[name] for each in kind.__mro__ if name in vars(each)]
+    return next((each for each in found if each.__doc__), found[0])
+
+
+def _told(thing: Any) -> str:
+    """Without the examples that may follow."""
+    return plain((inspect.getdoc(thing) or "").partition("\n\n")[0])
+
+
+def _signature(function: Any, *, wide: bool = False) -> str:
+    """As it is written, without `self`; `wide`: a line for each parameter."""
+    shown = []
+    starred = False
+    for each in list(inspect.signature(function).parameters.values())[1:]:
+        if each.kind is each.KEYWORD_ONLY and not starred:
+            shown.append("*")
+            starred = True
+        starred = starred or each.kind is each.VAR_POSITIONAL
+        star = "*" if each.kind is each.VAR_POSITIONAL else "**" if each.kind is each.VAR_KEYWORD else ""
+        kind = "" if each.annotation is each.empty else f": {each.annotation}"
+        shown.append(f"{star}{each.name}{kind}{'' if each.default is each.empty else f' = {each.default!r}'}")
+    return "(\n" + "".join(f"    {each},\n" for each in shown) + ")" if wide and shown else f"({', '.join(shown)})"
