@@ -2,7 +2,7 @@
 
 Rule: a snippet runs as it stands, but for three things. The broker that it speaks to is on a free port, and not on
 localhost:9092, its control API not on 9644. What it would install is installed: `pip` and `make` do nothing. And a
-broker that it starts in the foreground is told to stop, as by Ctrl-C, after a moment.
+broker that it starts in the foreground is told to stop when it is ready.
 """
 
 from __future__ import annotations
@@ -28,11 +28,15 @@ SHIM = """#!/bin/bash
 export PYTHONPATH={root}
 [[ "${{1:-}}" != --* || " $* " == *" --help "* ]] && exec {python} -m pykafka_broker "$@"
 [[ " $* " == *" --listen "* ]] || set -- "$@" --listen 0
-exec timeout --preserve-status --signal=INT ${{SECONDS_OF_A_BROKER}} {python} -m pykafka_broker "$@"
+[[ -n "${{IN_BACKGROUND:-}}" ]] && exec {python} -m pykafka_broker "$@"
+{python} -m pykafka_broker "$@" > said & broker=$!
+until grep -q '^listening on' said || ! kill -0 $broker 2> /dev/null; do sleep 0.05; done
+cat said
+kill $broker 2> /dev/null
+wait $broker
 """
 COMMAND = re.compile(r"(?:^|[|$(] *|\bexec )pykafka-broker((?: (?:[^|\n>&']|'[^']*')*)?)", re.MULTILINE)
 SHOWN = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
-FIRST, IN_BACKGROUND = "1.5", "60"  # seconds that a broker serves
 
 
 @pytest.fixture
@@ -46,7 +50,7 @@ def shell(tmp_path: Path) -> dict[str, str]:
     for program in programs.iterdir():
         program.chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "PYKAFKA_"))}
-    return kept | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "SECONDS_OF_A_BROKER": FIRST}
+    return kept | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +72,7 @@ def to(broker: KafkaBroker, text: str) -> str:
 
 def run(script: str, shell: dict[str, str], directory: Path) -> str:
     """What it prints."""
-    in_background = re.search(r"(?<!&)&$", script, re.MULTILINE)
-    environment = shell | {"SECONDS_OF_A_BROKER": IN_BACKGROUND if in_background else FIRST}
+    environment = shell | ({"IN_BACKGROUND": "1"} if re.search(r"(?<!&)&$", script, re.MULTILINE) else {})
     done = subprocess.run(
         [*BASH, "-c", script], cwd=directory, env=environment, capture_output=True, text=True, timeout=120
     )
