@@ -70,8 +70,7 @@ class Copier:
             self._producer.produce(self._sink, b"copy of " + message.value(), key=message.key())
         self._producer.poll(0)
         self._pause()
-        position = self._consumer.position(self._consumer.assignment())
-        self._producer.send_offsets_to_transaction(position, self._consumer.consumer_group_metadata())
+        self._producer.send_offsets_to_transaction(behind(messages), self._consumer.consumer_group_metadata())
         self._pause()
         self._producer.commit_transaction()
 
@@ -88,6 +87,12 @@ class Copier:
         for partition in self._consumer.committed(assigned, timeout=10):
             offset = partition.offset if partition.offset >= 0 else 0
             self._consumer.seek(TopicPartition(partition.topic, partition.partition, offset))
+
+
+def behind(messages: list) -> list[TopicPartition]:  # type: ignore[type-arg]
+    """Where to read on. The consumer's own positions say nothing of what has been taken from it meanwhile."""
+    places = {(message.topic(), message.partition()): message.offset() + 1 for message in messages}
+    return [TopicPartition(topic, partition, offset) for (topic, partition), offset in places.items()]
 
 
 if __name__ == "__main__":
