@@ -35,7 +35,8 @@ _CONTROLLERS = 2  # endpoint_type of DescribeCluster (KIP-919)
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2  # key types of FindCoordinator
 
-_NOT_LET_IN = ("refuses the login", "does not take", "certificate")  # in the text of a link's error
+_LOGIN_REFUSED = "refuses the login of this node: "
+_NOT_LET_IN = (_LOGIN_REFUSED, "does not take", "certificate")  # in the text of a link's error
 _TRANSIENT = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 
 
@@ -281,7 +282,8 @@ class Client:
 
 def _check_login(error: LinkError) -> None:
     if any(each in str(error) for each in _NOT_LET_IN):
-        raise LoginRefused(str(error)) from None  # the next attempt would not be let in either
+        where, _, why = str(error).partition(_LOGIN_REFUSED)
+        raise LoginRefused(why or where) from None  # the next attempt would not be let in either
 
 
 def _not_served(request: Message, error: NotServed) -> Refused:

@@ -27,7 +27,7 @@ from pykafka_broker.protocol.messages.fetch_request import FetchPartition, Fetch
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData
 from pykafka_broker.records.record import Record
 
-_VERSIONS = (4, 12)  # batches of format v2, topics by their names
+_VERSIONS = (2, 12)  # records in any format since Kafka 0.10, topics by their names
 _LEADERSHIP = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.REPLICA_NOT_AVAILABLE,

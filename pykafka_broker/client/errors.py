@@ -45,7 +45,7 @@ class TimedOut(ClientError):
 class LoginRefused(ClientError):
     """Who connects is not let in, or does not trust whom it has found."""
 
-    exception = f"{_PACKAGE}.AuthenticationException"
+    exception = f"{_PACKAGE}.SaslAuthenticationException"
 
 
 class Unusable(ClientError):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Chunk, Consumer
-from pykafka_broker.client.errors import ClientError, LoginRefused
+from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.group_consumer import GroupConsumer
 from pykafka_broker.client.offsets import EARLIEST, LATEST
 from pykafka_broker.tools.console_output import Output, add_formatter
@@ -129,8 +129,6 @@ async def _print(tool: Tool, consumer: Consumer | GroupConsumer, output: Output)
     while not output.full:
         try:
             chunks = await consumer.poll(wait_ms, output.left)
-        except LoginRefused:
-            raise
         except ClientError as error:
             tool.warn(f"Error processing message, terminating consumer process: {error}")
             return

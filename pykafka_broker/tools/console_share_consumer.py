@@ -8,7 +8,7 @@ refuses what it asks for.
 from __future__ import annotations
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, LoginRefused
+from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.share_consumer import ACCEPT, REJECT, RELEASE, ShareConsumer
 from pykafka_broker.tools.console_output import Output, add_formatter
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
@@ -66,8 +66,6 @@ async def _print(tool: Tool, consumer: ShareConsumer, output: Output) -> None:
     while not output.full:
         try:
             found = await consumer.poll(wait_ms, output.left)
-        except LoginRefused:
-            raise
         except ClientError as error:
             tool.warn(f"Error processing message, terminating share consumer process: {error}")
             return

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
 import os
 import signal
 import sys
@@ -27,6 +28,7 @@ from pykafka_broker.tools.progress import NOTHING, Bar, bar
 
 FAILED = 1  # wrong usage too, as with Kafka's scripts
 INTERRUPTED = 130
+_LOG = logging.getLogger("pykafka_broker")
 
 
 class UsageError(Exception):
@@ -185,6 +187,8 @@ def parser_of(name: str) -> ToolParser:
 def main(name: str, arguments: Sequence[str]) -> int:
     """Run the tool `name` with what stands behind its name, and return its exit code."""
     module, parser = _module(name), parser_of(name)
+    if not _LOG.handlers:
+        _LOG.addHandler(logging.NullHandler())  # what a connection has to tell is in the error that ends the tool
     try:
         tool = Tool(parser.parse(arguments))
         status = _run(module, tool)
