@@ -6,12 +6,16 @@ Versions: 1 patterns (`SubscribedTopicRegex`), and member ids that the client ch
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pykafka_broker.broker.api.group_protocols import check_size, heartbeat_refusal, offers, verdict
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.coordinators.groups.many_names import are_many, ordered
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -20,6 +24,23 @@ from pykafka_broker.protocol.messages.consumer_group_heartbeat_response import C
 
 @handles(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 def consumer_group_heartbeat(
+    services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | Reply:
+    names = request.subscribed_topic_names or ()
+    if are_many(names):
+        return services.slices.reply(_of_many(services, context, request, names))
+    return _beat(services, context, request)
+
+
+def _of_many(
+    services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest, names: Collection[str]
+) -> Steps[ConsumerGroupHeartbeatResponse | Reply]:
+    """Its names are looked at before the group is."""
+    request.subscribed_topic_names = yield from ordered(names)  # type: ignore[assignment]  # nobody changes them
+    return _beat(services, context, request)
+
+
+def _beat(
     services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse | Reply:
     host, now = services.groups, context.now

@@ -7,13 +7,17 @@ yet, and its member waits for a heartbeat interval).
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pykafka_broker.broker.api.group_protocols import check_size, heartbeat_refusal, verdict
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.coordinators.groups.many_names import are_many, ordered
 from pykafka_broker.coordinators.share.share_group import Topics
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -24,6 +28,23 @@ from pykafka_broker.protocol.messages.share_group_heartbeat_response import Shar
 
 @handles(ApiKey.SHARE_GROUP_HEARTBEAT)
 def share_group_heartbeat(
+    services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest
+) -> ShareGroupHeartbeatResponse | Reply:
+    names = request.subscribed_topic_names or ()
+    if are_many(names):
+        return services.slices.reply(_of_many(services, context, request, names))
+    return _answer(services, context, request)
+
+
+def _of_many(
+    services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest, names: Collection[str]
+) -> Steps[ShareGroupHeartbeatResponse | Reply]:
+    """Its names are looked at before the group is."""
+    request.subscribed_topic_names = yield from ordered(names)  # type: ignore[assignment]  # nobody changes them
+    return _answer(services, context, request)
+
+
+def _answer(
     services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest
 ) -> ShareGroupHeartbeatResponse | Reply:
     services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)

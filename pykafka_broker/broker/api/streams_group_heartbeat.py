@@ -7,24 +7,50 @@ is told in the status of this one.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from pykafka_broker.broker.api.group_protocols import check_size, heartbeat_refusal, offers, verdict
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, are_plain, name_problem
 from pykafka_broker.coordinators.streams.configured import MISSING_INTERNAL_TOPICS
+from pykafka_broker.coordinators.streams.many_parts import KnownTopology, has_many_parts, known
 from pykafka_broker.coordinators.streams.topology import mentioned_topics
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
-from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
+from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, Topology
 from pykafka_broker.protocol.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
 
 
 @handles(ApiKey.STREAMS_GROUP_HEARTBEAT)
 def streams_group_heartbeat(
+    services: Services, context: RequestContext, request: StreamsGroupHeartbeatRequest
+) -> StreamsGroupHeartbeatResponse | Reply:
+    if has_many_parts(request.topology):
+        return services.slices.reply(_of_many(services, context, request))
+    return _beat(services, context, request)
+
+
+def _of_many(
+    services: Services, context: RequestContext, request: StreamsGroupHeartbeatRequest
+) -> Steps[StreamsGroupHeartbeatResponse | Reply]:
+    """Its topology is looked at before the group is."""
+    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+    assert request.topology is not None
+    check_size(services, [one.subtopology_id for one in request.topology.subtopologies])
+    yield None
+    with suppress(ApiError):  # which is raised again where it is its turn
+        request.topology = yield from known(request.topology)
+    return _beat(services, context, request)
+
+
+def _beat(
     services: Services, context: RequestContext, request: StreamsGroupHeartbeatRequest
 ) -> StreamsGroupHeartbeatResponse | Reply:
     services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
@@ -34,7 +60,7 @@ def streams_group_heartbeat(
         return StreamsGroupHeartbeatResponse(error_code=error)
     if request.topology is not None:
         check_size(services, [one.subtopology_id for one in request.topology.subtopologies])
-        names = mentioned_topics(request.topology)
+        names = _names(request.topology)
         check_size(services, names)
         problem = _name_problem(names)
         if problem is not None:
@@ -53,6 +79,10 @@ def streams_group_heartbeat(
             if problem and status.status_code == MISSING_INTERNAL_TOPICS:
                 status.status_detail += f"; {problem}."
     return resting(reply, after)
+
+
+def _names(topology: Topology) -> list[str]:
+    return topology.names if isinstance(topology, KnownTopology) else mentioned_topics(topology)
 
 
 def _name_problem(names: list[str]) -> str | None:

@@ -17,6 +17,7 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     Target,
     frozen_target,
 )
+from pykafka_broker.coordinators.groups.many_names import names_in_order
 from pykafka_broker.coordinators.groups.stored import record, said
 from pykafka_broker.protocol.stored.consumer_group_current_member_assignment_key import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -57,7 +58,7 @@ def member_metadata(group_id: str, member: ConsumerMember) -> KeyValue:
         member.rack_id,
         member.client_id,
         member.client_host,
-        sorted(member.topic_names),
+        names_in_order(member.topic_names),
         member.topic_regex,
         member.rebalance_timeout_ms,
         member.server_assignor,

@@ -41,9 +41,11 @@ def record(key: Message, value: Message | None, version: int = 0) -> KeyValue:
     return KeyValue(key_bytes(key), None if value is None else value_bytes(value, version))
 
 
-def said(key: Message, value: Message) -> Said:
-    """A record that may be long; nobody changes these messages afterwards."""
-    made = Said(key_bytes(key), value_bytes(value, 0))
+def said(key: Message, value: Message, encoded: bytes | None = None) -> Said:
+    """A record that may be long; nobody changes these messages afterwards. `encoded`: the value's bytes, if they are
+    known.
+    """
+    made = Said(key_bytes(key), value_bytes(value, 0) if encoded is None else encoded)
     made.messages = key, value
     return made
 

@@ -11,6 +11,7 @@ from typing import Any
 from pykafka_broker.coordinators.effects import KeyValue
 from pykafka_broker.coordinators.groups.epoch_replay import EpochReplay, KeyTypes, Kind, no_more
 from pykafka_broker.coordinators.groups.group import GroupTable
+from pykafka_broker.coordinators.groups.many_names import names_in_order
 from pykafka_broker.coordinators.groups.stored import record, said
 from pykafka_broker.coordinators.share.share_group import ShareGroup, ShareMember, Target, Topics
 from pykafka_broker.protocol.stored.share_group_current_member_assignment_key import (
@@ -48,7 +49,7 @@ STABLE = 0  # the only state of a member
 
 def member_metadata(group_id: str, member: ShareMember) -> KeyValue:
     value = ShareGroupMemberMetadataValue(
-        member.rack_id, member.client_id, member.client_host, sorted(member.topic_names)
+        member.rack_id, member.client_id, member.client_host, names_in_order(member.topic_names)
     )
     return said(ShareGroupMemberMetadataKey(group_id, member.member_id), value)
 

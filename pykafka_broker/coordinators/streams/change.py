@@ -16,6 +16,7 @@ from pykafka_broker.coordinators.streams.assignor import MemberSpec, assign
 from pykafka_broker.coordinators.streams.checks import check_tasks
 from pykafka_broker.coordinators.streams.configured import ASSIGNMENT_DELAYED, ConfiguredTopology, configure
 from pykafka_broker.coordinators.streams.group import NO_TOPOLOGY, StreamsGroup, StreamsMember
+from pykafka_broker.coordinators.streams.many_parts import KnownTopology
 from pykafka_broker.coordinators.streams.reconciliation import reconcile
 from pykafka_broker.coordinators.streams.tasks import NOTHING, Target, told
 from pykafka_broker.coordinators.streams.topology import as_stored, check_no_other, required_topics
@@ -75,12 +76,16 @@ class MemberChange(EpochChange[StreamsGroup, StreamsMember]):
             check_tasks(self.configured.task_counts, request.active_tasks, request.standby_tasks, request.warmup_tasks)
 
     def _take_topology(self, request: StreamsGroupHeartbeatRequest) -> StreamsGroupTopologyValue:
-        known = self._group.topology
-        new = None if request.topology is None else as_stored(request.topology)
+        known, encoded = self._group.topology, None
+        new: StreamsGroupTopologyValue | None = None
+        if isinstance(request.topology, KnownTopology):
+            new, encoded = request.topology.stored, request.topology.encoded
+        elif request.topology is not None:
+            new = as_stored(request.topology)
         if known is None:
             if new is None:
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-            self.records.append(stored.topology(self._group.group_id, new))
+            self.records.append(stored.topology(self._group.group_id, new, encoded))
             return new
         if new is not None:
             check_no_other(known, new)

@@ -6,7 +6,8 @@ members are told as a status with every heartbeat until it is gone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from heapq import nsmallest
 from typing import NamedTuple
 
 from pykafka_broker.coordinators.groups.topics import Topics
@@ -57,7 +58,7 @@ class ConfiguredTopology(NamedTuple):
 
 def configure(topology: StreamsGroupTopologyValue, topics: Topics, metadata_hash: int) -> ConfiguredTopology:
     """Raises STREAMS_INVALID_TOPOLOGY."""
-    groups = [group for one in topology.subtopologies for group in copartition_groups(one)]
+    groups = [group for one in topology.subtopologies if one.copartition_groups for group in copartition_groups(one)]
     try:
         return _Configuration(topology, topics).run(groups, metadata_hash)
     except TopicProblem as problem:
@@ -99,7 +100,7 @@ class _Configuration:
     def _require_source_topics(self) -> None:
         missing = {topic for one in self._subtopologies for topic in one.source_topics if topic not in self._topics}
         if missing:
-            raise TopicProblem(MISSING_SOURCE_TOPICS, f"Source topics {_summary(sorted(missing))} are missing.")
+            raise TopicProblem(MISSING_SOURCE_TOPICS, f"Source topics {_summary_of(missing)} are missing.")
 
     # Repartition topics
 
@@ -212,11 +213,18 @@ def _creatable(topic: TopicInfo, partitions: int) -> CreatableTopic:
     return CreatableTopic(topic.name, partitions, topic.replication_factor or -1, [], configs)
 
 
-def _summary(names: Iterable[str]) -> str:
+def _summary(names: Sequence[str]) -> str:
     """The first three, and how many more there are."""
-    listed = list(names)
-    text = ", ".join(listed[:NAMED_IN_A_STATUS])
-    more = len(listed) - NAMED_IN_A_STATUS
+    return _first_and_more(names[:NAMED_IN_A_STATUS], len(names))
+
+
+def _summary_of(names: Collection[str]) -> str:
+    """The same in their order."""
+    return _first_and_more(nsmallest(NAMED_IN_A_STATUS, names), len(names))
+
+
+def _first_and_more(first: Iterable[str], count: int) -> str:
+    text, more = ", ".join(first), count - NAMED_IN_A_STATUS
     return f"{text} and {more} additional topics" if more > 0 else text
 
 

@@ -6,7 +6,7 @@ decides: another one is refused (KIP-1071 leaves updates for later), an older on
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -18,15 +18,28 @@ from pykafka_broker.protocol.stored.streams_group_topology_value import (
     TopicConfig,
     TopicInfo,
 )
+from pykafka_broker.steps import Pace, at_once
+
+_ITEMS_A_SUBTOPOLOGY = 5  # of the pace
 
 
 def as_stored(topology: wire.Topology) -> StreamsGroupTopologyValue:
     """The topology of a request. Kafka fails on a negative epoch and on an id that comes twice, and so do we."""
+    return at_once(stored_in_steps(topology))
+
+
+def stored_in_steps(topology: wire.Topology) -> Generator[None, None, StreamsGroupTopologyValue]:
+    """The same, where it has very many subtopologies."""
     ids = [subtopology.subtopology_id for subtopology in topology.subtopologies]
     if topology.epoch < 0 or len(set(ids)) < len(ids):
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    subtopologies = [_subtopology(one) for one in topology.subtopologies]
-    return StreamsGroupTopologyValue(topology.epoch, sorted(subtopologies, key=lambda one: one.subtopology_id))
+    pace, subtopologies = Pace(), []
+    for one in topology.subtopologies:
+        subtopologies.append(_subtopology(one))
+        if pace.due(_ITEMS_A_SUBTOPOLOGY):
+            yield
+    subtopologies.sort(key=lambda one: one.subtopology_id)
+    return StreamsGroupTopologyValue(topology.epoch, subtopologies)
 
 
 def _subtopology(subtopology: wire.Subtopology) -> Subtopology:
@@ -55,11 +68,16 @@ def mentioned_topics(topology: wire.Topology) -> list[str]:
     """Every topic that a request names, each once."""
     names: dict[str, None] = {}
     for one in topology.subtopologies:
-        names.update(dict.fromkeys(one.source_topics))
-        names.update(dict.fromkeys(one.repartition_sink_topics))
-        names.update((topic.name, None) for topic in one.repartition_source_topics)
-        names.update((topic.name, None) for topic in one.state_changelog_topics)
+        mentioned_by(one, names)
     return list(names)
+
+
+def mentioned_by(subtopology: wire.Subtopology, names: dict[str, None]) -> None:
+    """Add those of one subtopology."""
+    names.update(dict.fromkeys(subtopology.source_topics))
+    names.update(dict.fromkeys(subtopology.repartition_sink_topics))
+    names.update((topic.name, None) for topic in subtopology.repartition_source_topics)
+    names.update((topic.name, None) for topic in subtopology.state_changelog_topics)
 
 
 def source_topics(subtopology: Subtopology) -> list[str]:
@@ -76,8 +94,10 @@ def required_topics(topology: StreamsGroupTopologyValue) -> set[str]:
     """Every topic that must be there: sources and internal ones."""
     names: set[str] = set()
     for one in topology.subtopologies:
-        names.update(source_topics(one))
-        names.update(topic.name for topic in one.state_changelog_topics)
+        names.update(one.source_topics)
+        for inner in (one.repartition_source_topics, one.state_changelog_topics):
+            if inner:
+                names.update(topic.name for topic in inner)
     return names
 
 
