@@ -104,20 +104,16 @@ def _one_record() -> bytes:
 
 def small_requests(run: Running, warm_ms: int, measured_ms: int) -> dict[str, float]:
     """Requests a second and CPU of a request, by kind and number of connections."""
-    for topic in TOPICS:
-        create(run, topic, PARTITIONS)
-    _with_coordinator(run)
+    prepare(run)
     kinds = asked()
-    with RawClient(run.bootstrap) as client:
-        client.call(produce(READ, _one_record()), WRITE_VERSION)
     figures: dict[str, float] = {}
     answers: Counter[str] = Counter()
     for name, each in kinds.items():
-        answers[name] += _load(run, each, CONNECTIONS[-1], 0, warm_ms)["answers"]
+        answers[name] += load(run, each, CONNECTIONS[-1], 0, warm_ms)["answers"]
     for connections in CONNECTIONS:
         for name, each in kinds.items():
             cpu = run.cpu_s()
-            found = _load(run, each, connections, measured_ms // 5, measured_ms)
+            found = load(run, each, connections, measured_ms // 5, measured_ms)
             answers[name] += found["answers"]
             figures[f"small_{name}_{connections}_per_s"] = found["per_s"]
             figures[f"small_{name}_{connections}_cpu_us"] = (run.cpu_s() - cpu) / found["answers"] * 1e6
@@ -125,6 +121,15 @@ def small_requests(run: Running, warm_ms: int, measured_ms: int) -> dict[str, fl
     if end != [written]:
         raise RuntimeError(f"{written} records were acknowledged, the log has {end}")
     return figures
+
+
+def prepare(run: Running) -> None:
+    """What the requests ask for is there."""
+    for topic in TOPICS:
+        create(run, topic, PARTITIONS)
+    _with_coordinator(run)
+    with RawClient(run.bootstrap) as client:
+        client.call(produce(READ, _one_record()), WRITE_VERSION)
 
 
 def _with_coordinator(run: Running) -> None:
@@ -139,7 +144,7 @@ def _with_coordinator(run: Running) -> None:
             time.sleep(0.1)
 
 
-def _load(run: Running, each: Asked, connections: int, warm_ms: int, measured_ms: int) -> Any:
+def load(run: Running, each: Asked, connections: int, warm_ms: int, measured_ms: int) -> Any:
     command = [str(part) for part in (build_requests(), run.port, connections, warm_ms, measured_ms)]
     frame = framed(request_bytes(each.request, each.version))
     done = subprocess.run(command, input=frame, capture_output=True, timeout=120, check=False)
