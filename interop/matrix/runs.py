@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -77,7 +78,8 @@ class Run:
         try:
             cell = self._found(wanted, shared)
         except (AssertionError, OSError, RuntimeError, ValueError, subprocess.SubprocessError, Closed) as error:
-            cell = Cell(RED, now(), 0, shortened(f"the runner: {error!r}"))
+            print(f"not run: {' | '.join(wanted.key)}: {shortened(str(error))}", file=sys.stderr, flush=True)
+            return None
         self._results.put(wanted.key, cell)
         return wanted, cell
 

@@ -1,6 +1,7 @@
 """confluent-kafka, 0.11 to 2. Rule: what a release lacks is found by asking it, never by its number."""
 
 import inspect
+import re
 import time
 from typing import Any
 
@@ -27,7 +28,7 @@ from interop.matrix.programs.scenario import (
     until,
 )
 
-LIBRDKAFKA = client.libversion()[1]
+LIBRDKAFKA = tuple(int(part) for part in re.findall(r"\d+", str(client.libversion()[0])))
 SECURE = {
     "security.protocol": "SASL_SSL",
     "sasl.mechanisms": "SCRAM-SHA-512",
@@ -85,7 +86,7 @@ def of(values: Any) -> Any:
 def consumer(bootstrap: str, group: str, more: Any) -> Any:
     start = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
     old = {"default.topic.config": {"auto.offset.reset": "earliest"}, "enable.auto.commit": False}
-    before_1_0 = LIBRDKAFKA < 0x010000FF
+    before_1_0 = LIBRDKAFKA < (1, 0)
     return made(Consumer, bootstrap, dict(old if before_1_0 else start, **dict({"group.id": group}, **more)))
 
 
@@ -189,7 +190,7 @@ def group(bootstrap: str, topic: str) -> None:
 
 
 def next_group(bootstrap: str, topic: str) -> None:
-    if LIBRDKAFKA < 0x020A0000:
+    if LIBRDKAFKA < (2, 10):
         raise NotSupported("librdkafka has it since 2.10, for trial since 2.4")
     _group(bootstrap, topic, {"group.protocol": "consumer"})
 

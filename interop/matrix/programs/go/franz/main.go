@@ -22,8 +22,8 @@ var scenarios = map[string]func() (string, error){
 	"connect": quietly(connect), "produce": quietly(func() error { return thereAndBack() }), "records": quietly(records),
 	"headers": quietly(headers), "timestamps": quietly(timestamps), "codecs": codecs,
 	"idempotent": quietly(func() error { return thereAndBack() }), "transactions": quietly(transactions),
-	"group":      quietly(func() error { return group(context.Background()) }),
-	"next_group": quietly(nextGroup), "commit": quietly(commit), "seek": quietly(seek), "admin": quietly(admin),
+	"group":  quietly(func() error { return group() }),
+	"commit": quietly(commit), "seek": quietly(seek), "admin": quietly(admin),
 	"large": quietly(large), "security": quietly(security), "restart": quietly(restart),
 }
 
@@ -198,32 +198,32 @@ type member struct {
 	partitions atomic.Int32
 }
 
-func join(ctx context.Context, name string) *member {
+func join(name string, more ...kgo.Opt) *member {
 	m := &member{}
 	change := func(sign int32) func(context.Context, *kgo.Client, map[string][]int32) {
 		return func(_ context.Context, _ *kgo.Client, changed map[string][]int32) {
 			m.partitions.Add(sign * int32(len(changed[name])))
 		}
 	}
-	m.Client = client(
+	m.Client = client(append(more,
 		kgo.ConsumerGroup(name), kgo.ConsumeTopics(name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(),
-		kgo.HeartbeatInterval(300*time.Millisecond), kgo.SessionTimeout(10*time.Second), kgo.WithContext(ctx),
+		kgo.HeartbeatInterval(300*time.Millisecond), kgo.SessionTimeout(10*time.Second),
 		kgo.OnPartitionsAssigned(change(1)), kgo.OnPartitionsRevoked(change(-1)), kgo.OnPartitionsLost(change(-1)),
-	)
+	)...)
 	return m
 }
 
-func group(ctx context.Context) error {
-	one := join(ctx, topic)
+func group(more ...kgo.Opt) error {
+	one := join(topic, more...)
 	poll := func(m *member) {
-		for !m.PollFetches(ctx).IsClientClosed() {
+		for !m.PollFetches(context.Background()).IsClientClosed() {
 		}
 	}
 	go poll(one)
 	if err := until(func() bool { return one.partitions.Load() == 4 }, "the first member has four partitions"); err != nil {
 		return err
 	}
-	two := join(ctx, topic)
+	two := join(topic, more...)
 	go poll(two)
 	if err := until(func() bool { return one.partitions.Load() == 2 && two.partitions.Load() == 2 }, "two partitions each"); err != nil {
 		return err
@@ -232,22 +232,18 @@ func group(ctx context.Context) error {
 	return until(func() bool { return two.partitions.Load() == 4 }, "the second member has four partitions")
 }
 
-func nextGroup() error {
-	return group(context.WithValue(context.Background(), "opt_in_kafka_next_gen_balancer_beta", true))
-}
-
 func commit() error {
 	if err := send(client(), values(0, count)); err != nil {
 		return err
 	}
-	one := join(context.Background(), topic)
+	one := join(topic)
 	got, err := take(one.Client, 30)
 	if err != nil {
 		return err
 	}
 	err = one.CommitRecords(patience(), got[29])
 	one.Close()
-	two := join(context.Background(), topic)
+	two := join(topic)
 	defer two.Close()
 	later, err2 := take(two.Client, count-30)
 	return first(err, err2, same(texts(later), values(30, count)))
@@ -356,7 +352,7 @@ func security() error {
 }
 
 func restart() error {
-	cl, reader := client(), join(context.Background(), topic)
+	cl, reader := client(), join(topic)
 	found := map[string]bool{}
 	readOn := func(n int) error {
 		return until(func() bool {
