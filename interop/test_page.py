@@ -1,13 +1,11 @@
 """The page in a real Chromium: every view, what changes under it, and contents that mean harm.
 
-The browser is one of the machine: `chromium`, `chromium-browser`, `google-chrome`, or what PYKAFKA_TEST_CHROMIUM names.
+The browser is one that the machine has, or one that npm brings (`interop/chromium.py`).
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 import time
@@ -18,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from interop.chromium import chromium
 from pykafka_broker.testing import KafkaBroker
 
 if TYPE_CHECKING:
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-CHROMIUM = os.environ.get("PYKAFKA_TEST_CHROMIUM") or next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 HOSTILE = "<img src=x onerror=\"document.title='broken into'\"><script>document.title='broken into'</script>"
 TIMEOUT_MS = 20_000
 
@@ -42,7 +37,11 @@ def broker() -> Iterator[KafkaBroker]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        found = chromium()
+        options = {"env": found.environment} if found.environment else {}
+        browser = started.chromium.launch(
+            executable_path=found.program, args=["--no-sandbox", "--disable-gpu"], **options
+        )
         yield browser
         browser.close()
 
