@@ -7,7 +7,7 @@ parts named here. Whatever moves something does it in a turn (`in_turn`), so tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from pykafka_broker.broker.broker import Broker
@@ -21,6 +21,8 @@ from pykafka_broker.server.movable_clock import MovableClock
 from pykafka_broker.server.serving import Running
 
 R = TypeVar("R")
+# The id and the kind of the schema that a value was written with, and the value as JSON; None where there is none.
+Decode = Callable[[bytes], Awaitable[tuple[int, str, str] | None]]
 
 
 class Control:
@@ -37,6 +39,7 @@ class Control:
         self._inside = CurrentInside(running)
         self.turn_of_topic: dict[str, int] = {}  # the partition that the last record without a key went to
         self.state.always.append(self.turn_of_topic.clear)
+        self.decode: Decode | None = None  # where there is a schema registry beside the broker
         self.observing = Observing(running.server, BrokerKnows(running.server))
         self.state.clearing["faults"] = self.observing.faults.clear
         self.state.clearing["requests"] = self.observing.log.clear

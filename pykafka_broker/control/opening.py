@@ -35,6 +35,7 @@ class Opening:
         self._address = address
         self._announce = announce
         self._door: ControlDoor | None = None
+        self.control: Control | None = None  # once it is open
         self._clock = MovableClock()
         self._tenure: Tenure
 
@@ -47,7 +48,8 @@ class Opening:
 
     async def open(self, running: Running) -> None:
         host, port, token = self._address
-        door = self._door = ControlDoor(Control(running, self._clock, self._tenure), token)
+        self.control = Control(running, self._clock, self._tenure)
+        door = self._door = ControlDoor(self.control, token)
         try:
             await door.open(host, port)
         except OSError as error:

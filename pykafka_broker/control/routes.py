@@ -33,6 +33,7 @@ _ROUTES: dict[tuple[str, str], str] = {  # module and function below control/api
     ("GET", "/browse/topics/{topic}"): "browse_topics.browse_topic",
     ("GET", "/browse/topics/{topic}/records"): "browse_records.browse_records",
     ("GET", "/browse/topics/{topic}/partitions/{partition}/records/{offset}"): "browse_records.browse_record",
+    ("GET", "/browse/topics/{topic}/partitions/{partition}/records/{offset}/decoded"): "browse_records.browse_decoded",
     ("GET", "/browse/groups"): "browse.browse_groups",
     ("GET", "/browse/transactions"): "browse.browse_transactions",
     ("GET", "/browse/configs/{kind}/{name}"): "browse.browse_configs",

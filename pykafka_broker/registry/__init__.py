@@ -13,6 +13,7 @@ read from it; so a registry of theirs can go on with our topic, and ours with th
     avro/ json_schema/ protobuf/    each language: what is valid, when two schemas are one, what is compatible
     levels.py       BACKWARD, FULL_TRANSITIVE and the others
     registry.py     what may be asked of it
+    decoding.py     what serializers have written, as JSON
     api.py          paths, parameters and bodies
     door.py         who may come in; from a request to an answer
     opening.py      beside a broker in one process

@@ -32,7 +32,7 @@ class RegistryDoor:
     """The registry on one address. `user` is `name:password`, None where none is asked for."""
 
     def __init__(self, registry: Registry, user: str | None) -> None:
-        self._registry = registry
+        self.registry = registry
         self._user = user
         self._listener = HttpListener(self.serve, MAX_BODY_BYTES)
 
@@ -68,7 +68,7 @@ class RegistryDoor:
             raise Refused(400, "the address makes no sense") from None
         handler, path = find("GET" if request.method == "HEAD" else request.method, target.path)
         query = dict(parse_qsl(target.query, keep_blank_values=True))
-        answer = handler(Call(self._registry, path, query, _body(request)))
+        answer = handler(Call(self.registry, path, query, _body(request)))
         return await answer if inspect.isawaitable(answer) else answer
 
     def _let_in(self, request: Request) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pykafka_broker.control.http_listener import LOOPBACK
+from pykafka_broker.control.opening import Opening as ControlOpening
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.jobs import Submit
+from pykafka_broker.registry.decoding import Decoder
 from pykafka_broker.registry.door import RegistryDoor
 from pykafka_broker.registry.problems import Refused
 from pykafka_broker.registry.registry import Registry
@@ -64,6 +66,8 @@ class Opening:
         except OSError as error:
             reason = error.strerror or str(error)
             raise OSError(error.errno or errno.EINVAL, f"schema registry on {host}:{port}: {reason}") from error
+        if isinstance(self._other, ControlOpening) and self._other.control is not None:
+            self._other.control.decode = Decoder(door.registry).decode
         self._announce(door.url)
 
     async def close(self) -> None:

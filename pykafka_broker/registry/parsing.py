@@ -34,7 +34,7 @@ class Parsing:
     async def parse(self, state: State, subject: str, schema: Schema) -> Parsed:
         """A schema that is, or is to be, under that subject. Raises Refused."""
         try:
-            library = _library(state, subject, schema)
+            library = library_of(state, subject, schema)
             key = schema.kind, schema.text, tuple(library.items())
             if (found := self._kept.get(key)) is None:
                 size = len(schema.text) + sum(map(len, library.values()))
@@ -61,7 +61,7 @@ async def off_the_loop(size: int, work: Callable[[], R]) -> R:
     return work() if size < _SMALL_CHARACTERS else await asyncio.to_thread(work)
 
 
-def _library(state: State, subject: str, schema: Schema) -> dict[str, str]:
+def library_of(state: State, subject: str, schema: Schema) -> dict[str, str]:
     """The texts that it needs by their names, those first that others need. Raises InvalidSchema."""
     library: dict[str, str] = {}
     begun: set[str] = set()

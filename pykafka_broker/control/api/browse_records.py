@@ -20,6 +20,7 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from pykafka_broker.records.record import Record
 
 Number = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
 Offset = Annotated[int, Limits(minimum=0, maximum=2**63 - 1)]
@@ -27,6 +28,7 @@ _MOST_RECORDS = 50_000
 _MOST_BYTES = 128 << 20
 _MOST_PARTITIONS = 500
 _MOST_BYTES_OF_A_PIECE = 1 << 20
+_MOST_BYTES_DECODED = 4 << 20
 _FROM_THE_END = -1
 
 
@@ -49,6 +51,15 @@ class BytesPiece:
     size: int | None
     from_byte: int
     base64: str
+
+
+@dataclass
+class Decoded:
+    """A key or value as JSON, and the schema that it was written with."""
+
+    schema_id: int
+    schema_type: str
+    json: str
 
 
 async def browse_records(
@@ -155,6 +166,33 @@ async def _at_time(control: Control, topic: str, numbers: list[int], time_ms: in
     return begin
 
 
+async def browse_decoded(
+    control: Control, topic: str, partition: Number, offset: Offset, part: Literal["key", "value"] = "value"
+) -> Decoded:
+    """One record's key or value as JSON, by the schema that its first bytes name. 404 where they name none that the
+    schema registry beside this broker has."""
+    record = _record(control, topic, partition, offset)
+    data = record.key if part == "key" else record.value
+    if control.decode is None:
+        raise Problem(404, "there is no schema registry beside this broker (--schema-registry)")
+    if data is not None and len(data) > _MOST_BYTES_DECODED:
+        raise Problem(400, f"at most {_MOST_BYTES_DECODED} bytes are decoded")
+    try:
+        found = None if data is None else await control.decode(bytes(data))
+    except ValueError as error:
+        raise Problem(400, str(error)) from None
+    if found is None:
+        raise Problem(404, f"the {part} names no schema of the registry")
+    return Decoded(*found)
+
+
+def _record(control: Control, topic: str, partition: int, offset: int) -> Record:
+    record = find(control.services.replicas.readable(topic, partition), offset)
+    if record is None:
+        raise Problem(404, f"{topic}-{partition} has no record of offset {offset}")
+    return record
+
+
 def browse_record(
     control: Control,
     topic: str,
@@ -165,9 +203,7 @@ def browse_record(
     max_bytes: Annotated[int, Limits(minimum=1, maximum=_MOST_BYTES_OF_A_PIECE)] = 1 << 16,
 ) -> BytesPiece:
     """A piece of one record's key or value, however long it is."""
-    record = find(control.services.replicas.readable(topic, partition), offset)
-    if record is None:
-        raise Problem(404, f"{topic}-{partition} has no record of offset {offset}")
+    record = _record(control, topic, partition, offset)
     data = record.key if part == "key" else record.value
     if data is None:
         return BytesPiece(None, 0, "")

@@ -119,7 +119,20 @@ function content(topic, record, which) {
   } }, `Show ${bytes(PIECE_BYTES)} more`);
   if (shown.cut) place.append(button);
   fill();
+  if (wireId(shown)) decode(topic, record, which, box, place);
   return [box, place];
+}
+
+async function decode(topic, record, which, box, place) {
+  // by the schema registry beside the broker, if there is one that knows the id
+  try {
+    const path = `/browse/topics/${part(topic)}/partitions/${record.partition}/records/${record.offset}/decoded`;
+    const found = await get(path, { part: which });
+    box.before(el("pre", { tabindex: "0", "aria-label": `${which}, decoded` }, laidOut(found.json)));
+    place.append(tag(found.schema_type, "good"));
+  } catch (error) {
+    if (error.status === 400) place.append(el("span.quiet", {}, error.message));
+  }
 }
 
 function wireId(shown) {
@@ -138,10 +151,26 @@ function readable(data, whole) {
   }
   if (!whole || !/^\s*[[{]/.test(text)) return text;
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    JSON.parse(text);
+    return laidOut(text);
   } catch {
     return text;
   }
+}
+
+function laidOut(json) {
+  // by its tokens: to parse and write it again would round long numbers and drop names that come twice
+  let text = "";
+  let depth = 0;
+  const line = () => `\n${"  ".repeat(depth)}`;
+  for (const token of json.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g) ?? []) {
+    if (token === "{" || token === "[") { depth += 1; text += token + line(); }
+    else if (token === "}" || token === "]") { depth -= 1; text = /[{[]\s*$/.test(text) ? text.trimEnd() + token : text + line() + token; }
+    else if (token === ",") text += token + line();
+    else if (token === ":") text += ": ";
+    else text += token;
+  }
+  return text;
 }
 
 const raw = (base64) => Uint8Array.from(atob(base64), (each) => each.charCodeAt(0));

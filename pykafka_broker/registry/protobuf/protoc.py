@@ -34,6 +34,11 @@ def descriptor_of(text: str, library: Mapping[str, str]) -> FileDescriptorProto:
         return _compile(Path(folder), name)
 
 
+def googles_text(name: str) -> str:
+    """One of the files that come with protoc, as `google/protobuf/timestamp.proto`."""
+    return (_GOOGLES / name).read_text()
+
+
 def _write(folder: Path, name: str, text: str) -> None:
     if not name or os.path.isabs(name) or any(part in ("", ".", "..") for part in name.split("/")) or "\\" in name:
         raise InvalidSchema(f"{name} can't be the name of a file that is imported")
