@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 
 from interop.chromium import chromium
 from pykafka_broker.testing import KafkaBroker
@@ -30,7 +33,7 @@ TIMEOUT_MS = 20_000
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[KafkaBroker]:
-    with KafkaBroker({"num.partitions": 1}) as broker:
+    with KafkaBroker({"num.partitions": 1}, schema_registry=True) as broker:
         yield broker
 
 
@@ -132,6 +135,20 @@ def test_a_record_is_opened_and_json_is_laid_out(tab: Tab, broker: KafkaBroker) 
     playwright.expect(page.locator("dd").first).to_have_text("abc")
     page.get_by_role("button", name="2", exact=True).click()
     see(page, "00 01 02 03 ff")
+
+
+def test_what_a_serializer_has_written_is_read_by_its_schema(tab: Tab, broker: KafkaBroker) -> None:
+    broker.create_topic("avro")
+    fields = [{"name": "item", "type": "string"}, {"name": "id", "type": "long"}]
+    schema = {"type": "record", "name": "Order", "fields": fields}
+    registry = SchemaRegistryClient({"url": broker.schema_registry_url})
+    serialize = AvroSerializer(registry, json.dumps(schema))
+    value = serialize({"item": "apples", "id": 2**62 + 1}, SerializationContext("avro", MessageField.VALUE))
+    broker.produce("avro", [{"value": value}])
+    page = tab.open("/topics/avro/records")
+    page.get_by_role("button", name="0", exact=True).click()
+    playwright.expect(page.get_by_label("value, decoded")).to_contain_text(f'"id": {2**62 + 1}')
+    see(page, "AVRO")
 
 
 def test_records_are_looked_for(tab: Tab, broker: KafkaBroker) -> None:
