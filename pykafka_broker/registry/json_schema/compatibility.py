@@ -56,7 +56,7 @@ class Comparison:
 
     def _compare(self, old: Node, new: Node, path: str) -> list[str]:
         before, after = old.schema, new.schema
-        found = _compare_types(before, after, path) + _compare_values(before, after, path)
+        found = _compare_types(old, new, path) + _compare_values(before, after, path)
         types = _types(before) or _TYPES
         if "string" in types:
             found += _limits(before, after, path, ("maxLength",), ("minLength",)) + _pattern(before, after, path)
@@ -96,18 +96,36 @@ def _types(schema: dict[str, Json]) -> set[str] | None:
     return types | {"integer"} if types is not None and "number" in types else types
 
 
-def _compare_types(before: dict[str, Json], after: dict[str, Json], path: str) -> list[str]:
-    old, new = _types(before), _types(after)
-    if new is None:
+def _compare_types(old: Node, new: Node, path: str) -> list[str]:
+    are = _types(new.schema)
+    if are is None:
         return []
-    if old is None:
-        values = _values(before)
-        if values is None and any(word in before for word in ("anyOf", "oneOf", "allOf")):
-            return []  # these say more of what was valid, and are compared
-        old = _TYPES if values is None else {_type_of(each) for each in values}
-    if old <= new:
+    were = _possible_types(old, {})
+    if were <= are:
         return []
-    return [reason("TYPE_NARROWED" if old & new else "TYPE_CHANGED", path)]
+    return [reason("TYPE_NARROWED" if were & are else "TYPE_CHANGED", path)]
+
+
+def _possible_types(node: Node, known: dict[int, set[str]]) -> set[str]:
+    """The types that something valid may have, by all that the schema says of it."""
+    schema, document = target(node)
+    if not isinstance(schema, dict):
+        return set() if schema is False else _TYPES
+    if id(schema) in known:
+        return known[id(schema)]
+    known[id(schema)] = _TYPES  # for one that holds itself
+    found = _types(schema) or _TYPES
+    values = _values(schema)
+    if values is not None:
+        found = found & {_type_of(each) for each in values}
+    for word in ("anyOf", "oneOf", "allOf"):
+        parts = [_possible_types(Node(each, document), known) for each in schema.get(word, ())]
+        if parts and word == "allOf":
+            found = found.intersection(*parts)
+        elif parts:
+            found = found & set[str]().union(*parts)
+    known[id(schema)] = found
+    return found
 
 
 def _type_of(value: Json) -> str:
