@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from collections.abc import Callable
 from typing import NamedTuple
@@ -60,6 +61,8 @@ class Opening:
             await topic.make()
         except Refused as refused:
             raise OSError(errno.EIO, f"schema registry: {refused.message}") from None
+        with contextlib.suppress(Refused):  # another broker leads it, which each answer tells
+            topic.state()
         door = self._door = RegistryDoor(Registry(topic), user)
         try:
             await door.open(host, port)

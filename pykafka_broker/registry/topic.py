@@ -92,13 +92,15 @@ class SchemasTopic:
         """Append them as one batch; `state` has them when it is committed. Raises Refused."""
         await self.make()
         services = self._running.server.broker.services
+        if (made := services.image.topics.get(TOPIC)) is None:  # where another node is the controller, it knows first
+            raise store_failed(f"the topic {TOPIC} is not known here yet")
         now = services.clock.wall
         builder = BatchBuilder()
         builder.extend(
             [Record(offset, now, key, value, []) for offset, (key, value) in zip(count(), written, strict=False)]
         )
         data = [PartitionProduceData(0, bytes(builder.build()))]
-        topic = TopicProduceData(TOPIC, services.image.topics[TOPIC].id, data)
+        topic = TopicProduceData(TOPIC, made.id, data)
         try:
             answer = await self._inside.get().ask(ProduceRequest(None, _ALL, _TIMEOUT_MS, [topic]))
         except Problem as problem:
