@@ -21,7 +21,7 @@ from pykafka_broker.cli.configs import parser as keys_parser
 from pykafka_broker.cli.parsers import flags, parser_of, subcommands
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools import TOOLS
-from tests.docs.blocks import ALL, ROOT, Block, blocks, name_of
+from tests.docs.blocks import ALL, PAGES, ROOT, Block, blocks, name_of
 
 BASH = ["bash", "-euo", "pipefail"]
 SHIM = """#!/bin/bash
@@ -36,6 +36,7 @@ kill $broker 2> /dev/null
 wait $broker
 """
 COMMAND = re.compile(r"(?:^|[|$(] *|\bexec )pykafka-broker((?: (?:[^|\n>&']|'[^']*')*)?)", re.MULTILINE)
+SHOWN_TO_FAIL = ("pykafka-broker --no-such-flag", "pykafka-broker tpics --list", "pykafka-broker topics --lst")
 SHOWN = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 
 
@@ -127,6 +128,16 @@ def _flags_of(words: list[str]) -> set[str]:
 @pytest.mark.parametrize("block", [each for each in ALL if "pykafka-broker " in each.text], ids=name_of)
 def test_the_options_of_a_snippet_are_there(block: Block) -> None:
     assert unknown_flags(block.text) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_the_options_in_its_sentences_are_there(page: Path) -> None:
+    wrong = [
+        said
+        for said in re.findall(r"`(pykafka-broker [^`]+)`", page.read_text(encoding="utf-8"))
+        if unknown_flags(said) and said not in SHOWN_TO_FAIL
+    ]
+    assert wrong == []
 
 
 def test_an_option_that_is_gone_is_noticed() -> None:
