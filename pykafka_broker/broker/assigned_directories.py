@@ -1,7 +1,8 @@
 """Tells the controller which log directory of this node has which replica (KIP-858), where that is another node.
 
 Rule: one request is under way, with all that is known by then; what the controller does not take is told again. With
-one directory it knows by itself. Which directories are offline or cordoned is told by heartbeats.
+one directory it knows by itself, until another disk is in its place. Which directories are offline or cordoned is told
+by heartbeats.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.observed_metadata import ObservedMetadata
 from pykafka_broker.cluster.image import MetadataDelta, PartitionImage, TopicImage
+from pykafka_broker.log.directory_ids import is_reserved
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.assign_replicas_to_dirs_request import (
@@ -96,14 +98,15 @@ class AssignedDirectories:
         return len(self._node.logs.partition_directories) > 1
 
     def _compare(self, partitions: Iterable[tuple[TopicImage, PartitionImage]]) -> None:
-        if not self._has_several:
-            return
-        node_id, where = self._node.id, self._node.logs.directory_of
+        node_id, where, has_several = self._node.id, self._node.logs.directory_of, self._has_several
         for topic, partition in partitions:
             if node_id not in partition.replicas or (topic.id, partition.partition) in self._waiters:
                 continue
+            told = partition.directory_of(node_id)
+            if not has_several and is_reserved(told):
+                continue
             directory = where((topic.name, partition.partition))
-            if directory is None or not directory.online or partition.directory_of(node_id) == directory.id:
+            if directory is None or not directory.online or told == directory.id:
                 self._wanted.pop((topic.id, partition.partition), None)
             else:
                 self._wanted[topic.id, partition.partition] = directory.id

@@ -10,6 +10,7 @@ import errno
 from collections.abc import Callable, Sequence
 from random import Random
 
+from tests.simulation.layouts import CLUSTER_ID
 from tests.simulation.network import Network
 from tests.simulation.node import QUICK_DISK_MS, SimNode
 from tests.simulation.timeline import Timeline
@@ -61,7 +62,7 @@ class Faults:
         kind, node = self.random.choice(self._kinds), self.random.choice(self.nodes)
         down = [each for each in self.nodes if not each.running or each.paused]
         may = kind in HARMLESS or len(down) < self._most_down
-        if kind in CRASHES and cut_power in self._kinds:
+        if (kind in CRASHES and cut_power in self._kinds) or kind is wipe_disk:
             may = may and self._has_recovered()
         if node.running and not node.paused and may:
             self.came.append(f"{self.timeline.now}: {kind.__name__} {node.name}")
@@ -166,12 +167,25 @@ def break_disk(faults: Faults, node: SimNode) -> None:
     faults.timeline.after(faults.away_ms(), mend)
 
 
+def wipe_disk(faults: Faults, node: SimNode) -> None:
+    """A broker gets a new disk, or some, in the place of old ones. A controller that is alone can't."""
+    if node.settings.get("process.roles") != "broker":
+        return
+    node.kill()
+    some = [each for each in node.directories if faults.random.random() < 0.5]
+    for directory in some or node.directories:
+        node.wipe_disk(directory)
+    if len(some) in (0, len(node.directories)):
+        node.format(CLUSTER_ID)
+    faults.back(node)
+
+
 def drift(faults: Faults, node: SimNode) -> None:
     """Its clocks go too fast or too slow, and somebody sets what it takes for the time of day."""
     node.drift(faults.random.choice((0.8, 0.95, 1, 1.05, 1.25)))
     node.wall_ahead_ms = faults.random.choice((0, 0, -WALL_MS, WALL_MS))
 
 
-CRASHES = (kill, cut_power)
+CRASHES = (kill, cut_power, wipe_disk)
 HARMLESS = (break_connections, slow_disk, drift)
 """To those who have their data on disk, and to their peers."""

@@ -183,6 +183,12 @@ class SimNode(Host):
         self.disk.broken[directory] = error
         self.has_lost_disks = True
 
+    def wipe_disk(self, directory: str) -> None:
+        """Another disk, with nothing on it, is in the place of that one. The node does not run."""
+        self.disk.remove_tree(directory)
+        self.disk.make_directory(directory)
+        self.disk.sync_all("/data")
+
     def mend_disks(self) -> None:
         """They work again, for the next process: this one has given them up."""
         self.disk.broken.clear()

@@ -8,7 +8,7 @@ of the one before, and what was acknowledged is there until the topic is deleted
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from pykafka_broker.peers import LinkError, Versions
@@ -17,6 +17,11 @@ from pykafka_broker.protocol.messages.alter_partition_reassignments_request impo
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
+)
+from pykafka_broker.protocol.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
 )
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
@@ -57,17 +62,24 @@ _OF_BROKERS = (
 
 
 class Operator:
-    """`brokers` are the ids of all. Two partitions of each of these topics, and of the internal ones, are moved."""
+    """`brokers` are the ids of all. Two partitions of each of these topics, and of the internal ones, are moved, and if
+    there are `directories`, also from one of a broker to another.
+    """
 
-    def __init__(self, client: SimClient, brokers: list[int], topics: list[str]) -> None:
+    def __init__(
+        self, client: SimClient, brokers: list[int], topics: list[str], directories: Sequence[str] = ()
+    ) -> None:
         self._topics = topics
+        self._directories = directories
         self._client = client
         self._brokers = brokers
 
     def script(self) -> Script:
         """One act after the other; in the end all settings are as before."""
         random = self._client.random
-        acts = (self._move, self._move, self._move, self._elect, self._set, self._set)
+        acts = [self._move, self._move, self._move, self._elect, self._set, self._set]
+        if self._directories:
+            acts += [self._move_on_disk] * 6
         while not self._client.stopping:
             yield Wait(random.randrange(PAUSE_MS))
             yield from random.choice(acts)()
@@ -87,6 +99,14 @@ class Operator:
         topic = ReassignableTopic(partition[0], [ReassignablePartition(partition[1], replicas)])
         answer = yield from ask(self._client, AlterPartitionReassignmentsRequest(2_000, topics=[topic]), (0, 1))
         self._note(what, answer.error_code or answer.responses[0].partitions[0].error_code)
+
+    def _move_on_disk(self) -> Script:
+        """One broker's replica goes to a directory, where it may be already, or be on its way to."""
+        random = self._client.random
+        topic = AlterReplicaLogDirTopic(random.choice((*self._topics, *_INTERNAL)), [random.randrange(2)])
+        request = AlterReplicaLogDirsRequest([AlterReplicaLogDir(random.choice(self._directories), [topic])])
+        answer = yield from ask(self._client, request, (2, 2))
+        self._note("move on disk", answer.results[0].partitions[0].error_code)
 
     def _elect(self) -> Script:
         answer = yield from ask(self._client, ElectLeadersRequest(0, None, 2_000), (2, 2))

@@ -20,8 +20,9 @@ from tests.simulation.faults import (
     pause,
     slow_disk,
     stop,
+    wipe_disk,
 )
-from tests.simulation.layouts import ALONE, CLUSTER_ID, cluster
+from tests.simulation.layouts import ALONE, CLUSTER_ID, DIRECTORIES, cluster
 from tests.simulation.simulation import Simulation
 
 TROUBLE_MS = 4_000
@@ -30,6 +31,7 @@ HARMLESS: tuple[Fault, ...] = (stop, pause, partition, break_connections, slow_d
 KILLS: tuple[Fault, ...] = (kill, *HARMLESS)
 EVERYTHING: tuple[Fault, ...] = (break_disk, drift, *KILLS)
 POWER_CUTS: tuple[Fault, ...] = (cut_power, *KILLS)
+WIPES: tuple[Fault, ...] = (wipe_disk, wipe_disk, kill, pause, stop, partition)
 SYNCED = {**ALONE, "log.flush.interval.messages": "1"}
 
 
@@ -72,9 +74,15 @@ def run_groups(
 
 
 def run_changes(
-    seed: int, faults: Sequence[Fault], *, combined: bool = False, trouble_ms: int = TROUBLE_MS, groups: bool = False
+    seed: int,
+    faults: Sequence[Fault],
+    *,
+    combined: bool = False,
+    trouble_ms: int = TROUBLE_MS,
+    groups: bool = False,
+    on_disk: bool = False,
 ) -> Simulation:
-    """Four brokers with two disks each, whose operators never rest."""
+    """Four brokers with two disks each, whose operators never rest; `on_disk`: they move replicas between disks too."""
     with Simulation(seed, cluster(4, combined=combined, directories=2)) as simulation:
         for node in simulation.nodes.values():
             node.format(CLUSTER_ID)
@@ -82,7 +90,7 @@ def run_changes(
         simulation.create_topic(2, 3)
         if groups:
             simulation.groups_begin()
-        simulation.operators_begin()
+        simulation.operators_begin(directories=DIRECTORIES if on_disk else ())
         return _in_trouble(seed, simulation, faults, trouble_ms)
 
 

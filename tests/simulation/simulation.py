@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from types import TracebackType
@@ -114,11 +114,13 @@ class Simulation:
                 self._worker(group, f"{group}{number}", kind)
         self.history.exact.add("exact")
 
-    def operators_begin(self) -> None:
-        """Who moves partitions about and changes settings, and a topic that comes and goes."""
+    def operators_begin(self, *, directories: Sequence[str] = ()) -> None:
+        """Who moves partitions about, between these directories too, and changes settings, and a topic that comes and
+        goes.
+        """
         brokers = [node.id for node in self.nodes.values() if node.is_broker]
         topics = sorted({topic for topic, _ in self.partitions + self.output})
-        self.do("op", lambda client: Operator(client, brokers, topics).script())
+        self.do("op", lambda client: Operator(client, brokers, topics, directories).script())
         self.do("churn", lambda client: Churn(client, CHURNED).script())
 
     def _kinds(self) -> list[type[Membership]]:

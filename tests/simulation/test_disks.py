@@ -1,0 +1,33 @@
+"""Disks that are replaced by empty ones, and replicas that are moved from one disk of a broker to another: what was
+acknowledged is on the others, and comes back to where it is missing.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.faults import break_disk
+from tests.simulation.runs import KILLS, WIPES, run_changes, run_cluster
+
+SEEDS = 2
+
+
+def test_a_run_does_much_of_everything() -> None:
+    did = run_changes(1, (), on_disk=True).history.did
+    assert did["move on disk"] > 1
+
+
+def test_what_was_on_a_disk_is_elsewhere(seed: int) -> None:
+    run_cluster(seed, WIPES)
+
+
+def test_moves_between_disks_lose_nothing(seed: int) -> None:
+    run_changes(seed, (break_disk, *KILLS, *WIPES), on_disk=True)
+
+
+@pytest.mark.parametrize("failed", [1, 9])
+def test_what_has_failed_once(failed: int) -> None:
+    """1, 9: a broker with one disk, and another one in its place, never told which directory its replicas are in now,
+    and none of them was ever in sync again.
+    """
+    run_cluster(failed, WIPES)
