@@ -45,6 +45,8 @@ class History:
         self.asked_offsets: dict[Place, int] = {}  # the highest that a commit was sent for
         self.committed_offsets: dict[Place, int] = {}  # the highest that was acknowledged
         self.processed: dict[Place, set[int]] = defaultdict(set)  # offsets, by groups that process at least once
+        self.accepted: dict[Place, set[int]] = defaultdict(set)  # offsets, by share groups
+        self.there: dict[TopicPartition, set[int]] = {}  # offsets of records, once there come no more
         self.exact: set[str] = set()  # groups that write one record for each that they have read
         self.ends: dict[TopicPartition, int] = {}  # once there comes nothing more
         self.leaders: dict[tuple[bytes, int, int], int] = {}  # by topic id, partition and epoch
@@ -80,6 +82,10 @@ class History:
         if offset < known:
             self.violation(f"{group} has committed {offset} of {partition}, and had {known}")
         self.committed_offsets[key] = max(offset, known)
+
+    def is_shared_out(self, group: str) -> bool:
+        """Whether members of a share group have been given everything."""
+        return all(offsets <= self.processed[group, each] for each, offsets in self.there.items())
 
     def is_worked_off(self, group: str) -> bool:
         """Whether it has committed everything."""

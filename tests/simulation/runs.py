@@ -73,6 +73,17 @@ def run_groups(
         return _in_trouble(seed, simulation, faults, trouble_ms)
 
 
+def run_shares(seed: int, faults: Sequence[Fault], *, trouble_ms: int = TROUBLE_MS) -> Simulation:
+    """Three brokers, and a share group."""
+    with Simulation(seed, cluster(3)) as simulation:
+        for node in simulation.nodes.values():
+            node.format(CLUSTER_ID)
+            node.start()
+        simulation.create_topic(2, 3)
+        simulation.shares_begin()
+        return _in_trouble(seed, simulation, faults, trouble_ms)
+
+
 def run_changes(
     seed: int,
     faults: Sequence[Fault],

@@ -28,10 +28,12 @@ from tests.simulation.node import QUICK_DISK_MS, SimNode
 from tests.simulation.operators import Churn, Operator
 from tests.simulation.producers import Transactional, idempotent
 from tests.simulation.readers import committed_offset, committer, fetch, read_whole, reader
+from tests.simulation.sharers import Sharer, from_the_beginning
 from tests.simulation.timeline import Timeline
 from tests.simulation.workers import AtLeastOnce, ExactlyOnce
 
 TOPIC, OUTPUT, CHURNED = "t", "o", "d"
+SHARE_GROUP = "shares"
 _LOGGER = logging.getLogger("pykafka_broker")
 OUT_OF_REACH = "no log of them in reach"
 OF_DISKS = *map(os.strerror, DISK_ERRORS), OUT_OF_REACH
@@ -113,6 +115,14 @@ class Simulation:
             for number, kind in enumerate(kinds):
                 self._worker(group, f"{group}{number}", kind)
         self.history.exact.add("exact")
+
+    def shares_begin(self) -> None:
+        """A share group with members."""
+        self.finish([self.do("settings", lambda client: from_the_beginning(client, SHARE_GROUP))])
+        for name in ("s1", "s2", "s3"):
+            client = self.client(name)
+            client.begin(Sharer(client, SHARE_GROUP, TOPIC).script())
+            self.workers.append(client)
 
     def operators_begin(self, *, directories: Sequence[str] = ()) -> None:
         """Who moves partitions about, between these directories too, and changes settings, and a topic that comes and
@@ -208,6 +218,7 @@ class Simulation:
                 end = yield from read_whole(client, partition, committed[partition], committed=True)
                 if partition in self.partitions:
                     self.history.ends[partition] = end
+                    self.history.there[partition] = set(found[partition])
             for group, partition in list(self.history.asked_offsets):
                 yield from committed_offset(client, group, partition)
 

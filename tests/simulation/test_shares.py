@@ -1,0 +1,32 @@
+"""A share group whose members are given records in every kind of trouble: each record comes to somebody, and none that
+was accepted comes again.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pykafka_broker.broker.share_host import ShareHost
+from tests.simulation.runs import KILLS, run_shares
+
+SEEDS = 2
+
+
+def test_a_run_does_much_of_everything() -> None:
+    assert run_shares(1, ()).history.did["shared"] > 100
+
+
+def test_each_record_comes_until_it_is_accepted(seed: int) -> None:
+    run_shares(seed, KILLS)
+
+
+def test_a_state_that_is_not_kept_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ShareHost, "_replay", lambda self, record, *, written: None)
+    failed = 0
+    for seed in range(4):
+        try:
+            run_shares(seed, KILLS)
+        except AssertionError:
+            failed += 1
+            break
+    assert failed
