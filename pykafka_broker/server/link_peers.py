@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.config.roles import roles_of
 from pykafka_broker.peers import Address, Peer
 from pykafka_broker.server.link import PLAIN, Link, Security
 from pykafka_broker.server.link_settings import LinkSettings
@@ -26,6 +27,14 @@ class LinkPeers:
         self._securities: dict[str, Security] = {}  # by the name of the listener
         self._config = config
         self.admits: Callable[[Address], bool] = lambda address: True
+
+    def check(self) -> None:
+        """That this node, as a broker, can log in where it will have to. Raises ConfigError."""
+        config = self._config
+        if config is not None and roles_of(config).broker:
+            others = config.inter_broker_listener_name or config.security_inter_broker_protocol
+            for listener in (others, *(config.controller_listener_names or ())):
+                self._security_of(listener.upper())
 
     def open(self, address: Address, client_id: str) -> Peer:
         """A link of its own."""

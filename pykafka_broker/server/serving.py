@@ -104,7 +104,7 @@ async def _serve(
     stopped, useless = asyncio.Event(), False
     waiting = None
     collector = Collector()
-    peers = _peers(turns, config)
+    peers = peers_of(turns, config)
 
     def give_up() -> None:
         nonlocal useless
@@ -175,12 +175,15 @@ async def _serve(
     return useless or (waiting is not None and waiting.is_refused)
 
 
-def _peers(turns: Turns, config: BrokerConfig) -> LinkPeers | None:
+def peers_of(turns: Turns, config: BrokerConfig) -> LinkPeers | None:
+    """The way to other nodes; None for a node alone. Raises ConfigError if this one could not log in there."""
     if roles_of(config).alone:
         return None
     from pykafka_broker.server.link_peers import LinkPeers  # no other start waits for it
 
-    return LinkPeers(turns, config)
+    peers = LinkPeers(turns, config)
+    peers.check()
+    return peers
 
 
 def start_broker(broker: Broker, listeners: list[Listener]) -> None:

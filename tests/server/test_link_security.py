@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.config import BrokerConfig
+from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.peers import Address, LinkTimeout
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.server.link import Link, LinkState
 from pykafka_broker.server.link_peers import LinkPeers
+from pykafka_broker.server.serving import peers_of
 from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.turns import Turns
 from pykafka_broker.testing import KafkaBroker
@@ -125,3 +126,56 @@ def test_a_login_is_made_anew_before_it_ends() -> None:
                 assert set(states) <= {LinkState.READY, LinkState.RESTING}
 
         run(scenario)
+
+
+BETWEEN_NODES = {
+    "process.roles": "broker",
+    "node.id": "1",
+    "listeners": "INTERNAL://127.0.0.1:0",
+    "advertised.listeners": "INTERNAL://127.0.0.1:9092",
+    "controller.quorum.voters": "2@127.0.0.1:9093",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "INTERNAL",
+    "listener.security.protocol.map": "INTERNAL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+}
+PREFIX = "listener.name.internal"
+BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "more", "says"),
+    [
+        ("GSSAPI", "com.sun.security.auth.module.Krb5LoginModule required;", "do not log in at each other by GSSAPI"),
+        ("OAUTHBEARER", BEARER, "has no option unsecuredLoginStringClaim_sub"),
+    ],
+)
+def test_what_nodes_can_not_log_in_by_is_said_at_the_start(mechanism: str, more: str, says: str) -> None:
+    own = {
+        "sasl.mechanism.inter.broker.protocol": mechanism,
+        f"{PREFIX}.sasl.enabled.mechanisms": mechanism,
+        f"{PREFIX}.{mechanism.lower()}.sasl.jaas.config": more,
+        "sasl.oauthbearer.token.endpoint.url": "https://tokens.example",
+    }
+    config = BrokerConfig(BETWEEN_NODES | own)
+    with pytest.raises(ConfigError, match=says):
+        new_peers(config)
+
+
+def test_who_is_no_broker_or_needs_no_login_starts() -> None:
+    plain = BETWEEN_NODES | {"listener.security.protocol.map": "INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"}
+    assert new_peers(BrokerConfig(plain)) is not None
+    assert new_peers(BrokerConfig({})) is None
+
+
+def new_peers(config: BrokerConfig) -> LinkPeers | None:
+    made: list[LinkPeers | None] = []
+
+    async def scenario() -> None:
+        turns = Turns(asyncio.get_running_loop(), SystemClock())
+        try:
+            made.append(peers_of(turns, config))
+        finally:
+            turns.close()
+
+    run(scenario)
+    return made[0]

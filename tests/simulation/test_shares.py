@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka_broker.broker.share_host import ShareHost
+from pykafka_broker.coordinators.share.state import ShareState
 from tests.simulation.runs import KILLS, run_shares
 
 SEEDS = 2
@@ -20,13 +20,7 @@ def test_each_record_comes_until_it_is_accepted(seed: int) -> None:
     run_shares(seed, KILLS)
 
 
-def test_a_state_that_is_not_kept_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ShareHost, "_replay", lambda self, record, *, written: None)
-    failed = 0
-    for seed in range(4):
-        try:
-            run_shares(seed, KILLS)
-        except AssertionError:
-            failed += 1
-            break
-    assert failed
+def test_a_state_that_is_not_kept_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ShareState, "take", lambda self, update: None)
+    with pytest.raises(AssertionError, match="which it has accepted"):
+        run_shares(1, KILLS)
