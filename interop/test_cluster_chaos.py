@@ -37,7 +37,7 @@ SHORT_S = 40.0
 NUMBERED, COPIED, TRANSACTIONAL = "numbered", "copied", ["transactions-a", "transactions-b"]
 TOPICS = [NUMBERED, COPIED, *TRANSACTIONAL]
 MEMBER = Kind("confluent", {**COMES_BACK, "group.protocol": "consumer"})
-HEALS_WITHIN_S = 120.0
+HEALS_WITHIN_S = STARTS_WITHIN_S = 120.0
 CONFIG = {
     "min.insync.replicas": "2",
     "offsets.topic.num.partitions": "3",
@@ -56,12 +56,14 @@ def cluster(tmp_path: Path) -> Iterator[KafkaCluster]:
 
 
 def new_cluster(home: Path, log_level: str = "info") -> KafkaCluster:
-    """Every broker has two disks."""
+    """Every broker has two disks, and time to start on a machine that others work on too."""
     disks = {
         number: {"log.dirs": ",".join(str(home / f"node-{number}" / disk) for disk in ("a", "b"))}
         for number in range(1, BROKERS + 1)
     }
-    return KafkaCluster(BROKERS, config=CONFIG, configs=disks, data_dir=home, log_level=log_level)
+    return KafkaCluster(
+        BROKERS, config=CONFIG, configs=disks, data_dir=home, log_level=log_level, start_timeout_s=STARTS_WITHIN_S
+    )
 
 
 class ClusterCrew(Crew):
