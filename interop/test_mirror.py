@@ -45,9 +45,9 @@ emit.checkpoints.interval.seconds = 1
 
 
 @contextmanager
-def mirror_maker(directory: Path, source: str, target: str) -> Iterator[None]:
+def mirror_maker(directory: Path, source: str, target: str, more: str = "") -> Iterator[None]:
     properties = directory / "mirror.properties"
-    properties.write_text(SETTINGS.format(source=source, target=target))
+    properties.write_text(SETTINGS.format(source=source, target=target) + more)
     jvm = ("-XX:TieredStopAtLevel=1", "-Xmx384m", "-cp", f"{mirror_jars()}/*")
     command = java_command(*jvm, "org.apache.kafka.connect.mirror.MirrorMaker", str(properties))
     with (directory / "mirror.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from pykafka_broker.client.cluster import Client
@@ -14,10 +15,11 @@ from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import read_properties
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.mirror_acls import sync_acls
 from pykafka_broker.tools.mirror_flow import Mirror, ensure_topic
 from pykafka_broker.tools.mirror_groups import tell_checkpoints
 from pykafka_broker.tools.mirror_records import Checkpoint, heartbeat
-from pykafka_broker.tools.mirror_settings import Flow, flows
+from pykafka_broker.tools.mirror_settings import Flow, beating, flows
 from pykafka_broker.tools.progress import Bar
 
 SUMMARY = "mirror topics and groups from one cluster to another, by a file of MirrorMaker 2"
@@ -34,22 +36,25 @@ async def run(tool: Tool) -> int:
     wanted = flows(values, tool.options.clusters)
     if not wanted:
         raise UsageError("no flow is enabled: A->B.enabled = true")
-    for each in wanted:
+    others = beating(values, tool.options.clusters)
+    for each in (*wanted, *others):
         each.check()
         for cluster in (each.source, each.target):
             each.client(cluster)
     with tool.progress("mirrored", None, "record") as shown:
         async with asyncio.TaskGroup() as group:
             for each in wanted:
-                group.create_task(_keep(tool, each, shown))
+                group.create_task(_keep(tool, each, partial(_mirror, tool, each, shown)))
+            for each in others:
+                group.create_task(_keep(tool, each, partial(_beat, each)))
     return 0
 
 
-async def _keep(tool: Tool, flow: Flow, shown: Bar) -> None:
+async def _keep(tool: Tool, flow: Flow, do: Callable[[], Awaitable[None]]) -> None:
     """Begin again, where it was, whatever a cluster refuses or however long it is away."""
     while True:
         try:
-            await _mirror(tool, flow, shown)
+            await do()
         except* ClientError as errors:
             tool.warn(f"{flow.source}->{flow.target}: {errors.exceptions[0]}")
         await asyncio.sleep(_AGAIN_S)
@@ -59,7 +64,7 @@ async def _mirror(tool: Tool, flow: Flow, shown: Bar) -> None:
     async with (
         Client(*flow.client(flow.source)) as source,
         Client(*flow.client(flow.target)) as target,
-        Producer(target) as producer,
+        Producer(target, flow.properties(flow.target, "producer")) as producer,
     ):
         mirror = Mirror(flow, source, target, shown)
         await mirror.begin()
@@ -68,6 +73,13 @@ async def _mirror(tool: Tool, flow: Flow, shown: Bar) -> None:
             group.create_task(mirror.run())
             for each in await _duties(mirror, producer):
                 group.create_task(each)
+
+
+async def _beat(flow: Flow) -> None:
+    """Heartbeats, and nothing else."""
+    properties = flow.properties(flow.target, "producer")
+    async with Client(*flow.client(flow.target)) as target, Producer(target, properties) as producer:
+        await (await _heartbeats(flow, target, producer))
 
 
 async def _duties(mirror: Mirror, producer: Producer) -> list[Coroutine[Any, Any, None]]:
@@ -79,10 +91,14 @@ async def _duties(mirror: Mirror, producer: Producer) -> list[Coroutine[Any, Any
     found = [_every(flow.number("refresh.topics.interval.seconds", 600), look)]
     if flow.is_on("sync.topic.configs.enabled", True):
         found.append(_every(flow.number("sync.topic.configs.interval.seconds", 600), mirror.sync_configs))
+    if flow.is_on("sync.topic.acls.enabled", True):
+
+        async def follow() -> None:
+            await sync_acls(mirror)
+
+        found.append(_every(flow.number("sync.topic.acls.interval.seconds", 600), follow))
     if flow.is_on("emit.heartbeats.enabled", True):
-        factor = flow.number("heartbeats.topic.replication.factor", 3)
-        await ensure_topic(mirror.target, "heartbeats", 1, factor, {"cleanup.policy": "compact"})
-        found.append(_every(flow.number("emit.heartbeats.interval.seconds", 1), _heartbeats(mirror, producer)))
+        found.append(await _heartbeats(flow, mirror.target, producer))
     if flow.is_on("emit.checkpoints.enabled", True):
         topic = f"{flow.source}{flow.separator}checkpoints.internal"
         factor = flow.number("checkpoints.topic.replication.factor", 3)
@@ -96,13 +112,16 @@ async def _duties(mirror: Mirror, producer: Producer) -> list[Coroutine[Any, Any
     return found
 
 
-def _heartbeats(mirror: Mirror, producer: Producer) -> Callable[[], Awaitable[None]]:
+async def _heartbeats(flow: Flow, target: Client, producer: Producer) -> Coroutine[Any, Any, None]:
+    factor = flow.number("heartbeats.topic.replication.factor", 3)
+    await ensure_topic(target, "heartbeats", 1, factor, {"cleanup.policy": "compact"})
+
     async def beat() -> None:
-        mirror.target.clock.tick()
-        key, value = heartbeat(mirror.flow.source, mirror.flow.target, mirror.target.clock.wall)
+        target.clock.tick()
+        key, value = heartbeat(flow.source, flow.target, target.clock.wall)
         await producer.deliver("heartbeats", value, key, partition=0)
 
-    return beat
+    return _every(flow.number("emit.heartbeats.interval.seconds", 1), beat)
 
 
 async def _every(seconds: int, do: Callable[[], Awaitable[None]]) -> None:

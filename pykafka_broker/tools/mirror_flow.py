@@ -28,7 +28,8 @@ from pykafka_broker.client.offsets import EARLIEST, LATEST, list_offsets
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.topics import create_partitions, create_topic
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.tools.mirror_records import offset_sync, position, read_position
+from pykafka_broker.records.record import Record
+from pykafka_broker.tools.mirror_records import offset_sync, position, read_offset_sync, read_position
 from pykafka_broker.tools.mirror_settings import Flow
 from pykafka_broker.tools.progress import Bar
 
@@ -56,32 +57,33 @@ class Mirror:
         self.syncs: dict[Place, list[Sync]] = {}
         self._positions: dict[Place, int] = {}
         self._offsets_topic = f"mm2-offsets.{flow.source}.internal"
-        self._syncs_topic = f"mm2-offset-syncs.{flow.target}.internal"
+        self._syncs_topic = flow.syncs_topic
+        self._syncs_at, self._syncs_cluster = (target, flow.target) if flow.syncs_at_target else (source, flow.source)
 
     async def begin(self) -> None:
         """Raises ClientError."""
         factor = self.flow.number("offset.storage.replication.factor", 3)
         await ensure_topic(self.target, self._offsets_topic, 25, factor, {"cleanup.policy": "compact"})
         factor = self.flow.number("offset-syncs.topic.replication.factor", 3)
-        await ensure_topic(self.source, self._syncs_topic, 1, factor, {"cleanup.policy": "compact"})
+        await ensure_topic(self._syncs_at, self._syncs_topic, 1, factor, {"cleanup.policy": "compact"})
         await self._load_positions()
+        await self._load_syncs()
         await self.refresh()
 
     async def _load_positions(self) -> None:
         places = [(self._offsets_topic, each) for each in range(25)]
-        ends = await list_offsets(self.target, dict.fromkeys(places, LATEST))
-        left = {place for place in places if ends[place].offset > 0}
-        async with Consumer(self.target) as consumer:
-            consumer.assign(sorted(left))
-            for place in left:
-                consumer.seek_to_time(place, EARLIEST)
-            while left:
-                for chunk in await consumer.poll(_POLL_MS):
-                    for record in chunk.records:
-                        found = read_position(record.key, record.value, self.flow.source)
-                        if found is not None:
-                            self._positions[found[0]] = found[1]
-                left -= {place for place in left if (consumer.position(place) or 0) >= ends[place].offset}
+        for record in await everything(self.target, self.flow.properties(self.flow.target, "consumer"), places):
+            found = read_position(record.key, record.value, self.flow.source)
+            if found is not None:
+                self._positions[found[0]] = found[1]
+
+    async def _load_syncs(self) -> None:
+        """Of an earlier run, so that groups are translated which have not moved since."""
+        properties = self.flow.properties(self._syncs_cluster, "consumer")
+        for record in await everything(self._syncs_at, properties, [(self._syncs_topic, 0)]):
+            found = read_offset_sync(record.key, record.value)
+            if found is not None:
+                self.syncs.setdefault(found[0], []).append(Sync(*found[1]))
 
     async def refresh(self) -> bool:
         """Look for new topics and partitions; whether there were some. Raises ClientError."""
@@ -89,7 +91,7 @@ class Mirror:
         before = dict(self.topics)
         for topic in metadata.topics:
             name = topic.name or ""
-            if topic.error_code or topic.is_internal or not self.flow.wants_topic(name) or self.flow.is_cycle(name):
+            if topic.error_code or topic.is_internal or not self.flow.mirrors(name):
                 continue
             if self.topics.get(name) != len(topic.partitions):
                 await self._ensure(name, len(topic.partitions))
@@ -125,7 +127,12 @@ class Mirror:
 
     async def run(self) -> None:
         """Raises ClientError."""
-        async with Consumer(self.source) as consumer, Producer(self.target) as producer, Producer(self.source) as back:
+        flow = self.flow
+        async with (
+            Consumer(self.source, flow.properties(flow.source, "consumer")) as consumer,
+            Producer(self.target, flow.properties(flow.target, "producer")) as producer,
+            Producer(self._syncs_at, flow.properties(self._syncs_cluster, "producer")) as back,
+        ):
             while True:
                 known = set(consumer.assignment)
                 places = [(name, each) for name, count in sorted(self.topics.items()) for each in range(count)]
@@ -186,6 +193,22 @@ class Mirror:
             if self.flow.is_on("emit.offset-syncs.enabled", True):
                 key, value = offset_sync(*place, *syncs[-1])
                 await back.send(self._syncs_topic, value, key, partition=0)
+
+
+async def everything(client: Client, properties: dict[str, str], places: list[Place]) -> list[Record]:
+    """What stands in these partitions now, those of a partition in their order. Raises ClientError."""
+    ends = await list_offsets(client, dict.fromkeys(places, LATEST))
+    left = {place for place in places if ends[place].offset > 0}
+    found: list[Record] = []
+    async with Consumer(client, properties) as consumer:
+        consumer.assign(sorted(left))
+        for place in left:
+            consumer.seek_to_time(place, EARLIEST)
+        while left:
+            for chunk in await consumer.poll(_POLL_MS):
+                found += chunk.records
+            left -= {place for place in left if (consumer.position(place) or 0) >= ends[place].offset}
+    return found
 
 
 async def ensure_topic(client: Client, name: str, partitions: int, factor: int, configs: dict[str, str]) -> None:

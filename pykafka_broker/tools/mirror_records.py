@@ -27,6 +27,18 @@ def offset_sync(topic: str, partition: int, upstream: int, downstream: int) -> P
     return _text(topic) + struct.pack(">i", partition), struct.pack(">qq", upstream, downstream)
 
 
+def read_offset_sync(key: bytes | None, value: bytes | None) -> tuple[tuple[str, int], tuple[int, int]] | None:
+    """Topic and partition, and the two offsets; None for what is none."""
+    try:
+        (length,) = struct.unpack_from(">h", key or b"")
+        topic = (key or b"")[2 : 2 + length].decode()
+        (partition,) = struct.unpack_from(">i", key or b"", 2 + length)
+        upstream, downstream = struct.unpack(">qq", value or b"")
+    except (struct.error, UnicodeDecodeError):
+        return None
+    return (topic, partition), (upstream, downstream)
+
+
 class Checkpoint(NamedTuple):
     """A group's offset in the source, and which one that is in the target."""
 

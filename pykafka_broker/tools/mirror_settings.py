@@ -1,7 +1,8 @@
 """What a file of MirrorMaker 2 says (KIP-382).
 
 Rule: a setting of a flow is looked for as `A->B.name`, then as `B.name` of its target, then as `name`; what this mirror
-has no use for (`tasks.max` and whatever else is Connect's) is left alone.
+has no use for (`tasks.max` and whatever else is Connect's) is left alone. Properties of a client come from its cluster
+(`B.name`, then `B.producer.name`); a flow has the last word (`A->B.producer.name`, then `A->B.target.producer.name`).
 """
 
 from __future__ import annotations
@@ -48,21 +49,33 @@ class Flow:
 
     def client(self, cluster: str) -> tuple[str, dict[str, str]]:
         """Where that cluster is, and the properties of its client. Raises Unusable."""
-        own = {
-            key.removeprefix(f"{cluster}."): text for key, text in self.values.items() if key.startswith(f"{cluster}.")
-        }
-        shared = {key: text for key, text in self.values.items() if key.startswith(("ssl.", "sasl.", "security."))}
-        if "bootstrap.servers" not in own:
+        found = self.properties(cluster, "admin")
+        if "bootstrap.servers" not in found:
             raise Unusable(f"{cluster}.bootstrap.servers is missing")
-        return own["bootstrap.servers"], {**shared, **own}
+        return found["bootstrap.servers"], found
+
+    def properties(self, cluster: str, role: str) -> dict[str, str]:
+        """Of that cluster's client as admin, producer or consumer."""
+        found = {key: text for key, text in self.values.items() if key.startswith(("ssl.", "sasl.", "security."))}
+        flow, side = f"{self.source}->{self.target}.", "source." if cluster == self.source else "target."
+        for prefix in (f"{cluster}.", f"{cluster}.{role}.", f"{flow}{role}.", f"{flow}{side}{role}."):
+            found |= {key.removeprefix(prefix): text for key, text in self.values.items() if key.startswith(prefix)}
+        return found
 
     def check(self) -> None:
-        """That patterns are patterns. Raises Unusable."""
+        """That patterns are patterns, and words are known. Raises Unusable."""
+        _ = self.syncs_topic
         for wants in (self.wants_topic, self.wants_group, self.wants_config):
             wants("")
 
     def wants_topic(self, name: str) -> bool:
+        if name.split(self.separator)[-1] == "heartbeats":  # whoever wrote them
+            return self.is_on("heartbeats.replication.enabled", True)
         return self._wants("topics", "topics.exclude", _TOPICS_EXCLUDED, name)
+
+    def mirrors(self, name: str) -> bool:
+        """Whether it is wanted, and has not come from the target."""
+        return self.wants_topic(name) and not self.is_cycle(name)
 
     def wants_group(self, name: str) -> bool:
         return self._wants("groups", "groups.exclude", _GROUPS_EXCLUDED, name)
@@ -75,6 +88,22 @@ class Flow:
         return _matches(self.get(taken, ".*"), name) and not excluded
 
     @property
+    def syncs_at_target(self) -> bool:
+        """Where it is kept which record has become which. Raises Unusable."""
+        found = self.get("offset-syncs.topic.location", "source")
+        if found not in ("source", "target"):
+            raise Unusable(
+                f"Invalid value {found} for configuration offset-syncs.topic.location: "
+                "String must be one of: source, target"
+            )
+        return found == "target"
+
+    @property
+    def syncs_topic(self) -> str:
+        other = self.source if self.syncs_at_target else self.target
+        return f"mm2-offset-syncs{self.separator}{other}{self.separator}internal"
+
+    @property
     def separator(self) -> str:
         return self.get("replication.policy.separator", ".")
 
@@ -84,13 +113,15 @@ class Flow:
 
     def remote(self, topic: str) -> str:
         """How the target calls a topic of the source."""
-        if self.keeps_names and topic != "heartbeats":
+        if self.keeps_names and topic.split(self.separator)[-1] != "heartbeats":
             return topic
         return f"{self.source}{self.separator}{topic}"
 
     def is_cycle(self, topic: str) -> bool:
         """Whether the records have already come from the target."""
-        return not self.keeps_names and self.target in topic.split(self.separator)[:-1]
+        if self.keeps_names and topic.split(self.separator)[-1] != "heartbeats":
+            return False
+        return self.target in topic.split(self.separator)[:-1]
 
 
 def _matches(patterns: str, name: str) -> bool:
@@ -104,11 +135,25 @@ def _matches(patterns: str, name: str) -> bool:
 
 def flows(values: Mapping[str, str], targets: list[str]) -> list[Flow]:
     """Those that are on, to these targets or to all. Raises Unusable."""
+    return [each for each in _pairs(values, targets) if _enabled(each)]
+
+
+def beating(values: Mapping[str, str], targets: list[str]) -> list[Flow]:
+    """Those that are not on and all the same have heartbeats: what flows the other way shall have some to carry."""
+    return [
+        each for each in _pairs(values, targets) if not _enabled(each) and each.is_on("emit.heartbeats.enabled", True)
+    ]
+
+
+def _enabled(flow: Flow) -> bool:
+    return flow.values.get(f"{flow.source}->{flow.target}.enabled", "").strip().lower() == "true"
+
+
+def _pairs(values: Mapping[str, str], targets: list[str]) -> list[Flow]:
     clusters = [each.strip() for each in values.get("clusters", "").split(",") if each.strip()]
     if not clusters:
         raise Unusable('Missing required configuration "clusters" which has no default value.')
     unknown = [each for each in targets if each not in clusters]
     if unknown:
         raise Unusable(f"{unknown[0]} is none of the clusters {', '.join(clusters)}")
-    every = [Flow(a, b, values) for a in clusters for b in clusters if a != b and b in (targets or clusters)]
-    return [each for each in every if values.get(f"{each.source}->{each.target}.enabled", "").strip().lower() == "true"]
+    return [Flow(a, b, values) for a in clusters for b in clusters if a != b and b in (targets or clusters)]

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools.frame import main
+from tests.tools.asking import Asked
 
 SETTINGS = """
 clusters = from, to
@@ -29,9 +30,9 @@ tasks.max = 3
 
 
 @contextmanager
-def mirroring(folder: Path, source: KafkaBroker, target: KafkaBroker) -> Iterator[None]:
+def mirroring(folder: Path, source: KafkaBroker, target: KafkaBroker, more: str = "") -> Iterator[None]:
     file = folder / "mirror.properties"
-    file.write_text(SETTINGS.format(source=source.bootstrap_servers, target=target.bootstrap_servers))
+    file.write_text(SETTINGS.format(source=source.bootstrap_servers, target=target.bootstrap_servers) + more)
     process = subprocess.Popen([sys.executable, "-m", "pykafka_broker", "mirror", str(file)])
     try:
         yield
@@ -99,6 +100,42 @@ def test_records_configs_and_group_offsets_go_over_and_a_restart_goes_on(tmp_pat
             found = read(target, "from.mirrored", 4)
             assert [value for value, _, _ in found] == [b"one", b"two", b"three", b"four"]
         assert {"heartbeats", "from.checkpoints.internal"} <= set(there.list_topics(timeout=10).topics)
+
+
+WITH_ACLS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+
+
+def test_acls_go_over_and_a_restart_knows_which_record_was_which(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with KafkaBroker(WITH_ACLS) as source, KafkaBroker(WITH_ACLS) as target:
+        admin = AdminClient({"bootstrap.servers": source.bootstrap_servers})
+        admin.create_topics([NewTopic("mirrored", 2, 1), NewTopic("heartbeats", 2, 1)])["mirrored"].result(10)
+        write(source, "mirrored", b"one", b"two", b"three")
+        write(source, "heartbeats", b"beat")
+        asked = Asked(source, capsys)
+        alice = ("--add", "--allow-principal", "User:alice", "--topic", "mirrored", "--operation")
+        for operation in ("All", "Write"):
+            asked("acls", *alice, operation)
+        at_target = "offset-syncs.topic.location = target\n"
+        there = AdminClient({"bootstrap.servers": target.bootstrap_servers})
+        with mirroring(tmp_path, source, target, at_target):
+            until(lambda: "from.heartbeats" in there.list_topics(timeout=10).topics)
+            assert [value for value, _, _ in read(target, "from.mirrored", 3)] == [b"one", b"two", b"three"]
+            assert [value for value, _, _ in read(target, "from.heartbeats", 1)] == [b"beat"]
+            until(lambda: Asked(target, capsys)("acls", "--list") != [])
+        assert not [each for each in admin.list_topics(timeout=10).topics if each.startswith("mm2-offset-syncs")]
+        assert "mm2-offset-syncs.from.internal" in there.list_topics(timeout=10).topics
+        (given,) = Asked(target, capsys)("acls", "--list")
+        assert (given["resource_name"], given["operation"]) == ("from.mirrored", "READ")
+        reader = Consumer({"bootstrap.servers": source.bootstrap_servers, "group.id": "readers"})
+        reader.commit(offsets=[TopicPartition("mirrored", 1, 3)], asynchronous=False)
+        reader.close()
+        with mirroring(tmp_path, source, target, at_target):
+            until(lambda: offset(target, "from.mirrored") == 3)
 
 
 @pytest.mark.parametrize(
