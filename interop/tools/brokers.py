@@ -11,6 +11,8 @@ from interop.secured import secured
 from interop.targets import start
 from interop.tools.steps import Table
 
+_AT_ONCE = {"group.initial.rebalance.delay.ms": "0"}  # or each first member of a group waits 3 s for others
+
 
 @contextmanager
 def brokers_of(table: Table, kafka: bool, directory: Path) -> Iterator[str]:
@@ -22,7 +24,7 @@ def brokers_of(table: Table, kafka: bool, directory: Path) -> Iterator[str]:
                 yield address
         return
     if table.brokers == 1:
-        target = start("kafka" if kafka else "pykafka", table.settings)
+        target = start("kafka" if kafka else "pykafka", {**_AT_ONCE, **table.settings})
         with target, table.prepared(target.bootstrap_servers):
             yield target.bootstrap_servers
         return

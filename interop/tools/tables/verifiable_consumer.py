@@ -4,7 +4,7 @@ from interop.tools.events import told
 from interop.tools.preparing import make_topics, send
 from interop.tools.steps import Step
 
-SETTINGS = {"log.retention.ms": "-1"}
+SETTINGS = {"log.retention.ms": "-1", "offsets.topic.num.partitions": "1"}
 
 
 def prepare(bootstrap: str) -> None:
