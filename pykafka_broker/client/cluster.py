@@ -220,11 +220,17 @@ class Client:
         return answer
 
     async def ask_controller(self, request: Message, *, call: str | None = None, **options: Any) -> Any:
-        """The answer of the node that is, or that speaks for, the controller."""
-        if self.controller_id not in self.nodes:
-            await self.refresh(call=call)
-        known = self.controller_id if self.controller_id in self.nodes else None
-        return await self.ask(request, known, call=call, **options)
+        """The answer of the node that is, or that speaks for, the controller; of another one once that has changed."""
+        until = self.deadline()
+        while True:
+            if self.controller_id not in self.nodes:
+                await self.refresh(call=call)
+            known = self.controller_id if self.controller_id in self.nodes else None
+            answer = await self.ask(request, known, call=call, **options)
+            if not _is_elsewhere(answer) or self.deadline(0) >= until:
+                return answer
+            self.controller_id = -1
+            await asyncio.sleep(self.backoff_ms / 1000)
 
     async def ask_each(self, make: Callable[[int], Message], **options: Any) -> dict[int, Any]:
         """The answers of all nodes, by node id."""
@@ -278,6 +284,15 @@ class Client:
             if code_of(answer) not in _TRANSIENT or self.deadline(0) >= until:
                 return answer
             await asyncio.sleep(self.backoff_ms / 1000)
+
+
+def _is_elsewhere(answer: Message) -> bool:
+    """Whether the node was not the controller, which it says of all of it, or of each thing that was asked for."""
+    found = [getattr(answer, "error_code", 0)]
+    for name in answer.__match_args__:
+        if isinstance(listed := getattr(answer, name), list):
+            found += [getattr(each, "error_code", 0) for each in listed]
+    return ErrorCode.NOT_CONTROLLER in found
 
 
 def _check_login(error: LinkError) -> None:

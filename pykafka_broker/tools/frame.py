@@ -28,6 +28,7 @@ from pykafka_broker.tools.progress import NOTHING, Bar, bar
 
 FAILED = 1  # wrong usage too, as with Kafka's scripts
 INTERRUPTED = 130
+_GLADLY_HELPING = ("features", "metadata-quorum", "mirror")  # their --help ends with 0, as in Kafka
 _LOG = logging.getLogger("pykafka_broker")
 
 
@@ -46,13 +47,22 @@ class _Once(argparse.Action):
         setattr(options, self.dest, value)
 
 
+class _Help(argparse.Action):
+    """`--help`, which is a wrong use to most of Kafka's scripts."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        parser.print_help()
+        parser.exit(0 if parser.prog.rpartition(" ")[2] in _GLADLY_HELPING else FAILED)
+
+
 class ToolParser(argparse.ArgumentParser):
     """Flags as Kafka's scripts take them: `--flag value` and `--flag=value`, and shortened where that is clear."""
 
     def __init__(self, name: str, summary: str) -> None:
-        super().__init__(prog=f"pykafka-broker {name}", description=summary)
+        super().__init__(prog=f"pykafka-broker {name}", description=summary, add_help=False)
         self.register("action", None, _Once)
         self._refuses_words = False
+        self.add_argument("-h", "--help", action=_Help, nargs=0, help="show this, and exit")
         self.add_argument("--version", action="version", version=__version__)
         self.add_argument("--json", action="store_true", help="print what was found or done as JSON")
 

@@ -23,7 +23,8 @@ def test_help_of_a_command_is_what_its_own_help_says(command: str, capsys: pytes
     with pytest.raises(SystemExit) as leaving:
         main([command, "--help"])
     own = capsys.readouterr().out
-    assert leaving.value.code == 0
+    ends_well = command not in TOOLS or command in ("features", "metadata-quorum", "mirror")
+    assert leaving.value.code == (0 if ends_well else 1)  # as with Kafka's scripts
     assert told == own
 
 

@@ -11,6 +11,7 @@ from pykafka_broker.client.cluster import GROUP, Client
 from pykafka_broker.client.errors import ClientError, Refused, TimedOut
 from pykafka_broker.client.topics import create_topic, list_topics
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from pykafka_broker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -113,3 +114,25 @@ def test_a_coordinator_that_moves_is_looked_up_again(monkeypatch: pytest.MonkeyP
 
     with KafkaBroker() as broker:
         assert with_client(broker.bootstrap_servers, {"retry.backoff.ms": "5"}, ask) == [0, 2, 2]
+
+
+def test_a_controller_that_moves_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first that is asked to make a topic says that it is none, and has made nothing."""
+    asked: list[str] = []
+
+    async def ask(client: Client) -> list[str]:
+        plain = client.ask
+
+        async def once_elsewhere(request: Any, *rest: Any, **options: Any) -> Any:
+            asked.append(type(request).__name__)
+            if asked.count("CreateTopicsRequest") == 1 and asked[-1] == "CreateTopicsRequest":
+                return CreateTopicsResponse(topics=[CreatableTopicResult("t", error_code=ErrorCode.NOT_CONTROLLER)])
+            return await plain(request, *rest, **options)
+
+        monkeypatch.setattr(client, "ask", once_elsewhere)
+        await create_topic(client, "t", partitions=1, replication_factor=1, configs={})
+        return [each.name or "" for each in await list_topics(client)]
+
+    with KafkaBroker() as broker:
+        assert with_client(broker.bootstrap_servers, {"retry.backoff.ms": "5"}, ask) == ["t"]
+    assert asked.count("CreateTopicsRequest") == 2
