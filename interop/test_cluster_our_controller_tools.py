@@ -15,6 +15,7 @@ import pytest
 from interop.java_tools import JavaTools, Outcome
 from interop.kafka_cluster import OURS, THEIRS, KafkaCluster
 from interop.waiting import eventually
+from pykafka_broker.tools.frame import main as our_tool
 
 pytestmark = pytest.mark.java
 
@@ -46,6 +47,9 @@ def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield known
 
 
+SET = "configs --bootstrap-controller K@ --entity-type brokers --alter"
+REMOVE = "metadata-quorum --bootstrap-controller K@ remove-controller"
+NONE = "A" * 21 + "g"
 ENDPOINTS = ("kafka-cluster", "list-endpoints", "--bootstrap-server", "B@")
 
 
@@ -64,6 +68,31 @@ def test_the_quorum_is_described(asked: Asked, door: tuple[str, str]) -> None:
         ("101", "Leader"),
         ("2", "Observer"),
     ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "metadata-quorum --bootstrap-controller K@ describe --status",
+        "metadata-quorum --bootstrap-controller K@ describe --replication",
+        "features --bootstrap-controller K@ describe",
+        f"{SET} --entity-name 1 --add-config log.cleaner.threads=1",
+        f"{SET} --entity-name 7 --add-config log.cleaner.threads=1",
+        f"{REMOVE} --controller-id 9 --controller-directory-id {NONE}",
+    ],
+)
+def test_ours_say_the_same_at_the_controller(asked: Asked, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    name, *arguments = words.split()
+    theirs = asked.run(f"kafka-{name}", *arguments)
+    capsys.readouterr()
+    status = our_tool(name, [asked.cluster.bootstrap_controllers if each == "K@" else each for each in arguments])
+    out = capsys.readouterr().out
+    assert (status, _told(out)) == (theirs.status, _told(theirs.out))
+
+
+def _told(out: str) -> list[str]:
+    """Without figures that grow, and in no order."""
+    return sorted(" ".join(re.sub(r"\d+", "N", line).split()) for line in out.splitlines())
 
 
 def test_the_controller_says_who_it_is(asked: Asked) -> None:
