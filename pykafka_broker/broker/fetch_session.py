@@ -95,7 +95,7 @@ class FetchSession:
             if known is None:
                 self.partitions[key] = new
             else:
-                if known.current_leader_epoch != new.current_leader_epoch:
+                if 0 <= known.current_leader_epoch < new.current_leader_epoch:
                     known.changed(-1, -1)  # what it was told in the epoch before it may have passed over
                 known.fetch_offset = new.fetch_offset
                 known.max_bytes = new.max_bytes

@@ -90,6 +90,17 @@ def test_update_adds_changes_and_forgets() -> None:
     ]
 
 
+@pytest.mark.parametrize(("before", "after", "again"), [(0, 1, True), (0, -1, False), (-1, 0, False), (1, 1, False)])
+def test_what_was_told_is_told_again_under_a_newer_epoch_only(before: int, after: int, again: bool) -> None:
+    """A client that stops to tell the leader's epoch hears nothing twice, as Kafka has it."""
+    session = opened(cache(), 0)
+    one = session.partitions["t", 0]
+    one.current_leader_epoch = before
+    one.changed(5, 0)
+    session.update([FetchedPartition("t", 0, 5, 1000, after)], [])
+    assert one.changed(5, 0) is again
+
+
 def test_a_partition_that_is_asked_for_and_forgotten_is_forgotten() -> None:
     session = opened(cache(), 0, 1)
     session.update([FetchedPartition("t", 1, 7, 50), FetchedPartition("t", 2, 9, 60)], [("t", 1), ("t", 2)])

@@ -643,7 +643,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         coordinators/groups/consumer_checks coordinators/groups/consumer_classic
         coordinators/groups/consumer_listing coordinators/groups/consumer_protocol coordinators/groups/coordinator
         coordinators/groups/epoch_change coordinators/groups/epoch_group coordinators/groups/migration
-        coordinators/streams/checks coordinators/streams/endpoints coordinators/streams/listing
+        coordinators/streams/checks coordinators/streams/listing
         coordinators/streams/topology
         """,
     ),

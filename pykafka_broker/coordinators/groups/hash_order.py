@@ -10,10 +10,10 @@ _SLOTS = 16
 _FILLED_TO = 0.75  # then there are twice as many
 
 
-def hash_order(names: list[str]) -> list[str]:
-    """Those that fall into the same slot stay as they are."""
+def hash_order(names: list[str], among: int = 0) -> list[str]:
+    """Those that fall into the same slot stay as they are. `among`: how many the map has, if they are not all of it."""
     slots = _SLOTS
-    while len(names) > slots * _FILLED_TO:
+    while max(among, len(names)) > slots * _FILLED_TO:
         slots *= 2
     return sorted(names, key=lambda name: _spread(name) & (slots - 1))
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from heapq import nsmallest
 from typing import NamedTuple
 
+from pykafka_broker.coordinators.groups.hash_order import hash_order
 from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.coordinators.streams.topology import copartition_groups, required_topics, source_topics
 from pykafka_broker.errors import ApiError
@@ -194,16 +195,17 @@ class _Configuration:
         for one in self._subtopologies:
             for topic in (*one.repartition_source_topics, *one.state_changelog_topics):
                 wanted[topic.name] = topic
-        for name in sorted(required_topics(self._topology)):
-            image = self._topics.get(name)
-            if image is None or name not in wanted:
-                continue
-            if len(image.partitions) != self._decided[name]:
-                raise TopicProblem(
-                    INCORRECTLY_PARTITIONED_TOPICS,
-                    f"Existing topic {name} has different number of partitions: expected {self._decided[name]}, found "
-                    f"{len(image.partitions)}",
-                )
+        required = required_topics(self._topology)
+        there = {name: len(self._topics[name].partitions) for name in wanted if name in self._topics}
+        others = [name for name, count in there.items() if count != self._decided[name]]
+        if others:  # Kafka tells the first one in a set of all that are required
+            name = hash_order(others, len(required))[0]
+            raise TopicProblem(
+                INCORRECTLY_PARTITIONED_TOPICS,
+                f"Existing topic {name} has different number of partitions: expected {self._decided[name]}, found "
+                f"{there[name]}",
+            )
+        for name in there:
             del wanted[name]
         return [_creatable(topic, self._decided[topic.name]) for topic in wanted.values()]
 

@@ -125,7 +125,7 @@ class StreamsProtocol:
         effects.missing_topics = change.configured.missing
         reply = effects.reply = self._reply(group, change)
         self._tell_tasks(group, change, joins, reply)
-        self._tell_endpoints(group, member, request, reply)
+        self._tell_endpoints(group, change, request, reply)
 
     def _reply(self, group: StreamsGroup, change: MemberChange) -> StreamsGroupHeartbeatResponse:
         interval = self._table.group_settings(group.group_id).streams_heartbeat_interval_ms
@@ -162,12 +162,12 @@ class StreamsProtocol:
     def _tell_endpoints(
         self,
         group: StreamsGroup,
-        member: StreamsMember,
+        change: MemberChange,
         request: StreamsGroupHeartbeatRequest,
         reply: StreamsGroupHeartbeatResponse,
     ) -> None:
         if request.endpoint_information_epoch != group.endpoint_epoch:
-            reply.partitions_by_user_endpoint = partitions_by_endpoint(group, member, self._table.topics)
+            reply.partitions_by_user_endpoint = partitions_by_endpoint(group, change, self._table.topics)
         if group.group_id in self._table.groups:  # the epochs of a group begin once it is there
             reply.endpoint_information_epoch = group.endpoint_epoch
 

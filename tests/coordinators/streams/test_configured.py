@@ -97,6 +97,16 @@ def test_an_internal_topic_of_another_size_is_a_problem() -> None:
     assert not found.missing
 
 
+def test_of_several_wrong_ones_the_first_in_kafkas_set_is_told() -> None:
+    """Of 16 slots `sticky` has one before `range`."""
+    found = configured(
+        TopicTable(source=2, range=1, sticky=1),
+        Subtopology("0", ["source"], state_changelog_topics=[TopicInfo("range"), TopicInfo("sticky")]),
+    )
+    assert found.problem is not None
+    assert found.problem.detail == "Existing topic sticky has different number of partitions: expected 2, found 1"
+
+
 def test_missing_sources_are_named_in_order_up_to_three() -> None:
     found = configured(TopicTable(), Subtopology("0", ["e", "d", "c", "b"]))
     assert found.problem is not None

@@ -1,0 +1,42 @@
+"""What interactive queries go by: which member has which partitions, as Kafka 4.3.1 has answered it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.streams_group_heartbeat_request import Endpoint, Subtopology, Topology
+from tests.coordinators.streams.support import Machine, word_count
+
+AT_ONCE = {"group.streams.initial.rebalance.delay.ms": "0"}
+READS_LINES = Topology(0, [Subtopology("0", ["lines"])])
+
+
+def listed(reply: Any) -> list[tuple[str, list[tuple[str, list[int]]]]]:
+    return [
+        (one.user_endpoint.host, [(topic.topic, topic.partitions) for topic in one.active_partitions])
+        for one in reply.partitions_by_user_endpoint
+    ]
+
+
+def test_the_first_member_of_a_group_finds_itself() -> None:
+    machine = Machine(**AT_ONCE)
+    machine.topics.add("lines", 3)
+    reply = machine.join("one", READS_LINES, user_endpoint=Endpoint("h", 9), endpoint_information_epoch=-1)
+    assert listed(reply) == [("h", [("lines", [0, 1, 2])])]
+
+
+def test_an_endpoint_while_source_topics_are_missing_is_what_kafka_fails_on() -> None:
+    machine = Machine(**AT_ONCE)
+    reply = machine.join("one", READS_LINES, user_endpoint=Endpoint("h", 9), endpoint_information_epoch=-1)
+    assert reply.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "g" not in machine.coordinator.groups
+    assert not machine.join("one", READS_LINES, endpoint_information_epoch=-1).error_code
+
+
+def test_internal_topics_may_be_missing() -> None:
+    machine = Machine(**AT_ONCE)
+    machine.topics.add("lines", 2)
+    reply = machine.join("one", word_count(), user_endpoint=Endpoint("h", 9), endpoint_information_epoch=-1)
+    assert not reply.error_code
+    assert listed(reply) == [("h", [])]
