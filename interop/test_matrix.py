@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from interop.matrix.__main__ import arguments, chosen, main
+from interop.matrix.cells import run_cell
 from interop.matrix.columns import COLUMNS
-from interop.matrix.preparing import KINDS
+from interop.matrix.preparing import KINDS, Prepared
 from interop.matrix.publishing import as_markdown, ranges, red_here
 from interop.matrix.results import GREEN, GREY, RED, Cell, Results
 from interop.matrix.rows import ROWS, load
@@ -24,9 +27,6 @@ if scenario == "produce":
     print("all went well")
 elif scenario == "large":
     sys.exit("Error: the broker <b>answered</b> nothing")
-elif scenario == "commit":
-    import time
-    time.sleep(60)
 elif scenario == "restart":
     print("restart", flush=True)
     sys.stdin.readline()
@@ -38,7 +38,6 @@ ROW = """
 client = "toy"
 language = "Python"
 command = ["{python}", "{here}/toy.py"]
-timeout_s = 4
 lacks.admin = "no toy has it"
 explains.large = "as is known"
 
@@ -46,6 +45,35 @@ explains.large = "as is known"
 versions = ["1"]
 older = "0.10.0"
 """
+
+
+class Stand:
+    """In a broker's place: a toy asks it for nothing."""
+
+    bootstrap_servers = "127.0.0.1:1"
+
+    def __init__(self) -> None:
+        self.topics: list[tuple[str, int]] = []
+        self.restarts = 0
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        self.topics.append((name.partition("-")[0], partitions))
+
+    def restart(self) -> None:
+        self.restarts += 1
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Stand:
+    stand = Stand()
+
+    @contextmanager
+    def plain(target: str, older: str) -> Iterator[Stand]:
+        yield stand
+
+    monkeypatch.setattr("interop.matrix.brokers.plain", plain)
+    monkeypatch.setattr("interop.matrix.runs.plain", plain)
+    return stand
 
 
 @pytest.fixture
@@ -62,20 +90,21 @@ def run(folder: Path, *more: str) -> tuple[int, dict[tuple[str, str], Cell]]:
     return code, {key[1:]: cell for key, cell in Results(folder / "results.json").cells.items()}
 
 
-def test_a_toy_row_runs_and_each_exit_code_has_its_colour(toy: Path) -> None:
+def test_a_toy_row_runs_and_each_exit_code_has_its_colour(toy: Path, broker: Stand) -> None:
     run(toy, "--targets", "older", "--columns", "headers")
-    code, cells = run(toy, "--targets", "ours", "--columns", "produce,large,commit,restart,admin,seek,headers")
+    code, cells = run(toy, "--targets", "ours", "--columns", "produce,large,group,restart,admin")
     assert code == 0, "what is red was not run against Kafka"
     ours = {column: cell for (target, column), cell in cells.items() if target == "ours"}
     assert {column: cell.state for column, cell in ours.items()} == {
-        "produce": GREEN, "restart": GREEN, "large": RED, "commit": RED, "admin": GREY, "seek": GREY, "headers": GREY,
+        "produce": GREEN, "restart": GREEN, "large": RED, "admin": GREY, "group": GREY,
     }  # fmt: skip
+    assert broker.restarts == 1
+    assert sorted(broker.topics) == [("group", 4), ("large", 1), ("produce", 1), ("restart", 1)]
     assert ours["produce"].note == "all went well"
     assert ours["large"].note.startswith("as is known: Error: the broker <b>answered</b> nothing (")
     assert ours["large"].note.endswith("/ours/toy-1/large.log)")
-    assert ours["commit"].note.startswith("not within 4 s (")
     assert ours["admin"].note == "no toy has it"
-    assert ours["seek"].note == "the toy can't"
+    assert ours["group"].note == "the toy can't"
     assert (cells["older", "headers"].state, cells["older", "headers"].note) == (GREY, "Kafka 0.10.0 has none")
     page = (toy / "index.html").read_text()
     assert "&lt;b&gt;answered" in page
@@ -83,7 +112,15 @@ def test_a_toy_row_runs_and_each_exit_code_has_its_colour(toy: Path) -> None:
     assert "| 1 | 0.10.0 |" in (toy / "MATRIX.md").read_text()
 
 
-def test_a_run_that_is_resumed_does_what_is_missing(toy: Path) -> None:
+def test_a_program_that_does_not_end_is_red_and_gone(tmp_path: Path) -> None:
+    program = Prepared([sys.executable, "-c", "import time; time.sleep(60)"], {}, "")
+    cell = run_cell(program, "seek", Stand(), "seek-1", {}, tmp_path / "seek.log", limit_s=0.5)
+    assert cell.state == RED
+    assert cell.note.startswith("not within ")
+    assert cell.seconds < 30
+
+
+def test_a_run_that_is_resumed_does_what_is_missing(toy: Path, broker: Stand) -> None:
     run(toy, "--targets", "ours", "--columns", "produce")
     run(toy, "--targets", "ours", "--columns", "produce,large", "--resume")
     run(toy, "--targets", "ours", "--red")
@@ -123,13 +160,13 @@ def test_a_client_that_can_not_be_had_is_grey_and_says_why(toy: Path) -> None:
     [
         ("client: toy", "toy.toml: "),
         ('command = ["x"]\n', "missing ['client', 'language', 'releases']"),
-        (ROW.replace("timeout_s", "timeout"), "unknown ['timeout']"),
+        (ROW.replace("lacks.", "lack."), "unknown ['lack']"),
         (ROW.replace('["1"]', '["1", "1"]'), "rows that are there twice: toy 1"),
     ],
 )
 def test_a_wrong_file_of_rows_is_told(toy: Path, instead: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
     (toy / "toy.toml").write_text(instead)
-    assert main(["--folder", str(toy), "--results", str(toy / "results.json")]) == 2
+    assert main(["--folder", str(toy), "--results", str(toy / "results.json"), "--minutes", "-1"]) == 2
     assert says in capsys.readouterr().err
 
 
