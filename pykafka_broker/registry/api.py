@@ -75,9 +75,11 @@ class Call(NamedTuple):
             raise problems.invalid_schema("Empty schema")
         try:
             return read_schema(self.body)
-        except (KeyError, TypeError, AttributeError):
+        except (KeyError, TypeError, AttributeError, RecursionError):
             raise Refused(
-                422, "schema and schemaType must be text, references a list of name, subject, version"
+                422,
+                "schema and schemaType must be text, references a list of name, subject, version, metadata and ruleSet "
+                "objects",
             ) from None
 
     def knows(self, fields: frozenset[str]) -> None:

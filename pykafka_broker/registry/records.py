@@ -63,7 +63,7 @@ def read_version(fields: Json) -> Version | None:
         if not (isinstance(subject, str) and type(version) is int and type(schema_id) is int):
             return None
         return Version(subject, version, schema_id, schema, fields.get("deleted") is True)
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
@@ -98,6 +98,8 @@ def _reference(fields: Json) -> Reference:
 
 
 def _text_of(found: Any) -> str:
+    if not isinstance(found, dict | None):
+        raise TypeError
     return "" if found is None else json.dumps(found, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -163,8 +163,12 @@ class Registry:
         if len(schema.text) > self._topic.max_bytes:
             raise problems.too_large()
         parsed = await self._parsing.parse(state, subject, schema)
-        normal = normalize or self.settings.normalizes(subject)
-        return schema._replace(text=parsed.normalized if normal else parsed.canonical), parsed
+        if not normalize and not self.settings.normalizes(subject):
+            return schema._replace(text=parsed.canonical), parsed
+        try:
+            return schema._replace(text=await off_the_loop(len(schema.text), lambda: parsed.normalized)), parsed
+        except RecursionError:
+            raise problems.invalid_schema("it is nested too deeply") from None
 
     def _latest(self, state: State, subject: str, reference: Reference) -> Reference:
         """The version itself where the newest one is meant."""

@@ -33,6 +33,7 @@ from tests.server.support import run
         ({"schema": '"int"', "references": [{"name": "x"}]}, 422, 422),
         ({"schema": '"int"', "references": 3}, 422, 422),
         ({"schema": '"int"', "version": "one"}, 422, 422),
+        ({"schema": '"int"', "metadata": []}, 422, 422),
     ],
 )
 def test_a_body_that_makes_no_sense_is_told(rest: Rest, body: object, status: int, code: int) -> None:

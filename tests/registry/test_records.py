@@ -36,4 +36,9 @@ def test_what_makes_no_sense_is_nothing() -> None:
     ):
         assert records.read_version(good | wrong) is None
     assert records.read_version({}) is None
+    assert records.read_version(good | {"references": {"a": 1}}) is None
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert records.read_version(good | {"metadata": {"a": deep}}) is None
     assert [records.read_object(data) for data in (b"{", b"[]", b"\xff", b"[" * 100_000)] == [None] * 4

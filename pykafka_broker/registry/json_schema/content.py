@@ -41,8 +41,31 @@ def compare_object(compares: Compares, old: Node, new: Node, path: str) -> list[
             found += _required_now(new, Node(are[name], new.document), name, where)
         else:
             found += compares.compare(Node(were[name], old.document), Node(are[name], new.document), where)
+    found += _compare_patterns(compares, old, new, path)
     found += _compare_rest(compares, old, new, "additionalProperties", "ADDITIONAL_PROPERTIES", path)
     return found + _compare_dependencies(compares, old, new, path)
+
+
+def _compare_patterns(compares: Compares, old: Node, new: Node, path: str) -> list[str]:
+    """What fell under a pattern, and what falls under one that is new."""
+    before, after = _patterns(old), _patterns(new)
+    rest_before, rest_after = (
+        Node(each.schema.get("additionalProperties", True), each.document) for each in (old, new)
+    )
+    pairs = [(pattern, was, after.get(pattern, rest_after)) for pattern, was in before.items()]
+    for pattern, now in after.items():
+        if pattern not in before:
+            named = [Node(each, old.document) for name, each in _names(old.schema).items() if _matches(pattern, name)]
+            pairs += [(pattern, was, now) for was in (rest_before, *before.values(), *named)]
+    return [
+        reason(f"ADDITIONAL_PROPERTIES_{'REMOVED' if now.schema is False else 'NARROWED'}", f"{path}/{pattern}")
+        for pattern, was, now in pairs
+        if compares.compare(was, now, f"{path}/patternProperties/{pattern}")
+    ]
+
+
+def _patterns(node: Node) -> dict[str, Node]:
+    return {name: Node(each, node.document) for name, each in node.schema.get("patternProperties", {}).items()}
 
 
 def _removed(compares: Compares, was: Node, new: Node, name: str, path: str) -> list[str]:
