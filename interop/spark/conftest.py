@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
+from interop.conftest import MakeTopic
 from interop.java import spark_jars
 
 Read = Callable[..., DataFrame]
@@ -32,6 +33,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def lasting_topic(make_topic: MakeTopic) -> str:
+    """A topic of one partition whose records may be years old: retention looks after half a minute, and every five."""
+    return make_topic(retention_ms=-1)
 
 
 @pytest.fixture

@@ -22,12 +22,15 @@ def values(frame: DataFrame) -> list[str]:
     return [row.value for row in rows]
 
 
-def test_every_column(topic: str, put: Put, read: Read) -> None:
-    put(topic, [{"key": b"k", "value": b"v", "timestamp": 1_600_000_000_123, "headers": [("h", b"1"), ("h", b"2")]}])
-    put(topic, [{"key": b"k", "value": None, "timestamp": 1_600_000_000_124}])
-    first, tombstone = read(topic, includeHeaders=True).orderBy("offset").collect()
+def test_every_column(lasting_topic: str, put: Put, read: Read) -> None:
+    put(
+        lasting_topic,
+        [{"key": b"k", "value": b"v", "timestamp": 1_600_000_000_123, "headers": [("h", b"1"), ("h", b"2")]}],
+    )
+    put(lasting_topic, [{"key": b"k", "value": None, "timestamp": 1_600_000_000_124}])
+    first, tombstone = read(lasting_topic, includeHeaders=True).orderBy("offset").collect()
     assert (bytes(first.key), bytes(first.value)) == (b"k", b"v")
-    assert (first.topic, first.partition, first.offset, first.timestampType) == (topic, 0, 0, 0)
+    assert (first.topic, first.partition, first.offset, first.timestampType) == (lasting_topic, 0, 0, 0)
     assert first.timestamp.astimezone(datetime.UTC) == datetime.datetime(2020, 9, 13, 12, 26, 40, 123000, datetime.UTC)
     assert [(h.key, bytes(h.value)) for h in first.headers] == [("h", b"1"), ("h", b"2")]
     assert (tombstone.value, tombstone.offset) == (None, 1)
@@ -46,21 +49,21 @@ def test_starting_and_ending_offsets(topic: str, put: Put, read: Read) -> None:
     assert values(frame) == ["3", "4", "5"]
 
 
-def test_starting_offsets_by_timestamp(topic: str, put: Put, read: Read) -> None:
+def test_starting_offsets_by_timestamp(lasting_topic: str, put: Put, read: Read) -> None:
     for i in range(5):
-        put(topic, [{"value": b"%d" % i, "timestamp": 1_600_000_000_000 + i}])
-    spec = json.dumps({topic: {"0": 1_600_000_000_002}})
-    assert values(read(topic, startingOffsetsByTimestamp=spec)) == ["2", "3", "4"]
-    until = json.dumps({topic: {"0": 1_600_000_000_004}})
-    assert values(read(topic, startingOffsetsByTimestamp=spec, endingOffsetsByTimestamp=until)) == ["2", "3"]
+        put(lasting_topic, [{"value": b"%d" % i, "timestamp": 1_600_000_000_000 + i}])
+    spec = json.dumps({lasting_topic: {"0": 1_600_000_000_002}})
+    assert values(read(lasting_topic, startingOffsetsByTimestamp=spec)) == ["2", "3", "4"]
+    until = json.dumps({lasting_topic: {"0": 1_600_000_000_004}})
+    assert values(read(lasting_topic, startingOffsetsByTimestamp=spec, endingOffsetsByTimestamp=until)) == ["2", "3"]
 
 
-def test_a_time_after_the_last_record(topic: str, put: Put, read: Read) -> None:
-    put(topic, [{"value": b"x", "timestamp": 1000}])
+def test_a_time_after_the_last_record(lasting_topic: str, put: Put, read: Read) -> None:
+    put(lasting_topic, [{"value": b"x", "timestamp": 1000}])
     late = {"startingTimestamp": 2000}
     with pytest.raises(IllegalArgumentException, match="No offset matched"):  # Spark's default strategy
-        values(read(topic, **late))
-    assert values(read(topic, startingOffsetsByTimestampStrategy="latest", **late)) == []
+        values(read(lasting_topic, **late))
+    assert values(read(lasting_topic, startingOffsetsByTimestampStrategy="latest", **late)) == []
 
 
 def test_min_partitions_splits_one_partition(topic: str, put: Put, read: Read) -> None:

@@ -44,10 +44,10 @@ def test_a_restart_goes_on_from_the_checkpoint(topic: str, put: Put, stream: Rea
     assert written(out) == [str(i) for i in range(80)]
 
 
-def test_starting_offsets_by_timestamp(topic: str, put: Put, stream: Read, out: Path) -> None:
+def test_starting_offsets_by_timestamp(lasting_topic: str, put: Put, stream: Read, out: Path) -> None:
     for i in range(5):
-        put(topic, [{"value": b"%d" % i, "timestamp": 1_600_000_000_000 + i}])
-    drain(stream(topic, startingOffsetsByTimestamp=json.dumps({topic: {"0": 1_600_000_000_003}})), out)
+        put(lasting_topic, [{"value": b"%d" % i, "timestamp": 1_600_000_000_000 + i}])
+    drain(stream(lasting_topic, startingOffsetsByTimestamp=json.dumps({lasting_topic: {"0": 1_600_000_000_003}})), out)
     assert written(out) == ["3", "4"]
 
 
