@@ -236,6 +236,7 @@ def left_over(data_dir: Path) -> list[str]:
     return [path.name for path in data_dir.rglob("*") if path.suffix in {".tmp", ".cleaned", ".swap"}]
 
 
+@pytest.mark.one_broker("all groups are asked of it, and its files are looked at; several have their chaos")
 @pytest.mark.timeout(7200)
 def test_fifty_kills(new_broker: NewBroker, target_name: str, slow: bool, tmp_path: Path) -> None:
     total = Tally()
