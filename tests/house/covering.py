@@ -364,7 +364,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "tools/test_mirror.py": (
         "mirrors one broker to another, in a process of its own",
         """
-        tools/mirror_flow tools/mirror_groups tools/mirror_records tools/mirror_settings
+        tools/mirror_flow tools/mirror_groups tools/mirror_records
         """,
     ),
     "cli/test_settings.py": (
