@@ -152,7 +152,7 @@ class ShareHost:
             now = self._node.clock.now
             appended = self.shards.append(self.shards.number_of(effects.key), effects.records)
             for offset, record in enumerate(effects.records, appended.base_offset):
-                self.coordinator.replay(record.key, record.value, offset, now)
+                self.coordinator.replay_decided(record, offset, now)
             if self._tidy_at is None:
                 self._tidy_at = now + self._node.config.share_coordinator_state_topic_prune_interval_ms
         return effects.reply

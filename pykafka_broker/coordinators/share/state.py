@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from pykafka_broker.coordinators.effects import Effects, KeyValue
+from pykafka_broker.coordinators.effects import Effects, KeyValue, Said
 from pykafka_broker.coordinators.share import state_records
 from pykafka_broker.coordinators.share.delivery import StateRun, laid_over
 from pykafka_broker.coordinators.share.state_records import ShareKey
@@ -196,7 +196,19 @@ class ShareCoordinator:
         record = state_records.read_record(key, value)
         if record is None:
             return None
-        share_key, message = record
+        self._take_over(*record, log_offset, now)
+        return record[0]
+
+    def replay_decided(self, record: KeyValue, log_offset: int, now: int) -> None:
+        """Take over what has just been appended there."""
+        if isinstance(record, Said):
+            self._take_over(*record.messages, log_offset, now)
+        else:
+            self.replay(record.key, record.value, log_offset, now)
+
+    def _take_over(
+        self, share_key: ShareKey, message: ShareSnapshotValue | ShareUpdateValue | None, log_offset: int, now: int
+    ) -> None:
         if message is None:
             self.states.pop(share_key, None)
         elif isinstance(message, ShareSnapshotValue):
@@ -204,4 +216,3 @@ class ShareCoordinator:
         elif (state := self.states.get(share_key)) is not None:
             state.take(message)
             state.written = now
-        return share_key

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple
 
-from pykafka_broker.coordinators.effects import KeyValue
+from pykafka_broker.coordinators.effects import KeyValue, Said
 from pykafka_broker.coordinators.share.delivery import StateRun
 from pykafka_broker.protocol.runtime import Buffer, DecodeError, uuid_text
 from pykafka_broker.protocol.stored.share_snapshot_key import ShareSnapshotKey
@@ -57,7 +57,7 @@ def snapshot(
         now,
         [SnapshotBatch(*run) for run in runs],
     )
-    return KeyValue(_key(ShareSnapshotKey(*key)), _INT16.pack(0) + value.encode(0))
+    return _said(_key(ShareSnapshotKey(*key)), key, value)
 
 
 def update(
@@ -72,7 +72,14 @@ def update(
     value = ShareUpdateValue(
         snapshot_epoch, leader_epoch, start_offset, complete_count, [UpdateBatch(*run) for run in runs]
     )
-    return KeyValue(_key(ShareUpdateKey(*key)), _INT16.pack(0) + value.encode(0))
+    return _said(_key(ShareUpdateKey(*key)), key, value)
+
+
+def _said(key_bytes: bytes, key: ShareKey, value: ShareSnapshotValue | ShareUpdateValue) -> KeyValue:
+    """It may be long, so nobody reads it again."""
+    made = Said(key_bytes, _INT16.pack(0) + value.encode(0))
+    made.messages = key, value
+    return made
 
 
 def tombstone(key: ShareKey) -> KeyValue:

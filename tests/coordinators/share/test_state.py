@@ -28,7 +28,7 @@ class Driver:
 
     def run(self, effects: Effects[Any]) -> None:
         for record in effects.records:
-            self.coordinator.replay(record.key, record.value, len(self.log), self.now)
+            self.coordinator.replay_decided(record, len(self.log), self.now)
             self.log.append(record)
 
     def write(self, *runs: StateRun, start: int = 0) -> None:
@@ -43,6 +43,19 @@ class Driver:
         for offset, record in enumerate(self.log[first:], first):
             other.coordinator.replay(record.key, record.value, offset, 0)
         return other
+
+
+def test_what_is_taken_over_is_what_a_restart_reads() -> None:
+    driver = Driver(updates_per_snapshot=2)
+    driver.run(driver.coordinator.initialize(KEY, 1, 0, 0))
+    for offset in range(7):
+        driver.write(StateRun(offset * 3, offset * 3 + 1, DONE, 2), start=offset)
+        read, taken = driver.reloaded().coordinator.states[KEY], driver.coordinator.states[KEY]
+        assert {name: getattr(read, name) for name in read.__slots__} == {
+            name: getattr(taken, name) for name in taken.__slots__
+        }
+    driver.run(driver.coordinator.delete(KEY))
+    assert driver.coordinator.states == driver.reloaded().coordinator.states == {}
 
 
 def test_after_so_many_updates_comes_a_snapshot_that_stands_alone() -> None:
