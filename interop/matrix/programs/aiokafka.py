@@ -246,10 +246,16 @@ async def admin(bootstrap: str, topic: str) -> None:
     same(set(await asyncio.wait_for(made.partitions_for(name), 10)), {0, 1, 2})
     await made.stop()
     await caller.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, {"retention.ms": "7654321"})])
-    found = await caller.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
-    assert "7654321" in str([each.resources for each in found]), found
+    end = time.time() + WITHIN_S
+    while "7654321" not in str(await described(caller, ConfigResource(ConfigResourceType.TOPIC, name))):
+        assert time.time() < end, "the config did not change"
+        await asyncio.sleep(0.05)
     await caller.delete_topics([name])
     await caller.close()
+
+
+async def described(caller: Any, resource: Any) -> Any:
+    return [each.resources for each in await caller.describe_configs([resource])]
 
 
 async def large(bootstrap: str, topic: str) -> None:
