@@ -77,6 +77,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         registry/json_schema/references
         """,
     ),
+    "registry/test_decoding.py": (
+        "decodes what Protobuf's serializer has written",
+        """
+        registry/protobuf/messages
+        """,
+    ),
     "registry/protobuf/test_writing.py": (
         "reads texts and descriptors",
         """
