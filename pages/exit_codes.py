@@ -48,7 +48,7 @@ OWN_COMMANDS = (
     Ending(130, "any command: Ctrl-C"),
 )
 TOOLS = (
-    Ending(0, "it is done; `--help` too, where Kafka's scripts end with 1", "topics --help"),
+    Ending(0, "it is done", "topics --version"),
     Ending(1, "wrong use", "topics --lst"),
     Ending(1, "the broker refuses, or can't be reached in time"),
     Ending(0, "`consumer-groups`, `share-groups` and `delete-records`: many errors, which are told on standard output"),

@@ -102,11 +102,13 @@ def test_transactions_say_how_they_ended(broker: KafkaBroker) -> None:
 
 
 def test_a_tombstone_bytes_and_headers_are_told_apart(broker: KafkaBroker) -> None:
-    broker.create_topic("odd")
+    broker.create_topic("odd-bytes")
     binary = base64.b64encode(b"\x00\xff\x01").decode()
     headers = [("a", "1"), ("a", None)]
-    broker.produce("odd", [{"key": "gone"}, {"key": "", "value": "", "headers": headers}, {"value": b"\x00\xff\x01"}])
-    gone, empty, third = browse(broker, "/topics/odd/records")["records"]
+    broker.produce(
+        "odd-bytes", [{"key": "gone"}, {"key": "", "value": "", "headers": headers}, {"value": b"\x00\xff\x01"}]
+    )
+    gone, empty, third = browse(broker, "/topics/odd-bytes/records")["records"]
     assert (gone["key"]["text"], gone["value"]) == ("gone", None)
     assert (empty["key"]["size"], empty["value"]["text"]) == (0, "")
     values = [(each["name"], each["value"] and each["value"]["text"]) for each in empty["headers"]]
