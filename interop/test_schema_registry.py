@@ -12,7 +12,21 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient, SchemaRegistryError
+from confluent_kafka.schema_registry import (
+    ConfigCompatibilityLevel,
+    Metadata,
+    MetadataProperties,
+    Rule,
+    RuleKind,
+    RuleMode,
+    RuleSet,
+    Schema,
+    SchemaReference,
+    SchemaRegistryClient,
+    SchemaRegistryError,
+    ServerConfig,
+    header_schema_id_serializer,
+)
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
@@ -145,6 +159,57 @@ def test_protobuf_registers_its_imports_as_references(client: SchemaRegistryClie
     assert client.get_versions("proto-value") == [1, 2]
     wrong = Schema('syntax = "proto3"; message Order { int32 by = 1; }', "PROTOBUF")
     assert not client.test_compatibility("proto-value", wrong)
+
+
+@pytest.mark.parametrize("kind", ["avro", "json", "protobuf"])
+def test_the_schema_may_be_named_in_a_header(
+    client: SchemaRegistryClient, kind: str, registry_broker: KafkaBroker
+) -> None:
+    user: Any = {"name": "Ada Lovelace"}
+    named = {"schema.id.serializer": header_schema_id_serializer}
+    topic = f"headers-{kind}"
+    headers: list[tuple[str, str | bytes | None]] = []
+    context = SerializationContext(topic, MessageField.VALUE, headers)
+    with SchemaRegistryClient(registry_broker.client_config("schema-registry")) as other:  # which has nothing cached
+        if kind == "avro":
+            data, read = AvroSerializer(client, json.dumps(USER), conf=named)(user, context), AvroDeserializer(other)
+        elif kind == "json":
+            schema = json.dumps({"title": "User", "type": "object", "properties": {"name": {"type": "string"}}})
+            data = JSONSerializer(schema, client, conf=named)(user, context)
+            read = JSONDeserializer(None, schema_registry_client=other)
+        else:
+            message = messages()["User"]
+            user = message(name="Ada Lovelace")
+            data = ProtobufSerializer(message, client, named | {"use.deprecated.format": False})(user, context)
+            read = ProtobufDeserializer(message, {"use.deprecated.format": False}, other)
+        assert [name for name, _ in headers] == ["__value_schema_id"]
+        assert b"Ada Lovelace" in data
+        assert read(data, context) == user
+
+
+def test_a_contract_goes_with_its_schema(client: SchemaRegistryClient) -> None:
+    rule = Rule(
+        "short", None, RuleKind.CONDITION, RuleMode.WRITE, "CEL", None, None, "size(message.name) < 9", None, None, None
+    )
+    contract = Metadata(None, MetadataProperties({"major": "1"}), None), RuleSet(None, [rule])
+    for schema in (Schema(json.dumps(USER), "AVRO", [], *contract), Schema(json.dumps(AGED), "AVRO")):
+        client.register_schema("contract-value", schema)
+    latest = client.get_latest_with_metadata("contract-value", {"major": "1"})
+    assert latest.version == 2
+    assert latest.schema.metadata is not None
+    assert latest.schema.metadata.properties == MetadataProperties({"major": "1"})
+    assert latest.schema.rule_set is not None
+    assert [each.expr for each in latest.schema.rule_set.domain_rules or ()] == [rule.expr]
+    assert json.loads(client.get_schema_by_guid(latest.guid or "").schema_str or "") == AGED
+    config = ServerConfig(
+        compatibility=ConfigCompatibilityLevel.NONE, compatibility_group="major", default_metadata=contract[0]
+    )
+    client.set_config("contract-value", config)
+    assert client.get_config("contract-value").compatibility_group == "major"
+    assert client.get_contexts() == ["."]
+    assert client.update_mode("contract-value", "READONLY") == "READONLY"
+    assert client.delete_mode("contract-value") == "READONLY"
+    assert client.get_schema_versions(latest.schema_id or 0)[0].version == 2
 
 
 def test_what_was_written_is_read_after_a_restart(registry_broker: KafkaBroker) -> None:

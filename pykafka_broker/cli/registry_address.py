@@ -1,4 +1,4 @@
-"""`--schema-registry` and its user."""
+"""`--schema-registry`, `--schema-registry-url` and the user of either."""
 
 from __future__ import annotations
 
@@ -6,34 +6,59 @@ import os
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from pykafka_broker.cli.control_address import host_and_port, read_secret
 from pykafka_broker.cli.settings import UsageError
 
 if TYPE_CHECKING:
+    from pykafka_broker.registry.elsewhere import SchemasElsewhere
     from pykafka_broker.registry.opening import Address
 
 USER_VARIABLE = "PYKAFKA_BROKER_SCHEMA_REGISTRY_USER"
+_OPTION = "--schema-registry"
 _NEEDED = ("jsonschema", "grpc_tools")  # the modules of the extra
 
 
 def registry_address(text: str, user_file: str | None, environment: Mapping[str, str] = os.environ) -> Address:
     """Where the registry is to be, from `HOST:PORT` or a port of this machine. Raises UsageError."""
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise UsageError(
-            f"--schema-registry: {' and '.join(missing)} missing; pip install 'pykafka-broker[schema-registry]'"
-        )
+    _must_be_installed(_OPTION)
     from pykafka_broker.registry.opening import Address
 
-    option = "--schema-registry"
-    host, port = host_and_port(option, text)
-    user = environment.get(USER_VARIABLE) if user_file is None else read_secret(f"{option}-user-file", user_file)
-    if user is not None and not all(user.partition(":")):
-        raise UsageError("the user of the schema registry must be NAME:PASSWORD")
-    address = Address(host, port, user)
-    if address.needs_user and user is None:
+    host, port = host_and_port(_OPTION, text)
+    address = Address(host, port, _user(user_file, environment))
+    if address.needs_user and address.user is None:
         raise UsageError(
-            f"{option} {text}: others than this machine can reach it, so it needs {option}-user-file or {USER_VARIABLE}"
+            f"{_OPTION} {text}: others than this machine can reach it, so it needs {_OPTION}-user-file or "
+            f"{USER_VARIABLE}"
         )
     return address
+
+
+def schemas_elsewhere(url: str, user_file: str | None, environment: Mapping[str, str] = os.environ) -> SchemasElsewhere:
+    """Those of the registry at that URL. Raises UsageError."""
+    _must_be_installed(f"{_OPTION}-url")
+    from pykafka_broker.registry.elsewhere import SchemasElsewhere
+
+    try:
+        scheme, place, _, _, _ = urlsplit(url)
+    except ValueError:
+        scheme = place = ""
+    if "@" in place:
+        raise UsageError(f"{_OPTION}-url: give its user with {_OPTION}-user-file or {USER_VARIABLE}")
+    if scheme not in ("http", "https") or not place:
+        raise UsageError(f"{_OPTION}-url {url}: it must be a URL that begins with http:// or https://")
+    return SchemasElsewhere(url, _user(user_file, environment))
+
+
+def _must_be_installed(option: str) -> None:
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise UsageError(f"{option}: {' and '.join(missing)} missing; pip install 'pykafka-broker[schema-registry]'")
+
+
+def _user(file: str | None, environment: Mapping[str, str]) -> str | None:
+    user = environment.get(USER_VARIABLE) if file is None else read_secret(f"{_OPTION}-user-file", file)
+    if user is not None and not all(user.partition(":")):
+        raise UsageError("the user of the schema registry must be NAME:PASSWORD")
+    return user

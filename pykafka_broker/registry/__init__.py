@@ -5,6 +5,8 @@ read from it; so a registry of theirs can go on with our topic, and ours with th
 
     subjects.py     names of subjects, and the contexts that they are in
     stored.py       schemas and versions, as they are kept
+    contracts.py    metadata and rule sets
+    guids.py        what a schema is called in every registry
     records.py      keys and values of the topic
     state.py        what the records of the topic add up to
     topic.py        the topic itself, written and read inside the process
@@ -14,7 +16,10 @@ read from it; so a registry of theirs can go on with our topic, and ours with th
     levels.py       BACKWARD, FULL_TRANSITIVE and the others
     registry.py     what may be asked of it
     decoding.py     what serializers have written, as JSON
-    api.py          paths, parameters and bodies
+    settings.py     levels, modes and what else is set
+    call.py         one request: its parameters and its body
+    api.py          paths, and what each answers
+    forwarding.py   what the registry beside another broker is to answer
     door.py         who may come in; from a request to an answer
     opening.py      beside a broker in one process
 """

@@ -1,122 +1,23 @@
-"""Paths, parameters and bodies of the REST API.
+"""Paths of the REST API, and what each answers.
 
-Rule: a path is cut at its slashes before it is decoded, so that a subject may hold any character. A field or value that
-makes no sense is refused, and nothing is guessed.
+Rule: a path is cut at its slashes before it is decoded, so that a subject may hold any character.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable
 from urllib.parse import unquote
 
 from pykafka_broker import __version__
 from pykafka_broker.registry import problems, subjects
+from pykafka_broker.registry.call import Call, Json
+from pykafka_broker.registry.contracts import has_rule_type, properties
+from pykafka_broker.registry.guids import guid_of
 from pykafka_broker.registry.kinds import KINDS
 from pykafka_broker.registry.problems import Refused
-from pykafka_broker.registry.records import read_schema, with_kind
-from pykafka_broker.registry.registry import LATEST, Registry
+from pykafka_broker.registry.records import with_kind
+from pykafka_broker.registry.settings import read_config
 from pykafka_broker.registry.stored import Schema, Version
-
-Json = Any
-_LAST_VERSION = 2**31 - 1
-_OF_A_SCHEMA = frozenset({"schema", "schemaType", "references", "metadata", "ruleSet", "id", "version", "subject"})
-_NOT_KEPT = frozenset({"deleted", "guid", "ts", "schemaTags", "schemaTagsToAdd", "schemaTagsToRemove"})
-_OF_A_CONFIG = frozenset({"compatibility", "compatibilityLevel", "normalize"})
-
-
-class Call(NamedTuple):
-    """One request. `path` has what stands for the words in braces."""
-
-    registry: Registry
-    path: Mapping[str, str]
-    query: Mapping[str, str]
-    body: Json
-
-    @property
-    def subject(self) -> str:
-        return subjects.checked(self.path["subject"])
-
-    @property
-    def setting(self) -> str | None:
-        """The subject whose setting it is; None for all."""
-        name = self.path.get("subject")
-        context, rest = subjects.split(name or "")
-        if name is None or (not rest and context == subjects.DEFAULT_CONTEXT):
-            return None
-        return subjects.checked(name) if rest else f":{context}:"
-
-    @property
-    def version(self) -> int:
-        text = self.path["version"]
-        if text in ("latest", "-1"):
-            return LATEST
-        if not (text.isascii() and text.isdigit() and 1 <= int(text[:11]) <= _LAST_VERSION):
-            raise problems.invalid_version(text)
-        return int(text)
-
-    @property
-    def id(self) -> int:
-        text = self.path["id"]
-        if not (text.isascii() and text.isdigit() and len(text) < 11):
-            raise Refused(404, "HTTP 404 Not Found")
-        return int(text)
-
-    @property
-    def context(self) -> str:
-        """That of the subject that is named beside an id."""
-        return subjects.context_of(self.query.get("subject", ""))
-
-    @property
-    def schema(self) -> Schema:
-        """That of the body. Raises Refused."""
-        self.knows(_OF_A_SCHEMA | _NOT_KEPT)
-        if not self.body.get("schema"):
-            raise problems.invalid_schema("Empty schema")
-        try:
-            return read_schema(self.body)
-        except (KeyError, TypeError, AttributeError, RecursionError):
-            raise Refused(
-                422,
-                "schema and schemaType must be text, references a list of name, subject, version, metadata and ruleSet "
-                "objects",
-            ) from None
-
-    def knows(self, fields: frozenset[str]) -> None:
-        """Raises Refused where the body is no object of these."""
-        if not isinstance(self.body, dict):
-            raise Refused(400, "the body must be a JSON object")
-        for name in self.body:
-            if name not in fields:
-                raise Refused(422, f"Unrecognized field: {name}")
-
-    def flag(self, name: str) -> bool:
-        text = self.query.get(name, "false").lower()
-        if text not in ("true", "false", ""):
-            raise Refused(400, f"{name} must be true or false")
-        return text == "true"
-
-    def number(self, name: str, default: int) -> int:
-        text = self.query.get(name, "")
-        if not text:
-            return default
-        if not text.removeprefix("-").isdigit() or not text.isascii() or len(text) > 10:
-            raise Refused(400, f"{name} must be a number")
-        return int(text)
-
-    def page(self, found: list[Json]) -> list[Json]:
-        offset, limit = max(self.number("offset", 0), 0), self.number("limit", -1)
-        return found[offset:] if limit < 0 else found[offset : offset + limit]
-
-    def whole(self, name: str, default: int) -> int:
-        """A number of the body."""
-        found = self.body.get(name)
-        if found is None:
-            return default
-        if type(found) is not int:
-            raise Refused(422, f"{name} must be a number")
-        return found
-
 
 Handler = Callable[[Call], Json | Awaitable[Json]]
 
@@ -156,7 +57,10 @@ async def register(call: Call) -> Json:
     schema = call.schema
     schema_id, number = call.whole("id", -1), call.whole("version", 0)
     made = await call.registry.register(call.subject, schema, call.flag("normalize"), schema_id, number)
-    return {"id": made.id}
+    if not call.extended:
+        return {"id": made.id}
+    # not the text: clients would take it for the one that they have sent, which may be another form of it
+    return {"id": made.id, "version": made.version, "guid": guid_of(made.schema), "ts": made.written_ms}
 
 
 async def get_version(call: Call) -> Json:
@@ -169,7 +73,15 @@ async def get_version_text(call: Call) -> Json:
 
 
 def get_referred_by(call: Call) -> Json:
-    return call.page(call.registry.referred_by(call.subject, call.version))
+    return call.page(call.registry.referred_by(call.subject, call.version, call.flag("deleted")))
+
+
+async def get_latest_with_metadata(call: Call) -> Json:
+    wanted = dict(zip(call.parameters.get("key", ()), call.parameters.get("value", ()), strict=False))
+    for version in reversed(call.registry.versions(call.subject, call.flag("deleted"))):
+        if wanted.items() <= properties(version.schema.metadata).items():
+            return await _version(call, version)
+    raise problems.no_schema()
 
 
 async def delete_version(call: Call) -> Json:
@@ -180,25 +92,31 @@ async def delete_version(call: Call) -> Json:
 
 
 async def get_schema(call: Call) -> Json:
-    found = call.registry.schema(call.id, call.context)
-    answer = {**with_kind(found), "schema": await _text(call, found)}
+    answer = await _schema(call, call.registry.schema(call.id, call.context), call.context)
     if call.flag("fetchMaxId"):
         answer["maxId"] = call.registry.state.highest_id(call.context)
     return answer
 
 
 async def get_schema_text(call: Call) -> Json:
-    return Raw(await _text(call, call.registry.schema(call.id, call.context)))
+    return Raw(await _text(call, call.registry.schema(call.id, call.context), call.context))
 
 
 def get_schema_subjects(call: Call) -> Json:
-    uses = call.registry.uses(call.id, call.context, call.flag("deleted"))
-    return call.page(sorted({each.subject for each in uses}))
+    return call.page(sorted({each.subject for each in _uses(call)}))
 
 
 def get_schema_versions(call: Call) -> Json:
-    uses = call.registry.uses(call.id, call.context, call.flag("deleted"))
-    return call.page([{"subject": each.subject, "version": each.version} for each in uses])
+    return call.page([{"subject": each.subject, "version": each.version} for each in _uses(call)])
+
+
+async def get_schema_of_guid(call: Call) -> Json:
+    context, schema_id = _ids_of_guid(call)[0]
+    return await _schema(call, call.registry.schema(schema_id, context), context)
+
+
+def get_ids_of_guid(call: Call) -> Json:
+    return [{"context": context, "id": schema_id} for context, schema_id in _ids_of_guid(call)]
 
 
 def list_schema_types(call: Call) -> Json:
@@ -212,6 +130,8 @@ async def list_schemas(call: Call) -> Json:
         if subjects.has_prefix(name, prefix):
             versions = state.versions(name, call.flag("deleted"))
             found += versions[-1:] if latest else versions
+    if rule_type := call.query.get("ruleType", ""):
+        found = [each for each in found if has_rule_type(each.schema.rule_set, rule_type)]
     return [await _version(call, each) for each in call.page(found)]
 
 
@@ -229,13 +149,7 @@ def get_config(call: Call) -> Json:
 
 
 async def set_config(call: Call) -> Json:
-    call.knows(_OF_A_CONFIG)
-    level, normalize = call.body.get("compatibility", call.body.get("compatibilityLevel")), call.body.get("normalize")
-    if not isinstance(level, str | None) or (level is None and normalize is None):
-        raise problems.invalid_level()
-    if not isinstance(normalize, bool | None):
-        raise Refused(422, "normalize must be true or false")
-    await call.registry.settings.set_config(call.setting, level, normalize)
+    await call.registry.settings.set_config(call.setting, read_config(call.body))
     return call.body
 
 
@@ -256,14 +170,15 @@ async def set_mode(call: Call) -> Json:
 
 
 async def delete_mode(call: Call) -> Json:
-    return {"mode": await call.registry.settings.delete_mode(call.setting)}
+    return {"mode": await call.registry.settings.delete_mode(call.setting, call.flag("recursive"))}
 
 
 # -- the registry itself
 
 
 def list_contexts(call: Call) -> Json:
-    return call.page(call.registry.state.contexts())
+    prefix = call.query.get("contextPrefix", "")
+    return call.page([each for each in call.registry.state.contexts() if each.startswith(prefix)])
 
 
 def get_id(call: Call) -> Json:
@@ -273,6 +188,10 @@ def get_id(call: Call) -> Json:
 
 def get_version_of_registry(call: Call) -> Json:
     return {"version": __version__, "commitId": ""}
+
+
+def get_deployment(call: Call) -> Json:
+    return {"attributes": []}
 
 
 def get_root(call: Call) -> Json:
@@ -286,11 +205,32 @@ class Raw(str):
 async def _version(call: Call, found: Version) -> Json:
     place = {"subject": found.subject, "version": found.version, "id": found.id}
     text = await call.registry.text(found.subject, found.schema, call.query.get("format", ""))
-    return place | with_kind(found.schema) | {"schema": text} | ({"deleted": True} if found.deleted else {})
+    answer = place | {"guid": guid_of(found.schema)} | with_kind(found.schema, call.extended) | {"schema": text}
+    if call.extended:
+        return answer | {"ts": found.written_ms, "deleted": found.deleted}
+    return answer | ({"deleted": True} if found.deleted else {})
 
 
-async def _text(call: Call, schema: Schema) -> str:
-    context = call.context
+async def _schema(call: Call, found: Schema, context: str) -> dict[str, Json]:
+    """A schema that is asked for by an id."""
+    text = await _text(call, found, context)
+    return {"guid": guid_of(found)} | with_kind(found, call.extended) | {"schema": text}
+
+
+def _ids_of_guid(call: Call) -> list[tuple[str, int]]:
+    guid = call.path["guid"].lower()
+    found = call.registry.state.ids_of_guid(guid)
+    if not found:
+        raise problems.no_schema(guid)
+    return found
+
+
+def _uses(call: Call) -> list[Version]:
+    uses = call.registry.uses(call.id, call.context, call.flag("deleted"))
+    return [each for each in uses if call.names(each.subject)]
+
+
+async def _text(call: Call, schema: Schema, context: str) -> str:
     subject = "" if context == subjects.DEFAULT_CONTEXT else f":{context}:"
     return await call.registry.text(subject, schema, call.query.get("format", ""))
 
@@ -303,12 +243,15 @@ _PATHS: dict[str, dict[str, Handler]] = {
     "/subjects/{subject}/versions/{version}": {"GET": get_version, "DELETE": delete_version},
     "/subjects/{subject}/versions/{version}/schema": {"GET": get_version_text},
     "/subjects/{subject}/versions/{version}/referencedby": {"GET": get_referred_by},
+    "/subjects/{subject}/metadata": {"GET": get_latest_with_metadata},
     "/schemas": {"GET": list_schemas},
     "/schemas/types": {"GET": list_schema_types},
     "/schemas/ids/{id}": {"GET": get_schema},
     "/schemas/ids/{id}/schema": {"GET": get_schema_text},
     "/schemas/ids/{id}/subjects": {"GET": get_schema_subjects},
     "/schemas/ids/{id}/versions": {"GET": get_schema_versions},
+    "/schemas/guids/{guid}": {"GET": get_schema_of_guid},
+    "/schemas/guids/{guid}/ids": {"GET": get_ids_of_guid},
     "/compatibility/subjects/{subject}/versions": {"POST": test_compatibility},
     "/compatibility/subjects/{subject}/versions/{version}": {"POST": test_compatibility},
     "/config": {"GET": get_config, "PUT": set_config, "DELETE": delete_config},
@@ -317,6 +260,7 @@ _PATHS: dict[str, dict[str, Handler]] = {
     "/mode/{subject}": {"GET": get_mode, "PUT": set_mode, "DELETE": delete_mode},
     "/contexts": {"GET": list_contexts},
     "/v1/metadata/id": {"GET": get_id},
+    "/v1/metadata/deployment": {"GET": get_deployment},
     "/v1/metadata/version": {"GET": get_version_of_registry},
 }
 _CUT = [(tuple(path.strip("/").split("/")), methods) for path, methods in _PATHS.items()]

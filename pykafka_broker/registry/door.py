@@ -12,11 +12,13 @@ import inspect
 import json
 import logging
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
-from pykafka_broker.control.http import Request, Response
+from pykafka_broker.control.http import STRANGERS_BODY_BYTES, Request, Response
 from pykafka_broker.control.http_listener import HttpListener, why_not_of_this_machine
-from pykafka_broker.registry.api import Call, Raw, find
+from pykafka_broker.registry.api import Raw, find
+from pykafka_broker.registry.call import Call
+from pykafka_broker.registry.forwarding import hand_on, told_end
 from pykafka_broker.registry.problems import Refused
 from pykafka_broker.registry.registry import Registry
 
@@ -25,6 +27,7 @@ log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 8 << 20
 _OWN = "application/vnd.schemaregistry.v1+json"
 _JSON = "application/json"
+_EXTENDED = "confluent-accept-unknown-properties"
 _TAKEN = frozenset({_OWN, "application/vnd.schemaregistry+json", _JSON, "application/octet-stream"})
 
 
@@ -34,7 +37,7 @@ class RegistryDoor:
     def __init__(self, registry: Registry, user: str | None) -> None:
         self.registry = registry
         self._user = user
-        self._listener = HttpListener(self.serve, MAX_BODY_BYTES)
+        self._listener = HttpListener(self.serve, self._most_bytes)
 
     @property
     def url(self) -> str:
@@ -53,7 +56,14 @@ class RegistryDoor:
         content_type = _wanted(request)
         try:
             self._let_in(request)
-            return _response(content_type, await self._answer(request))
+            try:
+                answer = await self._answer(request)
+            except Refused as refused:
+                handed_on = await hand_on(self.registry, request, refused)
+                if handed_on is None:
+                    raise
+                return handed_on
+            return _response(content_type, answer, told_end(self.registry, request))
         except Refused as refused:
             headers = (("www-authenticate", "Basic"),) if refused.status == 401 else ()
             return Response(refused.status, content_type, _json(refused.body()), headers)
@@ -67,9 +77,18 @@ class RegistryDoor:
         except ValueError:
             raise Refused(400, "the address makes no sense") from None
         handler, path = find("GET" if request.method == "HEAD" else request.method, target.path)
-        query = dict(parse_qsl(target.query, keep_blank_values=True))
-        answer = handler(Call(self.registry, path, query, _body(request)))
+        parameters = parse_qs(target.query, keep_blank_values=True)
+        extended = request.headers.get(_EXTENDED, "").lower() == "true"
+        answer = handler(Call(self.registry, path, parameters, _body(request), extended))
         return await answer if inspect.isawaitable(answer) else answer
+
+    def _most_bytes(self, request: Request) -> int:
+        """Of a body: nobody fills the memory who may not come in."""
+        try:
+            self._let_in(request)
+        except Refused:
+            return STRANGERS_BODY_BYTES
+        return MAX_BODY_BYTES
 
     def _let_in(self, request: Request) -> None:
         if self._user is None:
@@ -104,10 +123,9 @@ def _wanted(request: Request) -> str:
     return _JSON if _JSON in accepted and "vnd.schemaregistry" not in accepted else _OWN
 
 
-def _response(content_type: str, answer: Any) -> Response:
-    if isinstance(answer, Raw):
-        return Response(200, content_type, answer.encode("utf-8", "backslashreplace"))
-    return Response(200, content_type, _json(answer))
+def _response(content_type: str, answer: Any, headers: tuple[tuple[str, str], ...]) -> Response:
+    body = answer.encode("utf-8", "backslashreplace") if isinstance(answer, Raw) else _json(answer)
+    return Response(200, content_type, body, headers)
 
 
 def _json(answer: Any) -> bytes:

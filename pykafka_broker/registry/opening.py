@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 from collections.abc import Callable
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from pykafka_broker.control.http_listener import LOOPBACK
 from pykafka_broker.control.opening import Opening as ControlOpening
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.jobs import Submit
-from pykafka_broker.registry.decoding import Decoder
+from pykafka_broker.registry.decoding import Decoder, OwnSchemas
 from pykafka_broker.registry.door import RegistryDoor
 from pykafka_broker.registry.problems import Refused
 from pykafka_broker.registry.registry import Registry
@@ -45,6 +47,7 @@ class Opening:
         self._announce = announce
         self._other = other
         self._door: RegistryDoor | None = None
+        self._greetings: set[asyncio.Task[None]] = set()
 
     def new_clock(self) -> SystemClock:
         return SystemClock() if self._other is None else self._other.new_clock()
@@ -58,10 +61,11 @@ class Opening:
         host, port, user = self._address
         topic = SchemasTopic(running)
         try:
-            await topic.make()
+            if topic.alone:  # in a cluster it is made with the first schema, when the other brokers are there
+                await topic.make()
         except Refused as refused:
             raise OSError(errno.EIO, f"schema registry: {refused.message}") from None
-        with contextlib.suppress(Refused):  # another broker leads it, which each answer tells
+        with contextlib.suppress(Refused):  # it may not be readable yet, which each answer tells
             topic.state()
         door = self._door = RegistryDoor(Registry(topic), user)
         try:
@@ -69,11 +73,22 @@ class Opening:
         except OSError as error:
             reason = error.strerror or str(error)
             raise OSError(error.errno or errno.EINVAL, f"schema registry on {host}:{port}: {reason}") from error
+        topic.port = urlsplit(door.url).port or 0
+        if not topic.alone:
+            running.server.broker.node.subscribe(lambda delta: self._greet(topic, running))
         if isinstance(self._other, ControlOpening) and self._other.control is not None:
-            self._other.control.decode = Decoder(door.registry).decode
+            self._other.control.decode = Decoder(OwnSchemas(door.registry)).decode
         self._announce(door.url)
 
+    def _greet(self, topic: SchemasTopic, running: Running) -> None:
+        if topic.other_leader is None:
+            greeting = running.turns.loop.create_task(topic.greet())
+            self._greetings.add(greeting)
+            greeting.add_done_callback(self._greetings.discard)
+
     async def close(self) -> None:
+        for greeting in self._greetings:
+            greeting.cancel()
         if self._door is not None:
             await self._door.close()
         if self._other is not None:

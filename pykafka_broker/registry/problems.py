@@ -19,6 +19,14 @@ class Refused(Exception):
         return {"error_code": self.code, "message": self.message}
 
 
+class Elsewhere(Refused):
+    """Another broker leads the topic, and takes what is to be changed; -1 is nobody."""
+
+    def __init__(self, leader: int) -> None:
+        said = f"broker {leader} leads _schemas and takes changes" if leader >= 0 else "no broker leads _schemas"
+        super().__init__(50003 if leader >= 0 else 50004, f"Error while forwarding the request to the primary: {said}")
+
+
 class InvalidSchema(Exception):
     """A text is no schema of its language; what is wrong with it."""
 
@@ -31,8 +39,9 @@ def no_version(version: int) -> Refused:
     return Refused(40402, f"Version {version} not found.")
 
 
-def no_schema(schema_id: int | None = None) -> Refused:
-    return Refused(40403, "Schema not found" if schema_id is None else f"Schema {schema_id} not found")
+def no_schema(named: int | str | None = None) -> Refused:
+    """By its id or its GUID; without one no schema is as it was asked for."""
+    return Refused(40403, "Schema not found" if named is None else f"Schema {named} not found")
 
 
 def subject_deleted(subject: str) -> Refused:
@@ -112,6 +121,10 @@ def invalid_subject(subject: str) -> Refused:
 
 def too_large() -> Refused:
     return Refused(42209, "Schema is too large")
+
+
+def invalid_rule_set(reason: str) -> Refused:
+    return Refused(42210, f"Invalid ruleset: {reason}")
 
 
 def store_failed(reason: str) -> Refused:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pykafka_broker.registry.contracts import metadata_text, rule_set_text
 from pykafka_broker.registry.stored import AVRO, Reference, Schema, Version
 
 Json = dict[str, Any]
 SCHEMA, CONFIG, MODE = "SCHEMA", "CONFIG", "MODE"
-DELETE_SUBJECT, CLEAR_SUBJECT = "DELETE_SUBJECT", "CLEAR_SUBJECT"
+DELETE_SUBJECT, CLEAR_SUBJECT, NOOP = "DELETE_SUBJECT", "CLEAR_SUBJECT", "NOOP"
+NOOP_KEY = b'{"keytype":"NOOP","magic":0}'
 
 
 def schema_key(subject: str, version: int) -> bytes:
@@ -41,6 +43,12 @@ def delete_subject_value(subject: str, last_version: int) -> bytes:
     return _bytes({"subject": subject, "version": last_version})
 
 
+def noop_value(node_id: int, port: int) -> bytes:
+    """Of a record that changes nothing: which broker leads the topic, and the port of the registry beside it.
+    Confluent's registry does not look at it."""
+    return _bytes({"node": node_id, "port": port})
+
+
 def value(fields: Json) -> bytes:
     """Of a config or a mode."""
     return _bytes(fields)
@@ -55,14 +63,14 @@ def read_object(data: bytes) -> Json | None:
     return found if isinstance(found, dict) else None
 
 
-def read_version(fields: Json) -> Version | None:
-    """What a schema's value says; None where it says nothing that makes sense."""
+def read_version(fields: Json, written_ms: int = 0) -> Version | None:
+    """What a schema's value says; None where it says nothing that makes sense. `written_ms` is the record's time."""
     try:
         schema = read_schema(fields)
         subject, version, schema_id = fields["subject"], fields["version"], fields["id"]
         if not (isinstance(subject, str) and type(version) is int and type(schema_id) is int):
             return None
-        return Version(subject, version, schema_id, schema, fields.get("deleted") is True)
+        return Version(subject, version, schema_id, schema, fields.get("deleted") is True, written_ms)
     except (KeyError, TypeError, AttributeError, RecursionError):
         return None
 
@@ -73,13 +81,13 @@ def read_schema(fields: Json) -> Schema:
     if not isinstance(text, str) or not isinstance(kind, str):
         raise TypeError
     references = tuple(_reference(each) for each in fields.get("references") or ())
-    return Schema(kind, text, references, _text_of(fields.get("metadata")), _text_of(fields.get("ruleSet")))
+    return Schema(kind, text, references, metadata_text(fields.get("metadata")), rule_set_text(fields.get("ruleSet")))
 
 
-def with_kind(schema: Schema) -> Json:
-    """What stands beside a schema's text, where it is there at all."""
+def with_kind(schema: Schema, always: bool = False) -> Json:
+    """What stands beside a schema's text, where it is there at all; `always` names Avro too."""
     fields: Json = {}
-    if schema.kind != AVRO:
+    if always or schema.kind != AVRO:
         fields["schemaType"] = schema.kind
     if schema.references:
         fields["references"] = [each._asdict() for each in schema.references]
@@ -95,12 +103,6 @@ def _reference(fields: Json) -> Reference:
     if not (isinstance(name, str) and isinstance(subject, str) and type(version) is int):
         raise TypeError
     return Reference(name, subject, version)
-
-
-def _text_of(found: Any) -> str:
-    if not isinstance(found, dict | None):
-        raise TypeError
-    return "" if found is None else json.dumps(found, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def _bytes(fields: Json) -> bytes:

@@ -6,10 +6,10 @@ however many register it at once. Settings are `settings.py`'s.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 from pykafka_broker.registry import levels, problems, records
+from pykafka_broker.registry.contracts import merged_metadata, merged_rule_sets, properties
 from pykafka_broker.registry.kinds import Parsed
 from pykafka_broker.registry.parsing import Parsing, off_the_loop
 from pykafka_broker.registry.settings import Settings
@@ -26,19 +26,18 @@ class Registry:
     """Over the topic."""
 
     def __init__(self, topic: SchemasTopic) -> None:
-        self._topic = topic
-        self._one_at_a_time = asyncio.Lock()
         self._parsing = Parsing()
-        self.settings = Settings(topic, self._one_at_a_time)
+        self.topic = topic
+        self.settings = Settings(topic)
 
     @property
     def state(self) -> State:
         """As of now. Raises Refused."""
-        return self._topic.state()
+        return self.topic.state()
 
     @property
     def cluster_id(self) -> str:
-        return self._topic.cluster_id
+        return self.topic.cluster_id
 
     # -- looking
 
@@ -71,10 +70,10 @@ class Registry:
         self.schema(schema_id, context)
         return [each for each in self.state.uses(context, schema_id) if deleted or not each.deleted]
 
-    def referred_by(self, subject: str, number: int) -> list[int]:
+    def referred_by(self, subject: str, number: int, deleted: bool = False) -> list[int]:
         """The ids of schemas that need this version."""
         version = self.version(subject, number)
-        return sorted({each.id for each in self.state.referrers(subject, version.version)})
+        return sorted({each.id for each in self.state.referrers(subject, version.version, deleted)})
 
     async def text(self, subject: str, schema: Schema, form: str) -> str:
         """The schema's text, or the other form of it that is asked for."""
@@ -84,8 +83,9 @@ class Registry:
         """The version that is this schema. Raises Refused."""
         self.versions(subject, deleted)
         canonical, parsed = await self._canonical(subject, schema, normalize)
-        async for version in self._same(subject, canonical, parsed, deleted):
-            return version
+        for asked in self._as_kept(subject, canonical, deleted):
+            async for version in self._same(subject, asked, parsed, deleted):
+                return version
         raise problems.no_schema()
 
     async def why_not(self, subject: str, schema: Schema, number: int | None, normalize: bool) -> list[str]:
@@ -95,9 +95,9 @@ class Registry:
             self.version(subject, number)
         elif not self.state.versions(subject):
             return []
-        _, parsed = await self._canonical(subject, schema, normalize)
+        canonical, parsed = await self._canonical(subject, schema, normalize)
         only = None if number is None else [self.version(subject, number)]
-        return await self._why_not(subject, parsed, only)
+        return await self._why_not(subject, self._with_contract(subject, canonical), parsed, only)
 
     # -- changing
 
@@ -105,22 +105,24 @@ class Registry:
         self, subject: str, schema: Schema, normalize: bool = False, schema_id: int = -1, number: int = 0
     ) -> Version:
         """The version that the schema has now. Id and number are given where the mode is IMPORT. Raises Refused."""
-        async with self._one_at_a_time:
+        async with self.topic.changing():
             importing = self.settings.must_be_writable(subject, schema_id)
             canonical, parsed = await self._canonical(subject, schema, normalize)
+            if not importing:
+                canonical = self._with_contract(subject, canonical)
             async for version in self._same(subject, canonical, parsed, False):
                 if schema_id in (-1, version.id) and number in (0, LATEST, version.version):
                     return version
-            if not importing and (reasons := await self._why_not(subject, parsed, None)):
+            if not importing and (reasons := await self._why_not(subject, canonical, parsed, None)):
                 raise problems.incompatible(subject, reasons)
             number = self._number_for(subject, number, importing)
             made = Version(subject, number, self._id_for(subject, canonical, schema_id), canonical)
-            await self._topic.write([(records.schema_key(subject, number), records.schema_value(made))])
-            return made
+            await self.topic.write([(records.schema_key(subject, number), records.schema_value(made))])
+            return self.state.version(subject, number) or made
 
     async def delete_version(self, subject: str, number: int, permanent: bool) -> int:
         """The number of the version that is gone. Raises Refused."""
-        async with self._one_at_a_time:
+        async with self.topic.changing():
             self.settings.must_be_writable(subject, None)
             self.versions(subject, True)
             version = self.version(subject, number, deleted=number != LATEST)
@@ -131,12 +133,12 @@ class Registry:
             self._nobody_needs([version])
             gone = version._replace(deleted=True)
             value = None if permanent else records.schema_value(gone)
-            await self._topic.write([(records.schema_key(subject, version.version), value)])
+            await self.topic.write([(records.schema_key(subject, version.version), value)])
             return version.version
 
     async def delete_subject(self, subject: str, permanent: bool) -> list[int]:
         """The numbers of the versions that are gone. Raises Refused."""
-        async with self._one_at_a_time:
+        async with self.topic.changing():
             self.settings.must_be_writable(subject, None)
             versions = self.versions(subject, True)
             there = [each for each in versions if not each.deleted]
@@ -148,10 +150,10 @@ class Registry:
             if permanent:
                 keys = [records.schema_key(subject, each.version) for each in versions]
                 keys += [records.delete_subject_key(subject), *self.settings.keys_of(subject)]
-                await self._topic.write([(key, None) for key in keys])
+                await self.topic.write([(key, None) for key in keys])
                 return [each.version for each in versions]
             value = records.delete_subject_value(subject, versions[-1].version)
-            await self._topic.write([(records.delete_subject_key(subject), value)])
+            await self.topic.write([(records.delete_subject_key(subject), value)])
             return [each.version for each in there]
 
     # -- parts
@@ -160,7 +162,7 @@ class Registry:
         """As it is kept. Raises Refused."""
         state = self.state
         schema = schema._replace(references=tuple(self._latest(state, subject, each) for each in schema.references))
-        if len(schema.text) > self._topic.max_bytes:
+        if len(schema.text) > self.topic.max_bytes:
             raise problems.too_large()
         parsed = await self._parsing.parse(state, subject, schema)
         if not normalize and not self.settings.normalizes(subject):
@@ -169,6 +171,37 @@ class Registry:
             return schema._replace(text=await off_the_loop(len(schema.text), lambda: parsed.normalized)), parsed
         except RecursionError:
             raise problems.invalid_schema("it is nested too deeply") from None
+
+    def _with_contract(self, subject: str, schema: Schema) -> Schema:
+        """With the metadata and the rules that it gets: those of the version before, where it brings none itself, and
+        what is set for the subject."""
+        before = self.state.versions(subject)
+        metadata, rule_set = schema.metadata, schema.rule_set
+        if before:
+            metadata, rule_set = metadata or before[-1].schema.metadata, rule_set or before[-1].schema.rule_set
+        default, override = self.settings.contract(subject, "default"), self.settings.contract(subject, "override")
+        return schema._replace(
+            metadata=merged_metadata(default.metadata, metadata, override.metadata),
+            rule_set=merged_rule_sets(default.rule_set, rule_set, override.rule_set),
+        )
+
+    def _as_kept(self, subject: str, schema: Schema, deleted: bool) -> Iterator[Schema]:
+        """Itself; one that says nothing of metadata or rules is any that is the same in the rest."""
+        said = {(each.schema.metadata, each.schema.rule_set) for each in self.state.versions(subject, deleted)}
+        yield schema
+        for metadata, rule_set in sorted(said):
+            asked = schema._replace(metadata=schema.metadata or metadata, rule_set=schema.rule_set or rule_set)
+            if asked != schema:
+                yield asked
+
+    def _of_one_group(self, subject: str, schema: Schema) -> list[Version]:
+        """The versions that a new one must be compatible with: those that have what it has in the property of the
+        metadata that makes groups, where one does."""
+        versions, group = self.state.versions(subject), self.settings.group(subject)
+        if not group:
+            return versions
+        mine = properties(schema.metadata).get(group)
+        return [each for each in versions if properties(each.schema.metadata).get(group) == mine]
 
     def _latest(self, state: State, subject: str, reference: Reference) -> Reference:
         """The version itself where the newest one is meant."""
@@ -196,11 +229,11 @@ class Registry:
         except problems.Refused:
             return None
 
-    async def _why_not(self, subject: str, parsed: Parsed, only: list[Version] | None) -> list[str]:
+    async def _why_not(self, subject: str, schema: Schema, parsed: Parsed, only: list[Version] | None) -> list[str]:
         level = self.settings.level(subject)
         if level == levels.NONE:
             return []
-        versions = self.state.versions(subject)
+        versions = self._of_one_group(subject, schema)
         asked = only or (versions if levels.is_transitive(level) else versions[-1:])
         for version in reversed(asked):
             old = await self._parsed_of(version)

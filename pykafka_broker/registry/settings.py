@@ -1,14 +1,16 @@
-"""Compatibility levels and modes, of all subjects, of a context, and of one.
+"""Compatibility levels, modes and what else is set, of all subjects, of a context, and of one.
 
 Rule: what is not set for a subject is what is set for its context, else what is set for all.
 """
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from pykafka_broker.registry import levels, problems, records
+from pykafka_broker.registry.contracts import metadata_text, rule_set_text, why_no_rule_set
 from pykafka_broker.registry.subjects import DEFAULT_CONTEXT, context_of
 from pykafka_broker.registry.topic import SchemasTopic
 
@@ -19,19 +21,48 @@ _NORMALIZE = "normalize"
 Config = dict[str, Any]
 
 
-class Settings:
-    """Over the topic; `one_at_a_time` is the lock of whoever changes something. The subject None is all of them."""
+class Contract(NamedTuple):
+    """Metadata and rules, as texts."""
 
-    def __init__(self, topic: SchemasTopic, one_at_a_time: asyncio.Lock) -> None:
+    metadata: str
+    rule_set: str
+
+
+class Settings:
+    """Over the topic. The subject None is all of them."""
+
+    def __init__(self, topic: SchemasTopic) -> None:
         self._topic = topic
-        self._one_at_a_time = one_at_a_time
 
     def level(self, subject: str) -> str:
-        found = str(self.config(subject, or_default=True).get(_LEVEL, levels.DEFAULT_LEVEL)).upper()
+        found = str(self._said(subject, _LEVEL) or levels.DEFAULT_LEVEL).upper()
         return found if found in levels.LEVELS else levels.DEFAULT_LEVEL
 
     def normalizes(self, subject: str) -> bool:
-        return self.config(subject, or_default=True).get(_NORMALIZE) is True
+        return self._said(subject, _NORMALIZE) is True
+
+    def group(self, subject: str) -> str:
+        """The property of the metadata that parts a subject's versions into groups; empty where none does."""
+        found = self._said(subject, "compatibilityGroup")
+        return found if isinstance(found, str) else ""
+
+    def contract(self, subject: str, which: str) -> Contract:
+        """The metadata and the rules that every schema gets, by `default` or as an `override`."""
+        try:
+            metadata, rule_set = (self._said(subject, f"{which}{what}") for what in ("Metadata", "RuleSet"))
+            return Contract(metadata_text(metadata), rule_set_text(rule_set))
+        except (TypeError, AttributeError):
+            return Contract("", "")
+
+    def meant(self, subject: str) -> str:
+        """The subject that this one is an alias of; itself where it is none."""
+        found = self._topic.state().configs.get(subject, {}).get("alias")
+        return found if isinstance(found, str) and found else subject
+
+    def _said(self, subject: str, name: str) -> Any:
+        """What holds for a subject: a setting comes from the narrowest place that has it."""
+        configs = self._topic.state().configs
+        return next((configs[each][name] for each in _wider(subject) if name in configs.get(each, ())), None)
 
     def config(self, subject: str | None, or_default: bool) -> Config:
         """What is set for it; `or_default` what holds for it. Raises Refused where there is nothing."""
@@ -53,21 +84,16 @@ class Settings:
             return READWRITE
         raise problems.no_mode(subject)
 
-    async def set_config(self, subject: str | None, level: str | None, normalize: bool | None) -> None:
-        """Raises Refused."""
-        async with self._one_at_a_time:
-            config = dict(self._topic.state().configs.get(subject, {}))
-            if level is not None:
-                if level.upper() not in levels.LEVELS:
-                    raise problems.invalid_level()
-                config[_LEVEL] = level.upper()
-            if normalize is not None:
-                config[_NORMALIZE] = normalize
-            await self._topic.write([(records.config_key(subject), records.value(config))])
+    async def set_config(self, subject: str | None, fields: Config) -> None:
+        """Put them over what is set; a field that is None is taken away. Raises Refused."""
+        async with self._topic.changing():
+            config = self._topic.state().configs.get(subject, {}) | fields
+            kept = {name: value for name, value in config.items() if value is not None}
+            await self._topic.write([(records.config_key(subject), records.value(kept))])
 
     async def delete_config(self, subject: str | None) -> Config:
         """What was set. Raises Refused where nothing was."""
-        async with self._one_at_a_time:
+        async with self._topic.changing():
             if subject is not None and subject not in self._topic.state().configs:
                 raise problems.no_subject(subject)
             was = self.config(subject, or_default=False)
@@ -78,20 +104,23 @@ class Settings:
         """Raises Refused."""
         if mode.upper() not in MODES:
             raise problems.invalid_mode()
-        async with self._one_at_a_time:
+        async with self._topic.changing():
             state = self._topic.state()
             known = [each for each in state.subjects() if subject in _wider(each)]
             if mode.upper() == IMPORT and not force and known and self.mode(subject, or_default=True) != IMPORT:
                 raise problems.not_permitted("Cannot import since found existing subjects")
             await self._topic.write([(records.mode_key(subject), records.value({"mode": mode.upper()}))])
 
-    async def delete_mode(self, subject: str | None) -> str:
-        """The mode that was set. Raises Refused where none was."""
-        async with self._one_at_a_time:
-            if subject is not None and subject not in self._topic.state().modes:
+    async def delete_mode(self, subject: str | None, recursive: bool) -> str | None:
+        """The mode that was set; `recursive` takes those of its subjects away too. Raises Refused where none was and
+        it is not recursive."""
+        async with self._topic.changing():
+            modes = self._topic.state().modes
+            if not recursive and subject is not None and subject not in modes:
                 raise problems.no_subject(subject)
-            was = self.mode(subject, or_default=False)
-            await self._topic.write([(records.mode_key(subject), None)])
+            was = modes.get(subject) if recursive else self.mode(subject, or_default=False)
+            below = [each for each in modes if each != subject and subject in _wider(each)] if recursive else []
+            await self._topic.write([(records.mode_key(each), None) for each in [subject, *below]])
             return was
 
     def must_be_writable(self, subject: str, schema_id: int | None) -> bool:
@@ -112,6 +141,62 @@ class Settings:
         state = self._topic.state()
         keys = [records.config_key(subject)] if subject in state.configs else []
         return keys + ([records.mode_key(subject)] if subject in state.modes else [])
+
+
+def read_config(body: Any) -> Config:
+    """The fields of a request, as they are kept. Raises Refused."""
+    if not isinstance(body, dict):
+        raise problems.Refused(400, "the body must be a JSON object")
+    told = {_LEVEL if name == "compatibility" else name: value for name, value in body.items()}
+    fields = {}
+    for name, value in told.items():
+        if name not in _FIELDS:
+            raise problems.Refused(422, f"Unrecognized field: {name}")
+        try:
+            fields[name] = None if value is None else _FIELDS[name](value)
+        except (TypeError, AttributeError, RecursionError):
+            raise problems.Refused(422, f"{name} makes no sense") from None
+    if not fields:
+        raise problems.invalid_level()
+    return fields
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _level(value: Any) -> str:
+    if not isinstance(value, str) or value.upper() not in levels.LEVELS:
+        raise problems.invalid_level()
+    return value.upper()
+
+
+def _metadata(value: Any) -> Any:
+    return json.loads(metadata_text(value))
+
+
+def _rule_set(value: Any) -> Any:
+    text = rule_set_text(value)
+    if (why := why_no_rule_set(text)) is not None:
+        raise problems.invalid_rule_set(why)
+    return json.loads(text)
+
+
+_FIELDS: dict[str, Callable[[Any], Any]] = {
+    _LEVEL: _level,
+    **dict.fromkeys((_NORMALIZE, "validateFields", "validateNewSchemas", "validateRules"), _flag),
+    **dict.fromkeys(("alias", "aliasForDeks", "compatibilityGroup", "compatibilityPolicy"), _text),
+    **dict.fromkeys(("defaultMetadata", "overrideMetadata"), _metadata),
+    **dict.fromkeys(("defaultRuleSet", "overrideRuleSet"), _rule_set),
+}
 
 
 def _wider(subject: str | None) -> list[str | None]:

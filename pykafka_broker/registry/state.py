@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from pykafka_broker.registry import records
+from pykafka_broker.registry.guids import guid_of
 from pykafka_broker.registry.records import Json
 from pykafka_broker.registry.stored import Schema, Version
 from pykafka_broker.registry.subjects import beside, context_of
@@ -22,9 +23,11 @@ class State:
     def __init__(self) -> None:
         self.configs: dict[str | None, Json] = {}
         self.modes: dict[str | None, str] = {}
+        self.primary: tuple[int, int] | None = None  # the broker that leads the topic, and the port of its registry
         self._subjects: dict[str, dict[int, Version]] = {}
         self._schemas: dict[tuple[str, int], Schema] = {}  # by context and id
         self._ids: defaultdict[tuple[str, Schema], set[int]] = defaultdict(set)  # by context; an import may bring two
+        self._guids: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
         self._uses: defaultdict[tuple[str, int], dict[Place, None]] = defaultdict(dict)
         self._referrers: defaultdict[Place, dict[Place, None]] = defaultdict(dict)
         self._highest: defaultdict[str, int] = defaultdict(int)
@@ -53,6 +56,10 @@ class State:
     def id_of(self, context: str, schema: Schema) -> int | None:
         return min(self._ids.get((context, schema), ()), default=None)
 
+    def ids_of_guid(self, guid: str) -> list[tuple[str, int]]:
+        """By context, the default one first."""
+        return sorted(self._guids.get(guid, ()))
+
     def highest_id(self, context: str) -> int:
         return self._highest[context]
 
@@ -64,14 +71,14 @@ class State:
         for subject, number in sorted(self._uses.get((context, schema_id), ())):
             yield self._subjects[subject][number]
 
-    def referrers(self, subject: str, number: int) -> list[Version]:
+    def referrers(self, subject: str, number: int, deleted: bool = False) -> list[Version]:
         """Those that are there and need this one."""
         found = (self._subjects[place[0]][place[1]] for place in self._referrers.get((subject, number), ()))
-        return [each for each in found if not each.deleted]
+        return [each for each in found if deleted or not each.deleted]
 
     # -- records
 
-    def replay(self, key: bytes | None, value: bytes | None) -> None:
+    def replay(self, key: bytes | None, value: bytes | None, written_ms: int = 0) -> None:
         """Take in one record of the topic."""
         fields = None if key is None else records.read_object(key)
         if fields is None:
@@ -79,22 +86,24 @@ class State:
         kind, subject = fields.get("keytype"), fields.get("subject")
         told = None if value is None else records.read_object(value)
         if kind == records.SCHEMA and isinstance(subject, str) and type(fields.get("version")) is int:
-            self._replay_schema((subject, fields["version"]), told)
+            self._replay_schema((subject, fields["version"]), told, written_ms)
         elif kind == records.CONFIG and isinstance(subject, str | None):
             self._replay_config(subject, told)
         elif kind == records.MODE and isinstance(subject, str | None):
             self._replay_mode(subject, told)
+        elif kind == records.NOOP and told is not None and {type(told.get(name)) for name in ("node", "port")} == {int}:
+            self.primary = told["node"], told["port"]
         elif kind == records.DELETE_SUBJECT and isinstance(subject, str) and told is not None:
             self._delete_up_to(subject, told.get("version"))
         elif kind == records.CLEAR_SUBJECT and isinstance(subject, str) and told is not None:
             for number in list(self._subjects.get(subject, ())):
                 self._forget((subject, number))
 
-    def _replay_schema(self, place: Place, told: Json | None) -> None:
+    def _replay_schema(self, place: Place, told: Json | None, written_ms: int) -> None:
         if told is None:
             self._forget(place)
             return
-        version = records.read_version(told)
+        version = records.read_version(told, written_ms)
         if version is not None and (version.subject, version.version) == place:
             self._forget(place)
             self._keep(version)
@@ -105,6 +114,7 @@ class State:
         self._subjects.setdefault(version.subject, {})[version.version] = version
         self._schemas[context, version.id] = version.schema
         self._ids[context, version.schema].add(version.id)
+        self._guids[guid_of(version.schema)].add((context, version.id))
         self._uses[context, version.id][place] = None
         self._highest[context] = max(self._highest[context], version.id)
         for target in _targets(version):
@@ -125,6 +135,10 @@ class State:
             ids.discard(version.id)
             if not ids:
                 del self._ids[used[0], version.schema]
+            guid = guid_of(version.schema)
+            self._guids[guid].discard(used)
+            if not self._guids[guid]:
+                del self._guids[guid]
         for target in _targets(version):
             self._referrers[target].pop(place, None)
             if not self._referrers[target]:

@@ -33,3 +33,4 @@ class Version(NamedTuple):
     id: int
     schema: Schema
     deleted: bool = False
+    written_ms: int = 0  # the time of its record

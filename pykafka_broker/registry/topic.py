@@ -2,13 +2,19 @@
 
 Rule: `state` is what the topic holds, whoever wrote it: it is read on before every answer. Where another broker has
 come into the place of this one (reset, restore), or another topic into the place of this one, it is read anew.
+
+In a cluster whoever leads the topic is the primary, who alone changes it. A new one first writes where its registry is:
+the others then know it, and with that record everything before it is committed, so no id is given twice.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 
-from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.partition import NotLeader, Partition
 from pykafka_broker.control.inside import CurrentInside
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import end_of, records_from
@@ -22,13 +28,17 @@ from pykafka_broker.protocol.messages.create_topics_request import (
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.record import Record
-from pykafka_broker.registry.problems import store_failed, too_large
+from pykafka_broker.registry import records
+from pykafka_broker.registry.problems import Elsewhere, Refused, store_failed, too_large
 from pykafka_broker.registry.state import State
 from pykafka_broker.server.serving import Running
 
 TOPIC = "_schemas"
 _TIMEOUT_MS = 30_000
 _ALL = -1
+_REPLICAS = 3
+_POLL_S = 0.01
+_POLLS = 500
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 KeyValue = tuple[bytes, bytes | None]
 
@@ -42,6 +52,20 @@ class SchemasTopic:
         self._state = State()
         self._of: tuple[object, bytes] | None = None  # the broker and the topic that the state is of
         self._offset = 0
+        self._one_at_a_time = asyncio.Lock()
+        self._greeted: tuple[bytes, int] | None = None  # the topic and the leader's epoch that were told `port`
+        self.port = 0  # that of the registry, for the other nodes of the cluster
+
+    @property
+    def alone(self) -> bool:
+        """Whether there are no other brokers."""
+        return self._running.server.broker.node.roles.alone
+
+    @property
+    def end_offset(self) -> int:
+        """Where the records end that `state` has. Raises Refused."""
+        self.state()
+        return self._offset
 
     @property
     def cluster_id(self) -> str:
@@ -54,10 +78,13 @@ class SchemasTopic:
 
     async def make(self) -> None:
         """See to it that it is there. Raises Refused."""
-        if TOPIC in self._running.server.broker.services.image.topics:
+        image = self._running.server.broker.services.image
+        if TOPIC in image.topics:
             return
         compact = CreatableTopicConfig("cleanup.policy", "compact")
-        asked = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=-1, configs=[compact])
+        there = sum(not each.fenced for each in image.brokers.values())
+        replicas = -1 if self.alone else min(_REPLICAS, there)
+        asked = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=replicas, configs=[compact])
         try:
             answer = await self._inside.get().ask(CreateTopicsRequest(topics=[asked], timeout_ms=_TIMEOUT_MS))
         except Problem as problem:
@@ -65,6 +92,61 @@ class SchemasTopic:
         made = answer.topics[0]
         if made.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise store_failed(made.error_message or ErrorCode(made.error_code).name)
+        # where another node is the controller, it knows first
+        await _until(lambda: TOPIC in self._running.server.broker.services.image.topics)
+
+    @asynccontextmanager
+    async def changing(self) -> AsyncIterator[None]:
+        """Have the topic for oneself. Raises Refused, Elsewhere where another broker leads it."""
+        async with self._one_at_a_time:
+            await self.make()
+            await self._lead()
+            yield
+
+    async def greet(self) -> None:
+        """Let the other nodes know where the registry is, if this one leads the topic."""
+        with suppress(Refused):
+            if not self.alone and TOPIC in self._running.server.broker.services.image.topics:
+                async with self._one_at_a_time:
+                    await self._lead()
+
+    async def _lead(self) -> None:
+        services = self._running.server.broker.services
+        if self.alone or (topic := services.image.topics.get(TOPIC)) is None:
+            return
+        try:
+            epoch = services.replicas.leader(TOPIC, 0).leader_epoch
+        except ApiError:
+            raise Elsewhere(topic.partitions[0].leader) from None
+        if self._greeted != (topic.id, epoch):
+            await self.write([(records.NOOP_KEY, records.noop_value(services.node.id, self.port))])
+            self._greeted = topic.id, epoch
+
+    @property
+    def other_leader(self) -> int | None:
+        """The other broker that leads the topic, if one does."""
+        services = self._running.server.broker.services
+        topic = None if self.alone else services.image.topics.get(TOPIC)
+        return None if topic is None or topic.partitions[0].leader == services.node.id else topic.partitions[0].leader
+
+    async def place_of(self, node_id: int, patient: bool) -> tuple[str, int] | None:
+        """Host and port of the registry beside that broker, who may be about to tell it (`patient`); None where it has
+        not told. Raises Refused where there is no replica to read it from."""
+        if patient:
+            await _until(lambda: self._place_of(node_id) is not None)
+        return self._place_of(node_id)
+
+    def _place_of(self, node_id: int) -> tuple[str, int] | None:
+        """The host is that with which the broker is registered: whoever can write to the topic can't have requests sent
+        to any other."""
+        told, broker = self.state().primary, self._running.server.broker.services.image.brokers.get(node_id)
+        if told is None or told[0] != node_id or broker is None or not broker.endpoints:
+            return None
+        return broker.endpoints[0][1], told[1]
+
+    async def reach(self, offset: int) -> None:
+        """Wait until `state` has what lies before that offset; not for ever."""
+        await _until(lambda: self.end_offset >= offset)
 
     def state(self) -> State:
         """What is in it by now. Raises Refused."""
@@ -76,7 +158,9 @@ class SchemasTopic:
         if self._of is None or self._of[0] is not services or self._of[1] != topic.id:
             self._of, self._state, self._offset = (services, topic.id), State(), 0
         try:
-            self._read_on(services.replicas.leader(TOPIC, 0))
+            self._read_on(services.replicas.readable(TOPIC, 0))
+        except NotLeader as error:  # it has no replica here
+            raise Elsewhere(error.leader) from None
         except ApiError as error:
             raise store_failed(error.message or error.code.name) from None
         return self._state
@@ -85,14 +169,14 @@ class SchemasTopic:
         end = end_of(partition, "read_committed")
         if self._offset < end:
             for found in records_from(partition, self._offset, "read_committed"):
-                self._state.replay(_bytes(found.record.key), _bytes(found.record.value))
+                record = found.record
+                self._state.replay(_bytes(record.key), _bytes(record.value), record.timestamp)
             self._offset = end
 
     async def write(self, written: list[KeyValue]) -> None:
         """Append them as one batch; `state` has them when it is committed. Raises Refused."""
-        await self.make()
         services = self._running.server.broker.services
-        if (made := services.image.topics.get(TOPIC)) is None:  # where another node is the controller, it knows first
+        if (made := services.image.topics.get(TOPIC)) is None:
             raise store_failed(f"the topic {TOPIC} is not known here yet")
         now = services.clock.wall
         builder = BatchBuilder()
@@ -110,6 +194,14 @@ class SchemasTopic:
             raise too_large()
         if partition.error_code:
             raise store_failed(partition.error_message or ErrorCode(partition.error_code).name)
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    """Wait for it, not for ever."""
+    for _ in range(_POLLS):
+        if holds():
+            return
+        await asyncio.sleep(_POLL_S)
 
 
 def _bytes(found: bytes | memoryview | None) -> bytes | None:

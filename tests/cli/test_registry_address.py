@@ -1,4 +1,4 @@
-"""`--schema-registry` and its user."""
+"""`--schema-registry`, `--schema-registry-url` and the user of either."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.cli import registry_address as module
-from pykafka_broker.cli.registry_address import USER_VARIABLE, registry_address
+from pykafka_broker.cli.registry_address import USER_VARIABLE, registry_address, schemas_elsewhere
 from pykafka_broker.cli.settings import UsageError
 
 
@@ -33,6 +33,36 @@ def test_others_need_a_user(tmp_path: Path) -> None:
     assert registry_address("0.0.0.0:8081", None, {USER_VARIABLE: "you:x"}).user == "you:x"
     with pytest.raises(UsageError, match="must be NAME:PASSWORD"):
         registry_address("8081", None, {USER_VARIABLE: "secret"})
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("localhost:8081", "must be a URL that begins with"),
+        ("http://", "must be a URL that begins with"),
+        ("file:///etc/passwd", "must be a URL that begins with"),
+        ("http://[::1", "must be a URL that begins with"),
+        ("http://me:secret@host", "give its user with --schema-registry-user-file"),
+    ],
+)
+def test_one_elsewhere_has_a_url(url: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says) as raised:
+        schemas_elsewhere(url, None, {})
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--schema-registry", "0", "--control", "0"], "leave out --schema-registry-url"),
+        ([], "is for what --control shows"),
+    ],
+)
+def test_one_elsewhere_is_for_the_page_of_a_broker_without(more: list[str], says: str) -> None:
+    command = [sys.executable, "-m", "pykafka_broker", "--ephemeral", "--schema-registry-url", "http://localhost"]
+    ran = subprocess.run([*command, *more], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 2
+    assert says in ran.stderr
 
 
 def test_a_package_that_is_missing_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

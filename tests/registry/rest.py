@@ -28,6 +28,12 @@ class Rest:
         assert status == 200, answer
         return answer
 
+    def extended(self, method: str, path: str, body: Any = None) -> Any:
+        """What a client is told that takes properties which it does not know."""
+        status, answer = self.ask(method, path, body, confluent_accept_unknown_properties="true")
+        assert status == 200, answer
+        return answer
+
     def refused(self, method: str, path: str, body: Any = None) -> tuple[int, int]:
         """The status and the code of the error."""
         status, answer = self.ask(method, path, body)

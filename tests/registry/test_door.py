@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.control.http import Request
+from pykafka_broker.control.http import STRANGERS_BODY_BYTES, Request
 from pykafka_broker.registry.door import MAX_BODY_BYTES, RegistryDoor
 from pykafka_broker.testing import KafkaBroker
 from tests.registry.rest import Rest, of
@@ -109,5 +109,13 @@ def test_a_user_is_asked_for_and_nothing_else_then() -> None:
 def test_it_says_what_it_is(rest: Rest, broker: KafkaBroker) -> None:
     assert rest.ok("GET", "/") == {}
     assert rest.ok("GET", "/v1/metadata/version")["version"]
+    assert rest.ok("GET", "/v1/metadata/deployment") == {"attributes": []}
     scope = rest.ok("GET", "/v1/metadata/id")["scope"]["clusters"]
     assert scope["kafka-cluster"] in Path(broker.data_dir / "meta.properties").read_text()
+
+
+def test_a_long_body_is_read_of_those_only_who_may_come_in() -> None:
+    door = RegistryDoor(None, "me:secret")  # type: ignore[arg-type]  # nothing is asked
+    post = Request("POST", "/", {"authorization": "Basic other"}, b"")
+    assert door._most_bytes(post) == STRANGERS_BODY_BYTES
+    assert door._most_bytes(post._replace(headers={"authorization": "Basic bWU6c2VjcmV0"})) == MAX_BODY_BYTES

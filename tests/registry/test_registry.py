@@ -25,6 +25,7 @@ def test_a_version_is_found_by_number_and_as_the_latest(rest: Rest) -> None:
     schema_id = rest.register("numbered", X)
     text = rest.ok("GET", f"/schemas/ids/{schema_id}")["schema"]
     version = {"subject": "numbered", "version": 1, "id": schema_id, "schema": text}
+    version["guid"] = rest.ok("GET", f"/schemas/ids/{schema_id}")["guid"]
     for number in ("1", "latest", "-1"):
         assert rest.ok("GET", f"/subjects/numbered/versions/{number}") == version
     assert rest.ok("GET", "/subjects/numbered/versions/1/schema") == json.loads(text)
@@ -125,6 +126,8 @@ def test_what_others_refer_to_stays(rest: Rest) -> None:
     newest = [{"name": "n.Part", "subject": "part", "version": -1}]
     assert rest.register("whole", whole, references=newest) == schema_id
     rest.ok("DELETE", "/subjects/whole")
+    assert rest.ok("GET", "/subjects/part/versions/1/referencedby") == []
+    assert rest.ok("GET", "/subjects/part/versions/1/referencedby?deleted=true") == [schema_id]
     assert rest.ok("DELETE", "/subjects/part") == [1]
     assert rest.refused("POST", "/subjects/new/versions", of(whole, references=references[:0])) == (422, 42201)
     nowhere = [{"name": "n.Part", "subject": "nowhere", "version": 1}]
@@ -141,6 +144,8 @@ def test_schemas_are_listed_by_prefix_and_page(rest: Rest) -> None:
     assert [(each["subject"], each["version"]) for each in page] == [("list-0", 2), ("list-1", 1)]
     uses = rest.ok("GET", f"/schemas/ids/{rest.register('list-0', X)}/versions")
     assert {"subject": "list-2", "version": 2} in uses
+    only = rest.ok("GET", f"/schemas/ids/{rest.register('list-0', X)}/versions?subject=list-1")
+    assert only == [{"subject": "list-1", "version": 2}]
     assert rest.refused("GET", "/schemas?limit=some") == (400, 400)
 
 
@@ -151,6 +156,7 @@ def test_contexts_have_ids_of_their_own(rest: Rest) -> None:
     assert rest.ok("GET", "/schemas/ids/1/schema?subject=:.ctx:") == inner
     assert rest.ok("GET", "/schemas/ids/1/schema") != inner
     assert ".ctx" in rest.ok("GET", "/contexts")
+    assert rest.ok("GET", "/contexts?contextPrefix=.ct") == [".ctx"]
     assert rest.ok("GET", "/subjects?subjectPrefix=:.ctx:") == [":.ctx:inner"]
     assert rest.register(":.:plain", record("in_all")) == rest.register("plain", record("in_all"))
 

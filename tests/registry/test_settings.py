@@ -69,3 +69,31 @@ def test_a_version_that_is_not_the_next_is_refused(rest: Rest) -> None:
     rest.register("stepwise", record("s"))
     assert rest.refused("POST", "/subjects/stepwise/versions", of(record(), version=5)) == (422, 42201)
     assert rest.register("stepwise", record(), version=2)
+
+
+def test_a_subject_may_be_another_name_of_one(rest: Rest) -> None:
+    schema_id = rest.register("real", record("real"))
+    rest.ok("PUT", "/config/nickname", {"alias": "real"})
+    assert rest.ok("GET", "/subjects/nickname/versions/1")["subject"] == "real"
+    assert rest.register("nickname", record("real")) == schema_id
+    assert rest.ok("GET", "/config/nickname") == {"alias": "real"}
+    rest.ok("DELETE", "/config/nickname")
+    assert rest.refused("GET", "/subjects/nickname/versions") == (404, 40401)
+
+
+def test_what_a_subject_does_not_say_holds_as_for_all(rest: Rest) -> None:
+    rest.ok("PUT", "/config/partly", {"normalize": True})
+    rest.register("partly", record("x"))
+    rest.ok("PUT", "/config", {"compatibility": "NONE"})
+    assert rest.register("partly", record("x", "y"))
+    rest.ok("DELETE", "/config")
+    assert rest.refused("POST", "/subjects/partly/versions", of(record("x", "y", "z"))) == (409, 409)
+
+
+def test_a_mode_is_taken_away_with_those_below_it(rest: Rest) -> None:
+    for name in (":.modes:", ":.modes:a", "elsewhere"):
+        rest.ok("PUT", f"/mode/{name}", {"mode": "READONLY"})
+    assert rest.ok("DELETE", "/mode/:.modes:?recursive=true") == {"mode": "READONLY"}
+    assert rest.ok("DELETE", "/mode/:.modes:?recursive=true") == {"mode": None}
+    assert rest.refused("GET", "/mode/:.modes:a") == (404, 40409)
+    assert rest.ok("GET", "/mode/elsewhere") == {"mode": "READONLY"}

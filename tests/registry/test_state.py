@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pykafka_broker.registry import records
+from pykafka_broker.registry.guids import guid_of
 from pykafka_broker.registry.state import State
 from pykafka_broker.registry.stored import Reference, Schema, Version
 
@@ -79,3 +80,28 @@ def test_records_that_make_no_sense_change_nothing() -> None:
     ]:
         state.replay(key, value)
     assert state.subjects() == []
+
+
+def test_who_leads_the_topic_is_told_by_a_record_that_changes_nothing() -> None:
+    state = State()
+    state.replay(records.NOOP_KEY, None)  # as Confluent's registry writes it
+    assert state.primary is None
+    state.replay(records.NOOP_KEY, records.noop_value(2, 8081))
+    assert state.primary == (2, 8081)
+    for odd in (b'{"node":"2","port":1}', b'{"node":3}', b"[]", b'{"node":3,"port":true}', None):
+        state.replay(records.NOOP_KEY, odd)
+    assert state.primary == (2, 8081)
+    assert state.subjects() == []
+
+
+def test_the_ids_of_a_guid_follow_the_versions() -> None:
+    state = State()
+    keep(state, Version("a", 1, 1, INT))
+    keep(state, Version("b", 1, 1, INT))
+    keep(state, Version(":.c:a", 1, 7, INT))
+    (guid,) = {guid_of(INT), guid_of(Schema("JSON", INT.text))}
+    assert state.ids_of_guid(guid) == [(".", 1), (".c", 7)]
+    state.replay(records.schema_key("a", 1), None)
+    assert state.ids_of_guid(guid) == [(".", 1), (".c", 7)]
+    state.replay(records.schema_key("b", 1), None)
+    assert state.ids_of_guid(guid) == [(".c", 7)]
