@@ -151,11 +151,37 @@ def test_what_a_serializer_has_written_is_read_by_its_schema(tab: Tab, broker: K
     see(page, "AVRO")
 
 
+def test_who_uses_the_keyboard_stays_where_he_is(tab: Tab) -> None:
+    page = tab.open("/")
+    link = page.locator("main").get_by_role("link", name="Connections", exact=True)
+    link.focus()
+    see(page, "/s")  # it is shown anew
+    playwright.expect(link).to_be_focused()
+
+
+def test_a_narrow_window_has_room_for_the_content(tab: Tab) -> None:
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    for address, text in (("/testing", "Faults"), ("/brokers/1", "broker.id")):
+        page = tab.open(address)
+        see(page, text)
+        assert page.evaluate("document.querySelector('header').offsetHeight") < 120
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        boxes = "[...document.querySelectorAll('.card')].filter((each) => each.scrollWidth > each.clientWidth).length"
+        assert page.evaluate(boxes) == 0
+
+
 def test_records_are_looked_for(tab: Tab, broker: KafkaBroker) -> None:
     broker.create_topic("searched")
     produce(broker, "searched", 250)
     page = tab.open("/topics/searched/records")
     see(page, "100 shown")
+    playwright.expect(page.locator("tbody tr").first).to_contain_text("key-249")
+    for shown in (200, 250):
+        page.get_by_role("button", name="Older").click()
+        playwright.expect(page.locator("tbody tr")).to_have_count(shown)
+    playwright.expect(page.locator("tbody tr").last).to_contain_text("key-0")
+    playwright.expect(page.get_by_role("button", name="Older")).to_be_disabled()
+    see(page, "back to the first")
     page.get_by_label("Key contains").fill("key-24")
     page.get_by_role("button", name="Read", exact=True).click()
     playwright.expect(page.locator("tbody tr")).to_have_count(11)

@@ -21,6 +21,8 @@ from pykafka_broker.records.record import Record, iter_records
 
 Outcome = Literal["committed", "aborted", "open"]
 _READ_BYTES = 1 << 20
+_LONGEST_STRETCH = 5_000  # offsets
+_MUCH = 1 << 62
 _CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 _CONTROL_NAMES = {ABORT: "ABORT", COMMIT: "COMMIT"}
 
@@ -100,9 +102,16 @@ class Scanned(NamedTuple):
 
 
 async def scan(
-    partition: Partition, offset: int, wanted: Wanted, limit: int, cut_bytes: int, budget: Budget
+    partition: Partition,
+    offset: int,
+    wanted: Wanted,
+    limit: int,
+    cut_bytes: int,
+    budget: Budget,
+    before: int | None = None,
 ) -> Scanned:
-    """Up to `limit` such records from that offset on. Raises ApiError where the log can't be read."""
+    """Up to `limit` such records from that offset on, up to the offset `before`. Raises ApiError where the log can't be
+    read."""
     log, end = partition.log, partition.high_watermark
     offset = max(offset, log.log_start_offset)
     aborted = Aborted(partition, offset, end)
@@ -118,6 +127,8 @@ async def scan(
             for record in iter_records(batch, header):
                 if record.offset < offset:
                     continue
+                if before is not None and record.offset >= before:
+                    return Scanned(records, before, before >= end)
                 budget.records -= 1
                 if wanted.fits(record, header):
                     records.append(_browsed(partition.number, record, header, outcome, cut_bytes))
@@ -125,9 +136,32 @@ async def scan(
                         return Scanned(records, record.offset + 1, record.offset + 1 >= end)
             if header.is_control:
                 aborted.ends(header, batch)
-        offset = found.end_offset()
         await asyncio.sleep(0)
+        offset = max(found.end_offset(), log.log_start_offset)  # some may have been deleted meanwhile
     return Scanned(records, offset, offset >= end)
+
+
+async def scan_back(
+    partition: Partition, before: int, wanted: Wanted, limit: int, cut_bytes: int, budget: Budget
+) -> Scanned:
+    """The last `limit` such records before that offset, in their order; `next_offset` is before which to go on, and
+    `at_end` whether the log begins there. It looks at one stretch after the other, each longer than the one before."""
+    log, begin, width = partition.log, min(before, partition.high_watermark), limit
+    found: list[BrowsedRecord] = []
+    while begin > log.log_start_offset and len(found) < limit and not budget.spent:
+        end, begin = begin, max(log.log_start_offset, begin - width)
+        own = Budget(_MUCH, _MUCH)  # a stretch is read to its end, since its end is what is wanted
+        part = (await scan(partition, begin, wanted, width, cut_bytes, own, end)).records
+        budget.records -= _MUCH - own.records
+        budget.size_bytes -= _MUCH - own.size_bytes
+        wanting = limit - len(found)
+        if len(part) > wanting:
+            part = part[-wanting:]
+            begin = part[0].offset
+        found = part + found
+        if (_MUCH - own.size_bytes) * 8 < budget.size_bytes:
+            width = min(4 * width, _LONGEST_STRETCH)
+    return Scanned(found, begin, begin <= log.log_start_offset)
 
 
 def find(partition: Partition, offset: int) -> Record | None:

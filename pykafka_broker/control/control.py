@@ -22,7 +22,7 @@ from pykafka_broker.server.serving import Running
 
 R = TypeVar("R")
 # The id and the kind of the schema that a value was written with, and the value as JSON; None where there is none.
-Decode = Callable[[bytes], Awaitable[tuple[int, str, str] | None]]
+Decode = Callable[[bytes, bytes | None], Awaitable[tuple[int, str, str] | None]]
 
 
 class Control:
@@ -39,7 +39,7 @@ class Control:
         self._inside = CurrentInside(running)
         self.turn_of_topic: dict[str, int] = {}  # the partition that the last record without a key went to
         self.state.always.append(self.turn_of_topic.clear)
-        self.decode: Decode | None = None  # where there is a schema registry beside the broker
+        self.decode: Decode | None = None  # where there is a schema registry
         self.observing = Observing(running.server, BrokerKnows(running.server))
         self.state.clearing["faults"] = self.observing.faults.clear
         self.state.clearing["requests"] = self.observing.log.clear

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.http import Request, Response
+from pykafka_broker.control.http import STRANGERS_BODY_BYTES, Request, Response
 from pykafka_broker.control.http_listener import HttpListener, why_another_name, why_not_of_this_machine
 from pykafka_broker.control.operations import JSON_LINES, Lines, Operation, Text
 from pykafka_broker.control.page import is_page, page_response
@@ -27,6 +27,7 @@ from pykafka_broker.errors import ApiError
 
 log = logging.getLogger(__name__)
 
+MAX_BODY_BYTES = 256 << 20
 _JSON = "application/json"
 _PROBLEM = "application/problem+json"
 _PIECE_CHARACTERS = 64 << 10
@@ -39,7 +40,7 @@ class ControlDoor:
         self._control = control
         self._token = token
         self._offered = offered  # the operations that there are here; None for all
-        self._listener = HttpListener(self.serve)
+        self._listener = HttpListener(self.serve, self._most_bytes)
 
     @property
     def url(self) -> str:
@@ -95,6 +96,14 @@ class ControlDoor:
     def _offer(self, operation: Operation) -> None:
         if self._offered is not None and operation.name not in self._offered:
             raise Problem(404, f"{operation.method} {operation.path} is for a broker, and this is none")
+
+    def _most_bytes(self, request: Request) -> int:
+        """Of a body: nobody fills the memory who may not come in."""
+        try:
+            self._let_in(request)
+        except Problem:
+            return STRANGERS_BODY_BYTES
+        return MAX_BODY_BYTES
 
     def _let_in(self, request: Request) -> None:
         headers = request.headers

@@ -16,7 +16,7 @@ import h11
 
 log = logging.getLogger(__name__)
 
-MAX_BODY_BYTES = 256 << 20
+STRANGERS_BODY_BYTES = 64 << 10  # of who will be refused: enough to be told so
 _MAX_HEAD_BYTES = 64 << 10
 _READ_BYTES = 256 << 10
 _IDLE_S = 300.0
@@ -38,10 +38,11 @@ class Response(NamedTuple):
 
 
 Serve = Callable[[Request], Awaitable[Response]]
+MostBytes = Callable[[Request], int]  # that the body of this request may have, of which only the head is there
 
 
 class TooLong(Exception):
-    """The body is longer than may be sent."""
+    """The body is longer than this, which is what may be sent."""
 
 
 class HttpConnection:
@@ -52,12 +53,12 @@ class HttpConnection:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         serve: Serve,
-        max_body_bytes: int = MAX_BODY_BYTES,
+        most_bytes: MostBytes,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._serve = serve
-        self._max_body_bytes = max_body_bytes
+        self._most_bytes = most_bytes
         self._protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD_BYTES)
         self._ahead: asyncio.Task[bytes] | None = None  # a read that has begun while a request was served
 
@@ -70,11 +71,12 @@ class HttpConnection:
             pass  # the client has gone, or says nothing
         except h11.RemoteProtocolError as error:
             await self._refuse(error.error_status_hint, str(error))
-        except TooLong:
-            await self._refuse(413, f"a body may have at most {self._max_body_bytes} bytes")
+        except TooLong as error:
+            await self._refuse(413, f"a body may have at most {error} bytes")
         finally:
             if self._ahead is not None:
                 self._ahead.cancel()
+                await asyncio.gather(self._ahead, return_exceptions=True)
             self._writer.close()
             with contextlib.suppress(OSError):
                 await self._writer.wait_closed()
@@ -84,16 +86,16 @@ class HttpConnection:
         head = await self._next(_IDLE_S)
         if not isinstance(head, h11.Request):
             return False
-        body = bytearray()
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
+        request = Request(head.method.decode("latin-1"), head.target.decode("latin-1"), headers, b"")
+        most, body = self._most_bytes(request), bytearray()
         while isinstance(event := await self._next(_BODY_S), h11.Data):
             body += event.data
-            if len(body) > self._max_body_bytes:
-                raise TooLong
+            if len(body) > most:
+                raise TooLong(most)
         if not isinstance(event, h11.EndOfMessage):
             return False
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
-        request = Request(head.method.decode("latin-1"), head.target.decode("latin-1"), headers, bytes(body))
-        response = await self._while_there(request)
+        response = await self._while_there(request._replace(body=bytes(body)))
         if response is None:
             return False
         await self._send(response, with_body=request.method != "HEAD")
@@ -117,17 +119,20 @@ class HttpConnection:
     async def _while_there(self, request: Request) -> Response | None:
         """The response, or None if the client has gone before it was ready."""
         serving = asyncio.ensure_future(self._serve(request))
-        await asyncio.sleep(0)
-        if not serving.done() and self._ahead is None:
-            self._ahead = asyncio.create_task(self._reader.read(_READ_BYTES))
-        while not serving.done():
-            waiting = {serving} if self._ahead is None or self._ahead.done() else {serving, self._ahead}
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            if self._ahead is not None and self._ahead.done() and not self._ahead.result() and not serving.done():
+        try:
+            await asyncio.sleep(0)
+            if not serving.done() and self._ahead is None:
+                self._ahead = asyncio.create_task(self._reader.read(_READ_BYTES))
+            while not serving.done():
+                waiting = {serving} if self._ahead is None or self._ahead.done() else {serving, self._ahead}
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                if self._ahead is not None and self._ahead.done() and not self._ahead.result() and not serving.done():
+                    return None
+            return serving.result()
+        finally:  # also where its connection was reset, and where this connection is given up
+            if not serving.done():
                 serving.cancel()
                 await asyncio.wait({serving})
-                return None
-        return serving.result()
 
     async def _send(self, response: Response, with_body: bool) -> None:
         headers, body = [("content-type", response.content_type), *response.headers], response.body

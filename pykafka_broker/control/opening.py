@@ -6,7 +6,7 @@ import errno
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pykafka_broker.control.control import Control
+from pykafka_broker.control.control import Control, Decode
 from pykafka_broker.control.door import ControlDoor
 from pykafka_broker.control.http_listener import LOOPBACK
 from pykafka_broker.control.tenure import Tenure
@@ -29,11 +29,13 @@ class Address(NamedTuple):
 
 
 class Opening:
-    """`server.serving.Beside`. `announce` is told the URL once the door is open."""
+    """`server.serving.Beside`. `announce` is told the URL once the door is open; `decode` reads values that have a
+    schema."""
 
-    def __init__(self, address: Address, announce: Callable[[str], None]) -> None:
+    def __init__(self, address: Address, announce: Callable[[str], None], decode: Decode | None = None) -> None:
         self._address = address
         self._announce = announce
+        self._decode = decode
         self._door: ControlDoor | None = None
         self.control: Control | None = None  # once it is open
         self._clock = MovableClock()
@@ -49,6 +51,7 @@ class Opening:
     async def open(self, running: Running) -> None:
         host, port, token = self._address
         self.control = Control(running, self._clock, self._tenure)
+        self.control.decode = self._decode
         door = self._door = ControlDoor(self.control, token)
         try:
             await door.open(host, port)

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from pykafka_broker.control.browsing import shown
+from pykafka_broker.control.browsing import Budget, Scanned, Wanted, scan, scan_back, shown
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.testing import ControlError, KafkaBroker
+from tests.broker.support import batch
+from tests.broker.turns import SlowBroker
 
 LONG = 3 << 20
 
@@ -59,6 +71,46 @@ def test_the_newest_of_all_partitions(broker: KafkaBroker, numbered: str) -> Non
     page = browse(broker, f"/topics/{numbered}/records", newest=True, limit=10)
     assert timestamps(page) == list(range(1290, 1300))
     assert not page["more"]
+
+
+def test_from_the_newest_one_goes_back_page_by_page(broker: KafkaBroker, numbered: str) -> None:
+    path, seen = f"/topics/{numbered}/records", list[int]()
+    page = browse(broker, path, newest=True, limit=70)
+    while page["earlier_offsets"] is not None:
+        seen = timestamps(page) + seen
+        page = browse(broker, path, before=page["earlier_offsets"], limit=70)
+    assert timestamps(page) + seen == list(range(1000, 1300))
+
+
+def test_the_newest_that_fit_are_looked_for_from_the_end(broker: KafkaBroker, numbered: str) -> None:
+    path = f"/topics/{numbered}/records"
+    page = browse(broker, path, newest=True, key="key-29", limit=10)
+    assert timestamps(page) == list(range(1290, 1300))
+    rest = browse(broker, path, before=page["earlier_offsets"], key="key-29", limit=10)
+    assert (timestamps(rest), rest["earlier_offsets"]) == ([1029], None)
+
+
+def test_one_goes_back_through_batches_transactions_and_times_that_go_back(broker: KafkaBroker) -> None:
+    broker.create_topic("backwards")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "backwards"})
+    producer.init_transactions()
+    for value, end in (("kept", producer.commit_transaction), ("void", producer.abort_transaction)):
+        producer.begin_transaction()
+        for number in range(5):
+            producer.produce("backwards", f"{value} {number}", timestamp=9000 - number)
+        producer.flush(30)
+        end()
+    path, seen = "/topics/backwards/records", []
+    page = browse(broker, path, newest=True, limit=3, partition=0)
+    while True:
+        assert len(page["records"]) <= 3
+        seen += page["records"]
+        if page["earlier_offsets"] is None:
+            break
+        page = browse(broker, path, before=page["earlier_offsets"], limit=3)
+    assert sorted(each["offset"] for each in seen) == list(range(12))
+    outcomes = {each["offset"]: each["transaction"] for each in seen if each["control"] is None}
+    assert [outcomes[offset] for offset in (0, 4, 6, 10)] == ["committed", "committed", "aborted", "aborted"]
 
 
 def test_it_begins_at_an_offset_a_time_or_in_one_partition(broker: KafkaBroker, numbered: str) -> None:
@@ -137,6 +189,7 @@ def test_a_long_value_comes_in_pieces(broker: KafkaBroker) -> None:
     ("query", "says"),
     [
         ({"offsets": "0-5"}, "offsets must be as next_offsets told them"),
+        ({"before": "5"}, "offsets must be as next_offsets told them"),
         ({"partition": 9}, "topic numbered has partitions 0 to 2, not 9"),
         ({"limit": 0}, "limit must be at least 1"),
         ({"limit": 501}, "limit must be at most 500"),
@@ -157,3 +210,29 @@ def test_a_cut_in_the_middle_of_a_letter_is_still_text() -> None:
     whole = shown(b"\xff", 10)
     assert whole is not None
     assert (whole.text, whole.base64, whole.cut) == (None, "/w==", False)
+
+
+async def rest_of(begun: Coroutine[Any, Any, Scanned]) -> Scanned:
+    while True:
+        try:
+            begun.send(None)
+        except StopIteration as end:
+            found: Scanned = end.value
+            return found
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_records_may_be_deleted_while_they_are_looked_through(tmp_path: Path, backwards: bool) -> None:
+    node = SlowBroker(tmp_path)
+    node.answered(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 1000), 7)
+    for _ in range(6):
+        data = [PartitionProduceData(0, bytes(batch(b"v" * 300_000)))]  # one of them is a read
+        node.answered(ProduceRequest(None, 1, 1000, [TopicProduceData("t", partition_data=data)]), 9)
+    partition, budget = node.broker.services.replicas.readable("t", 0), Budget(100, 1 << 30)
+    if backwards:
+        looking = scan_back(partition, 6, Wanted(), 10, 1, budget)
+    else:
+        looking = scan(partition, 0, Wanted(), 10, 1, budget)
+    looking.send(None)
+    node.answered(DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 4)])], 1000), 2)
+    assert [each.offset for each in asyncio.run(rest_of(looking)).records] == [0, 4, 5]

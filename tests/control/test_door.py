@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.control.door import ControlDoor
-from pykafka_broker.control.http import Request
+from pykafka_broker.control.door import MAX_BODY_BYTES, ControlDoor
+from pykafka_broker.control.http import STRANGERS_BODY_BYTES, Request
 from pykafka_broker.testing import KafkaBroker
 from tests.server.support import run
 
@@ -100,3 +100,10 @@ def test_a_token_is_asked_for_and_nothing_else_then() -> None:
         assert response.status == 404
 
     run(scenario)
+
+
+def test_a_long_body_is_read_of_those_only_who_may_come_in() -> None:
+    door = ControlDoor(None, "secret")  # type: ignore[arg-type]  # nothing is asked
+    post = Request("POST", "/", {"authorization": "Basic other"}, b"")
+    assert door._most_bytes(post) == STRANGERS_BODY_BYTES
+    assert door._most_bytes(post._replace(headers={"authorization": "Bearer secret"})) == MAX_BODY_BYTES

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import base64
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pykafka_broker.control.api.topics import raise_if
-from pykafka_broker.control.browsing import BrowsedRecord, Budget, Scanned, Wanted, find, scan
+from pykafka_broker.control.browsing import BrowsedRecord, Budget, Scanned, Wanted, find, scan, scan_back
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import Limits
@@ -36,12 +37,14 @@ _FROM_THE_END = -1
 class BrowsedPage:
     """Records in the order of their timestamps, those of one partition in that of their offsets. `next_offsets` is
     where to go on, to be handed back as `offsets`; `more` says whether anything is left; `looked_at` is how many
-    records were looked at."""
+    records were looked at. Of the `newest` ones `earlier_offsets` is where to go back from, to be handed back as
+    `before`; it is null where nothing is left there."""
 
     records: list[BrowsedRecord]
     next_offsets: str
     more: bool
     looked_at: int
+    earlier_offsets: str | None = None
 
 
 @dataclass
@@ -70,6 +73,7 @@ async def browse_records(
     from_time: Offset | None = None,
     offsets: str | None = None,
     newest: bool = False,
+    before: str | None = None,
     key: str = "",
     value: str = "",
     control_records: bool = True,
@@ -77,35 +81,60 @@ async def browse_records(
     cut_bytes: Annotated[int, Limits(minimum=1, maximum=1 << 16)] = 1024,
 ) -> BrowsedPage:
     """A page of a topic's records, of one partition or of all. It begins at an offset, at a time (epoch milliseconds),
-    with the `newest` ones, or where the page before ended (`offsets`, as "partition:offset,..."). `key` and `value`
-    are what they have to contain."""
+    or where the page before ended (`offsets`, as "partition:offset,..."); or it has the `newest` ones, or those
+    `before` such offsets. `key` and `value` are what they have to contain."""
     image = control.services.image.topics.get(topic)
     if image is None:
         raise Problem(404, f"there is no topic {topic}", code="UNKNOWN_TOPIC_OR_PARTITION")
     if partition is not None and partition not in image.partitions:
         raise Problem(404, f"topic {topic} has partitions 0 to {len(image.partitions) - 1}, not {partition}")
     numbers = sorted(image.partitions) if partition is None else [partition]
+    wanted = Wanted(key.encode(), value.encode(), control_records)
     if offsets is not None:
         begin = {number: at for number, at in _parse(offsets).items() if number in image.partitions}
+    elif before is not None:
+        ends = {number: at for number, at in _parse(before).items() if number in image.partitions}
+        return await _page_back(control, topic, ends, wanted, limit, cut_bytes)
     elif len(numbers) > _MOST_PARTITIONS:
         raise Problem(400, f"{topic} has {len(numbers)} partitions: name one of them, at most {_MOST_PARTITIONS} fit")
+    elif newest:
+        ends = {number: control.services.replicas.readable(topic, number).high_watermark for number in numbers}
+        return await _page_back(control, topic, ends, wanted, limit, cut_bytes)
     elif from_time is not None:
         begin = await _at_time(control, topic, numbers, from_time)
     else:
-        begin = {number: _begin(control, topic, number, from_offset, newest, limit) for number in numbers}
-    wanted = Wanted(key.encode(), value.encode(), control_records)
-    return await _page(control, topic, begin, wanted, limit, cut_bytes, newest)
+        begin = dict.fromkeys(numbers, from_offset or 0)
+    return await _page(control, topic, begin, wanted, limit, cut_bytes)
 
 
-def _begin(control: Control, topic: str, number: int, from_offset: int | None, newest: bool, limit: int) -> int:
-    partition = control.services.replicas.readable(topic, number)
-    if newest:
-        return max(partition.log.log_start_offset, partition.high_watermark - limit)
-    return from_offset or 0
+async def _page_back(
+    control: Control, topic: str, ends: dict[int, int], wanted: Wanted, limit: int, cut_bytes: int
+) -> BrowsedPage:
+    """The last ones before those offsets."""
+    budget, looked_at = Budget(_MOST_RECORDS, _MOST_BYTES), 0
+    scanned: dict[int, Scanned] = {}
+    for number, end in sorted(ends.items()):
+        share = budget.share(len(ends))
+        given = share.records
+        scanned[number] = await scan_back(
+            control.services.replicas.readable(topic, number), end, wanted, limit, cut_bytes, share
+        )
+        looked_at += given - share.records
+    found = sorted((each for part in scanned.values() for each in part.records), key=_by_time)
+    counts = Counter(each.partition for each in found[-limit:])
+    taken, earlier, at_start = [], {}, True
+    for number, part in scanned.items():
+        count = counts[number]  # the last of each partition, as timestamps may go back within one
+        taken += part.records[len(part.records) - count :]
+        all_taken = count == len(part.records)
+        earlier[number] = part.next_offset if all_taken else part.records[-count].offset if count else ends[number]
+        at_start = at_start and all_taken and part.at_end
+    taken.sort(key=_by_time)
+    return BrowsedPage(taken, _told(ends), False, looked_at, None if at_start else _told(earlier))
 
 
 async def _page(
-    control: Control, topic: str, begin: dict[int, int], wanted: Wanted, limit: int, cut_bytes: int, newest: bool
+    control: Control, topic: str, begin: dict[int, int], wanted: Wanted, limit: int, cut_bytes: int
 ) -> BrowsedPage:
     budget, looked_at = Budget(_MOST_RECORDS, _MOST_BYTES), 0
     scanned: dict[int, Scanned] = {}
@@ -115,20 +144,23 @@ async def _page(
         given = share.records
         scanned[number] = await scan(partition, offset, wanted, limit, cut_bytes, share)
         looked_at += given - share.records
-    found = sorted(
-        (each for part in scanned.values() for each in part.records),
-        key=lambda each: (each.timestamp, each.partition, each.offset),
-    )
-    taken = found[-limit:] if newest else _whole_runs(found, limit)
+    found = sorted((each for part in scanned.values() for each in part.records), key=_by_time)
+    taken = _whole_runs(found, limit)
     next_offsets = {number: part.next_offset for number, part in scanned.items()}
-    left = [] if newest else found[len(taken) :]
     kept = {(each.partition, each.offset) for each in taken}
     for each in found:
-        if not newest and (each.partition, each.offset) not in kept:
+        if (each.partition, each.offset) not in kept:
             next_offsets[each.partition] = min(next_offsets[each.partition], each.offset)
-    more = bool(left) or not all(part.at_end for part in scanned.values())
-    text = ",".join(f"{number}:{offset}" for number, offset in sorted(next_offsets.items()))
-    return BrowsedPage(taken, text, more, looked_at)
+    more = len(found) > len(taken) or not all(part.at_end for part in scanned.values())
+    return BrowsedPage(taken, _told(next_offsets), more, looked_at)
+
+
+def _by_time(each: BrowsedRecord) -> tuple[int, int, int]:
+    return each.timestamp, each.partition, each.offset
+
+
+def _told(offsets: dict[int, int]) -> str:
+    return ",".join(f"{number}:{offset}" for number, offset in sorted(offsets.items()))
 
 
 def _whole_runs(found: list[BrowsedRecord], limit: int) -> list[BrowsedRecord]:
@@ -144,7 +176,7 @@ def _whole_runs(found: list[BrowsedRecord], limit: int) -> list[BrowsedRecord]:
         those.sort(key=lambda each: each.offset)
         by_partition[number] = those[: counts[number]]
     taken = [each for those in by_partition.values() for each in those]
-    taken.sort(key=lambda each: (each.timestamp, each.partition, each.offset))
+    taken.sort(key=_by_time)
     return taken
 
 
@@ -169,16 +201,17 @@ async def _at_time(control: Control, topic: str, numbers: list[int], time_ms: in
 async def browse_decoded(
     control: Control, topic: str, partition: Number, offset: Offset, part: Literal["key", "value"] = "value"
 ) -> Decoded:
-    """One record's key or value as JSON, by the schema that its first bytes name. 404 where they name none that the
-    schema registry beside this broker has."""
+    """One record's key or value as JSON, by the schema that its first bytes name, or its header `__value_schema_id` (of
+    a key `__key_schema_id`). 404 where they name none that the schema registry has."""
     record = _record(control, topic, partition, offset)
     data = record.key if part == "key" else record.value
     if control.decode is None:
-        raise Problem(404, "there is no schema registry beside this broker (--schema-registry)")
+        raise Problem(404, "this broker knows no schema registry (--schema-registry, --schema-registry-url)")
     if data is not None and len(data) > _MOST_BYTES_DECODED:
         raise Problem(400, f"at most {_MOST_BYTES_DECODED} bytes are decoded")
+    header = dict(record.headers).get(f"__{part}_schema_id")
     try:
-        found = None if data is None else await control.decode(bytes(data))
+        found = None if data is None else await control.decode(bytes(data), None if header is None else bytes(header))
     except ValueError as error:
         raise Problem(400, str(error)) from None
     if found is None:

@@ -40,8 +40,10 @@ async function show() {
   const ending = new AbortController();
   leave = () => ending.abort();
   for (const link of document.querySelectorAll("#nav a")) {
-    if (link.dataset.part === parts[0]) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.part === parts[0]) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "nearest" });
+    } else link.removeAttribute("aria-current");
   }
   const content = el("div");
   main.replaceChildren(content);

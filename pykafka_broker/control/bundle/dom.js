@@ -44,12 +44,20 @@ export function table(label, columns, rows, nothing = "Nothing here.") {
     return el(column.number ? "th.number" : "th", { scope: "col", "aria-sort": order }, title);
   });
   const body = el("tbody");
-  const show = (these) => body.replaceChildren(...(these.length
+  const show = (these) => keepingFocus(body, () => body.replaceChildren(...(these.length
     ? these.map((row) => el("tr", {}, columns.map((column) => el(column.number ? "td.number" : "td", {}, column.of(row)))))
-    : [el("tr", {}, el("td.empty", { colspan: columns.length }, nothing))]));
+    : [el("tr", {}, el("td.empty", { colspan: columns.length }, nothing))])));
   show(rows);
   const whole = el("div.scroll", {}, el("table", { "aria-label": label }, el("thead", {}, el("tr", {}, head)), body));
   return { element: whole, body, show };
+}
+
+export function keepingFocus(element, change) {
+  // what is shown anew every second must not throw out who goes through it with the keyboard
+  const stops = () => [...element.querySelectorAll("a,button")];
+  const at = stops().indexOf(document.activeElement);
+  change();
+  if (at >= 0) stops()[at]?.focus({ preventScroll: true });
 }
 
 export function pager(state, total, change) {

@@ -1,6 +1,6 @@
 // What there is, and how much goes in and out; who is connected.
 import { get } from "/page/api.js";
-import { bytes, el, number, spark, table, tag } from "/page/dom.js";
+import { bytes, el, keepingFocus, number, spark, table, tag } from "/page/dom.js";
 
 const KEPT = 60;
 
@@ -27,11 +27,11 @@ export async function overview(main, context) {
     before = { now, at };
     const rate = (name, form) => (history[name].length ? `${form(Math.round(history[name].at(-1)))}/s` : "–");
     const card = (title, value, values, href) => el("div.card", {}, el("span.quiet", {}, href ? el("a", { href }, title) : title), el("b", {}, value), values ? spark(values) : null);
-    cards.replaceChildren(
+    keepingFocus(cards, () => cards.replaceChildren(
       card("Topics", number(now.topics), null, "#/topics"), card("Partitions", number(now.partitions)), card("Groups", number(now.groups), null, "#/groups"),
       card("Connections", number(now.connections), null, "#/connections"), card("On disk", bytes(now.bytes)),
       card("Records in", rate("messages_in", number), history.messages_in), card("Bytes in", rate("bytes_in", bytes), history.bytes_in),
-      card("Bytes out", rate("bytes_out", bytes), history.bytes_out), card("Requests", rate("requests", number), history.requests, "#/requests"));
+      card("Bytes out", rate("bytes_out", bytes), history.bytes_out), card("Requests", rate("requests", number), history.requests, "#/requests")));
     brokers.show(cluster.brokers.map((each) => ({ ...each, controller: each.node_id === cluster.controller_id })));
   });
 }

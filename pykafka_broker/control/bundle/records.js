@@ -21,27 +21,39 @@ export async function records(main, context, name) {
     { title: "", of: (each) => [each.transaction ? tag(each.transaction, { aborted: "bad", open: "warn", committed: "good" }[each.transaction]) : null, each.headers.length ? tag(`${each.headers.length} header${each.headers.length > 1 ? "s" : ""}`) : null] },
   ], [], "Nothing is here that fits.");
   let rows = [];
-  let offsets = null;
+  let offsets = null; // where what comes later begins
+  let before = null; // where what came earlier ends; null where the log begins, or where it is read forwards
+  let backwards = true;
 
-  async function load(onwards) {
-    const query = onwards ? { ...form.contents(), offsets } : form.query();
+  async function load(which) {
+    const query = which === "onwards" ? { ...form.contents(), offsets } : which === "earlier" ? { ...form.contents(), before } : form.query();
     const found = await get(`/browse/topics/${part(name)}/records`, { ...query, limit: 100 }, context.signal);
-    rows = onwards ? rows.concat(found.records).slice(-MOST_ROWS) : found.records;
-    offsets = found.next_offsets;
-    more.disabled = !found.more;
-    status.textContent = `${number(rows.length)} shown, ${number(found.looked_at)} looked at${found.more ? "" : ", up to the end"}`;
-    if (!onwards || found.records.length) list.show(form.newestFirst() ? [...rows].reverse() : rows);
+    rows = which === "earlier" ? found.records.concat(rows) : which === "onwards" ? rows.concat(found.records) : found.records;
+    if (which === "anew") backwards = form.newestFirst();
+    if (which !== "earlier") offsets = found.next_offsets;
+    if (which !== "onwards") before = found.earlier_offsets;
+    if (rows.length > MOST_ROWS) {
+      // one can't go on from an end that is not shown any more: a hole would come of it
+      if (which === "earlier") offsets = null;
+      else before = undefined;
+      rows = which === "earlier" ? rows.slice(0, MOST_ROWS) : rows.slice(-MOST_ROWS);
+    }
+    more.textContent = backwards ? "Older" : "More";
+    more.disabled = backwards ? !before : !found.more;
+    const end = !more.disabled ? "" : !backwards ? ", up to the end" : before === null ? ", back to the first" : "";
+    status.textContent = `${number(rows.length)} shown, ${number(found.looked_at)} looked at${end}`;
+    if (which !== "onwards" || found.records.length) list.show(backwards ? [...rows].reverse() : rows);
   }
 
-  const run = (onwards) => load(onwards).catch((error) => { if (error.name !== "AbortError") { status.textContent = ""; toast(error.message, true); } });
-  form.element.addEventListener("submit", (event) => { event.preventDefault(); run(false); });
-  more.addEventListener("click", () => run(true));
+  const run = (which) => load(which).catch((error) => { if (error.name !== "AbortError") { status.textContent = ""; toast(error.message, true); } });
+  form.element.addEventListener("submit", (event) => { event.preventDefault(); run("anew"); });
+  more.addEventListener("click", () => run(backwards ? "earlier" : "onwards"));
   main.append(form.element, el("div.bar", {}, status, more,
-    el("button.main", { type: "button", onclick: () => produce(name, total, () => run(false)) }, "Produce a record")), list.element);
-  await run(false);
+    el("button.main", { type: "button", onclick: () => produce(name, total, () => run("anew")) }, "Produce a record")), list.element);
+  await run("anew");
   context.every(1000, async () => {
     if (!form.live() || offsets === null || list.body.contains(document.activeElement) || list.body.querySelector("tr.detail")) return;
-    await load(true);
+    await load("onwards");
   });
 }
 
@@ -65,7 +77,7 @@ function filters(partitions, chosen) {
     if (from.value === "offset") return { from_offset: at.value || 0 };
     // what is typed in is UTC, as all times here are
     if (from.value === "time") return { from_time: at.value ? Date.parse(`${at.value}Z`) : 0 };
-    return { newest: from.value === "newest" && !key.value && !value.value };
+    return { newest: from.value === "newest" };
   };
   return { element, contents, query: () => ({ ...contents(), ...begin(), partition: partition.value }), live: () => live.checked, newestFirst: () => from.value === "newest" };
 }
@@ -104,7 +116,7 @@ function content(topic, record, which) {
   const shown = record[which];
   if (shown === null) return el("p.quiet", {}, "null");
   const box = el("pre", { tabindex: "0", "aria-label": which });
-  const place = el("div.bar", {}, el("span.quiet.grow", {}, bytes(shown.size)), wireId(shown));
+  const place = el("div.bar", {}, el("span.quiet.grow", {}, bytes(shown.size)), namedSchema(record, which));
   let data = shown.base64 ? raw(shown.base64) : new TextEncoder().encode(shown.text);
   const fill = () => { box.textContent = readable(data, data.length >= shown.size); };
   const button = el("button", { type: "button", onclick: async () => {
@@ -119,7 +131,7 @@ function content(topic, record, which) {
   } }, `Show ${bytes(PIECE_BYTES)} more`);
   if (shown.cut) place.append(button);
   fill();
-  if (wireId(shown)) decode(topic, record, which, box, place);
+  if (namedSchema(record, which)) decode(topic, record, which, box, place);
   return [box, place];
 }
 
@@ -135,8 +147,10 @@ async function decode(topic, record, which, box, place) {
   }
 }
 
-function wireId(shown) {
-  // Confluent's framing: a zero, the schema's id in four bytes, the value
+function namedSchema(record, which) {
+  // Confluent's framing: a zero, the schema's id in four bytes, the value; or a header that names the schema
+  if (record.headers.some((each) => each.name === `__${which}_schema_id`)) return tag("schema in a header");
+  const shown = record[which];
   const head = shown.base64 ? raw(shown.base64) : new TextEncoder().encode((shown.text ?? "").slice(0, 5));
   if (shown.size < 6 || head[0] !== 0) return null;
   return tag(`schema id ${new DataView(head.buffer, head.byteOffset).getInt32(1)}`);

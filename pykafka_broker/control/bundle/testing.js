@@ -29,7 +29,7 @@ export async function testing(main, context) {
   main.append(
     el("h1", {}, "Faults and clock"), el("h2", {}, "Clock"),
     el("p.lead", {}, "All that the broker does by time follows this clock: retention, sessions, time-outs, locks."),
-    el("div.cards", {}, el("div.card", {}, el("span.quiet", {}, "The broker's time (UTC) ", frozen), now)),
+    el("div.cards", {}, el("div.card.wide", {}, el("span.quiet", {}, "The broker's time (UTC) ", frozen), now)),
     el("div.bar", {}, STEPS.map(([title, ms]) => el("button", { type: "button", onclick: advance(ms) }, `+ ${title}`)),
       el("button", { type: "button", onclick: act(() => post("/clock/freeze")) }, "Freeze"), el("button", { type: "button", onclick: act(() => post("/clock/resume")) }, "Resume")),
     el("h2", {}, "Faults"), el("div.bar", {},

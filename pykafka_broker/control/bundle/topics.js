@@ -134,7 +134,7 @@ export async function configs(main, context, kind, name) {
   const changed = el("input", { type: "checkbox" });
   const list = table("Configs", [
     { title: "Config", of: (each) => el("span.mono", {}, each.name) },
-    { title: "Value", of: (each) => (each.secret ? tag("secret") : el("span.mono", {}, each.value === null ? "–" : each.value === "" ? "\"\"" : each.value)) },
+    { title: "Value", of: (each) => (each.secret ? tag("secret") : el("span.mono.long", {}, each.value === null ? "–" : each.value === "" ? "\"\"" : each.value)) },
     { title: "From", of: (each) => tag(each.source, each.source === "default" ? "" : "good") },
   ], all, "No config has that in its name.");
   const show = () => list.show(all.filter((each) => each.name.includes(search.value.trim()) && (!changed.checked || each.source !== "default")));
