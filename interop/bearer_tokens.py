@@ -57,11 +57,14 @@ LISTENERS = {"UNSECURED": "SASL_PLAINTEXT", "SIGNED": "SASL_PLAINTEXT"}
 
 
 class KeySite:
-    """Serves keys over HTTP, as slowly as it is told."""
+    """Serves keys over HTTP, as slowly as it is told, and makes tokens for the user `node`."""
+
+    life_s = 60
 
     def __init__(self, content: str) -> None:
         site = self
         self.content, self.pause_s, self.asked = content, 0.0, 0
+        self.sold: list[tuple[str, str]] = []  # credentials and body of each question for a token
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
@@ -70,6 +73,14 @@ class KeySite:
                 self.send_response(200)
                 self.end_headers()
                 self.wfile.write(site.content.encode())
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                site.sold.append((self.headers["Authorization"], body))
+                self.send_response(200)
+                self.end_headers()
+                token = signed(site.life_s, sub="node")
+                self.wfile.write(json.dumps({"access_token": token, "expires_in": site.life_s}).encode())
 
             def log_message(self, *_: object) -> None: ...
 

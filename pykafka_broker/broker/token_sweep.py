@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class TokenSweep:
-    """On brokers that have a secret key for tokens."""
+    """On the node that leads the metadata, where it has a secret key for tokens."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -11,6 +11,7 @@ from pykafka_broker.cluster.delegation_tokens import create_token
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from tests.broker.api.real_broker import RealBroker
+from tests.broker.controller_node import NOW, ControllerNode
 
 HOUR = 3_600_000
 
@@ -33,6 +34,14 @@ def test_they_go_when_the_interval_is_over(node: RealBroker) -> None:
     assert len(node.broker.image.delegation_tokens) == 2
     node.broker.on_deadline(node.now + HOUR)
     assert len(node.broker.image.delegation_tokens) == 1
+
+
+def test_they_go_on_a_controller_that_is_no_broker(tmp_path: Path) -> None:
+    node = ControllerNode(tmp_path, delegation_token_secret_key="sesame")
+    metadata = node.whole.node.led_metadata
+    metadata.commit(create_token(metadata.controller, "User:a", "User:a", [], 1000, NOW).records)
+    node.on_deadline(NOW + HOUR)
+    assert not node.image.delegation_tokens
 
 
 def test_the_wall_clock_says_what_has_expired(node: RealBroker) -> None:

@@ -21,6 +21,8 @@ try:
 except (ImportError, OSError):
     raise ConfigError("GSSAPI needs the Kerberos libraries: pip install 'pykafka-broker[gssapi]'") from None
 
+__all__ = ["GSSAPI", "GSSError", "Gssapi", "GssapiServer", "gssapi", "key_of"]  # whoever logs in has them from here
+
 log = logging.getLogger(__name__)
 
 GSSAPI = "GSSAPI"
@@ -46,7 +48,7 @@ class GssapiServer:
                 "module"
             )
         self._listener = realm.listener
-        self._credentials = _credentials(keytab, principal, realm.listener)
+        self._credentials = key_of(keytab, principal, realm.listener)
         rules = realm.settings.get("sasl.kerberos.principal.to.local.rules")
         self._names = KerberosNames(rules, principal.rpartition("@")[2])
 
@@ -101,7 +103,8 @@ class Gssapi:
         return Done(b"", f"User:{name}")
 
 
-def _credentials(keytab: str, principal: str, listener: str) -> gssapi.Credentials:
+def key_of(keytab: str, principal: str, listener: str) -> gssapi.Credentials:
+    """What accepts tickets for it. Raises ConfigError."""
     try:
         name = gssapi.Name(principal, gssapi.NameType.kerberos_principal)
         return gssapi.Credentials(name=name, usage="accept", store={"keytab": keytab})

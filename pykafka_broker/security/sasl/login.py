@@ -1,8 +1,9 @@
-"""This node as a client that logs in at another: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER.
+"""This node as a client that logs in at another: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER and GSSAPI.
 
 Rule: who this node is stands in the login module of the listener (`listener.name.<name>.<mechanism>.sasl.jaas.config`):
-`username` and `password`, or `unsecuredLoginStringClaim_sub` of an unsecured token. With SCRAM the peer has to show
-that it knows the password as well. No password is in any text.
+`username` and `password`; `unsecuredLoginStringClaim_sub` of an unsecured token, unless tokens are issued
+(`issued_tokens.py`); `keyTab` and `principal` (`kerberos_login.py`). With SCRAM the peer has to show that it knows the
+password as well. No password is in any text.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import hmac
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from pykafka_broker.config import ConfigError
 from pykafka_broker.security.listener_settings import ListenerSettings
+from pykafka_broker.security.sasl.issued_tokens import Fetch, NoToken, issued_tokens
 from pykafka_broker.security.sasl.jaas import LoginModule, login_module
 
 _DIGESTS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -30,7 +33,12 @@ class LoginFailed(Exception):
 
 
 class Login(Protocol):
-    """One exchange of tokens."""
+    """One exchange of tokens. waits: a step may wait for somebody else, who makes tokens or tickets, so it is for a
+    thread beside the loop.
+    """
+
+    @property
+    def waits(self) -> bool: ...
 
     def step(self, challenge: bytes) -> bytes | None:
         """The next token for the peer, the first one after nothing; None when there is nothing more to say. Raises
@@ -38,21 +46,33 @@ class Login(Protocol):
         """
 
 
-NewLogin = Callable[[int], Login]  # called with the wall clock
+NewLogin = Callable[[int, str], Login]  # called with the wall clock and the host of the peer
 
 
-def login_of(settings: ListenerSettings, mechanism: str, new_nonce: Callable[[], str]) -> NewLogin:
+def login_of(settings: ListenerSettings, mechanism: str, new_nonce: Callable[[], str], fetch: Fetch) -> NewLogin:
     """What begins a login of this node there. Raises ConfigError."""
     module = login_module(settings, mechanism)
     if mechanism == "OAUTHBEARER":
-        subject = _option(settings, mechanism, module, "unsecuredLoginStringClaim_sub")
-        return lambda wall: _Bearer(subject, wall)
+        return _bearer_login(settings, module, fetch)
+    if mechanism == "GSSAPI":
+        from pykafka_broker.security.sasl.kerberos_login import kerberos_login  # brings the Kerberos libraries
+
+        return kerberos_login(settings, module)
     if mechanism not in ("PLAIN", *_DIGESTS):
-        raise ConfigError(f"listener {settings.name}: brokers do not log in at each other by {mechanism}")
+        known = ", ".join((*_DIGESTS, "PLAIN", "OAUTHBEARER", "GSSAPI"))
+        raise ConfigError(f"listener {settings.name}: nodes do not log in by {mechanism}, but by {known}")
     name, password = (_option(settings, mechanism, module, each) for each in ("username", "password"))
     if mechanism == "PLAIN":
-        return lambda wall: _Plain(name, password)
-    return lambda wall: _Scram(_DIGESTS[mechanism], name, password, new_nonce())
+        return lambda wall, host: _Plain(name, password)
+    return lambda wall, host: _Scram(_DIGESTS[mechanism], name, password, new_nonce())
+
+
+def _bearer_login(settings: ListenerSettings, module: LoginModule, fetch: Fetch) -> NewLogin:
+    issued = issued_tokens(settings, module, fetch)
+    if issued is not None:
+        return lambda wall, host: _Bearer(partial(issued.token, wall), waits=True)
+    subject = _option(settings, "OAUTHBEARER", module, "unsecuredLoginStringClaim_sub")
+    return lambda wall, host: _Bearer(partial(_unsecured_token, subject, wall), waits=False)
 
 
 def _option(settings: ListenerSettings, mechanism: str, module: LoginModule, option: str) -> str:
@@ -63,6 +83,8 @@ def _option(settings: ListenerSettings, mechanism: str, module: LoginModule, opt
 
 
 class _Plain:
+    waits = False
+
     def __init__(self, name: str, password: str) -> None:
         self._token: bytes | None = f"\0{name}\0{password}".encode()
 
@@ -72,16 +94,26 @@ class _Plain:
 
 
 class _Bearer:
-    def __init__(self, subject: str, wall: int) -> None:
-        claims = {"sub": subject, "iat": wall // 1000, "exp": wall // 1000 + _TOKEN_S}
-        parts = (_encoded(json.dumps(each, separators=(",", ":")).encode()) for each in ({"alg": "none"}, claims))
-        self._token: bytes | None = f"n,,\x01auth=Bearer {'.'.join(parts)}.\x01\x01".encode()
+    def __init__(self, token: Callable[[], str], *, waits: bool) -> None:
+        self.waits = waits
+        self._token: Callable[[], str] | None = token
 
     def step(self, challenge: bytes) -> bytes | None:
         if challenge:  # it says why not, and wants to hear that we have heard
             return b"\x01"
         token, self._token = self._token, None
-        return token
+        if token is None:
+            return None
+        try:
+            return f"n,,\x01auth=Bearer {token()}\x01\x01".encode()
+        except NoToken as error:
+            raise LoginFailed(str(error)) from None
+
+
+def _unsecured_token(subject: str, wall: int) -> str:
+    claims = {"sub": subject, "iat": wall // 1000, "exp": wall // 1000 + _TOKEN_S}
+    parts = (_encoded(json.dumps(each, separators=(",", ":")).encode()) for each in ({"alg": "none"}, claims))
+    return f"{'.'.join(parts)}."
 
 
 def _encoded(text: bytes) -> str:
@@ -90,6 +122,8 @@ def _encoded(text: bytes) -> str:
 
 class _Scram:
     """RFC 5802 from the client's side."""
+
+    waits = False
 
     def __init__(self, digest: str, name: str, password: str, nonce: str) -> None:
         self._digest = digest

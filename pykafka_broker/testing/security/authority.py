@@ -72,9 +72,28 @@ class Authority:
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )
+        if issuer is None:
+            builder = builder.add_extension(signs_others(), critical=True)
         if names := [_general_name(host) for host in hosts]:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         return builder.sign(self._key, hashes.SHA256())
+
+
+def signs_others() -> x509.KeyUsage:
+    """What the authority's own certificate is for: who checks strictly, as Python does from 3.13 on, wants it said."""
+    from cryptography import x509
+
+    return x509.KeyUsage(
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _general_name(host: str) -> x509.GeneralName:

@@ -10,12 +10,12 @@ from pykafka_broker.config import ConfigError
 from pykafka_broker.security.sasl.kerberos_names import KerberosNames
 from pykafka_broker.security.sasl.mechanism import Challenge, Done, Refused, mechanism_server
 from tests.security.sasl.realms import PREFIX, realm_of
+from tests.security.sasl.tickets import MODULE, Context
 
 pytest.importorskip("gssapi", reason="the extra gssapi is not installed")
 
 KEY = PREFIX + "gssapi.sasl.jaas.config"
 SERVICE = PREFIX + "sasl.kerberos.service.name"
-MODULE = "com.sun.security.auth.module.Krb5LoginModule required"
 WHOLE = f'{MODULE} keyTab="/nowhere/keytab" principal="kafka/localhost@R.COM"'
 
 
@@ -33,30 +33,6 @@ WHOLE = f'{MODULE} keyTab="/nowhere/keytab" principal="kafka/localhost@R.COM"'
 def test_what_is_missing_ends_the_start(settings: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         mechanism_server("GSSAPI", realm_of(settings))
-
-
-class Context:
-    """A context that stands after one token, with an answer or without."""
-
-    def __init__(self, answer: bytes | None, choice: bytes, who: str = "alice@R.COM") -> None:
-        self.answer, self.choice, self.initiator_name = answer, choice, who
-        self.complete = False
-
-    def step(self, token: bytes) -> bytes | None:
-        self.complete = True
-        return self.answer
-
-    def wrap(self, message: bytes, encrypt: bool) -> Any:
-        assert not encrypt
-        return _Message(b"wrapped" + message)
-
-    def unwrap(self, token: bytes) -> Any:
-        return _Message(self.choice)
-
-
-class _Message:
-    def __init__(self, message: bytes) -> None:
-        self.message = message
 
 
 def exchange(context: Context) -> Any:

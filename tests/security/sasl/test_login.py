@@ -20,6 +20,10 @@ OPTIONS = {
 CLASSES = {"PLAIN": "plain.PlainLoginModule", "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule"}
 
 
+def nothing_there(*_: object) -> tuple[bytes, str]:
+    return b"", "nothing is there"
+
+
 def line(mechanism: str, options: str) -> dict[str, str]:
     module = f"{MODULES}.{CLASSES.get(mechanism, 'scram.ScramLoginModule')} required {options};"
     return {f"{PREFIX}{mechanism.lower()}.sasl.jaas.config": module}
@@ -27,7 +31,7 @@ def line(mechanism: str, options: str) -> dict[str, str]:
 
 def login(mechanism: str, options: str | None = None) -> NewLogin:
     own = line(mechanism, OPTIONS[mechanism] if options is None else options)
-    return login_of(settings_of(own), mechanism, lambda: "clientNonce")
+    return login_of(settings_of(own), mechanism, lambda: "clientNonce", nothing_there)
 
 
 def exchanged(mechanism: str, new_login: NewLogin) -> Done:
@@ -37,7 +41,7 @@ def exchanged(mechanism: str, new_login: NewLogin) -> Done:
     add_user(image, "bob", "bob-secret", 2)
     own = {PREFIX + "oauthbearer.sasl.jaas.config": OAUTH_LINE} if mechanism == "OAUTHBEARER" else {}
     server = mechanism_server(mechanism, realm_of(own, image)).begin()
-    client = new_login(WALL)
+    client = new_login(WALL, "host")
     token = client.step(b"")
     while True:
         assert token is not None
@@ -69,7 +73,7 @@ def test_a_wrong_password_is_refused(mechanism: str) -> None:
 
 
 def test_a_peer_that_does_not_know_the_password_is_not_trusted() -> None:
-    client = login("SCRAM-SHA-256")(WALL)
+    client = login("SCRAM-SHA-256")(WALL, "host")
     client.step(b"")
     client.step(b"r=clientNonceMore,s=c2FsdA==,i=4096")
     with pytest.raises(LoginFailed, match="has not shown"):
@@ -78,7 +82,7 @@ def test_a_peer_that_does_not_know_the_password_is_not_trusted() -> None:
 
 @pytest.mark.parametrize("first", [b"", b"r=other,s=c2FsdA==,i=4096", b"r=clientNonce,s=c2FsdA==,i=999999999", b"\xff"])
 def test_a_first_message_that_makes_no_sense_ends_it(first: bytes) -> None:
-    client = login("SCRAM-SHA-256")(WALL)
+    client = login("SCRAM-SHA-256")(WALL, "host")
     client.step(b"")
     with pytest.raises(LoginFailed):
         client.step(first)
@@ -98,6 +102,24 @@ def test_what_a_login_needs_is_asked_for_without_a_password(mechanism: str, opti
     assert '"a"' not in str(refused.value)
 
 
-def test_brokers_do_not_log_in_by_tickets() -> None:
-    with pytest.raises(ConfigError, match="do not log in at each other by GSSAPI"):
-        login_of(settings_of(line("GSSAPI", "")), "GSSAPI", lambda: "")
+def test_a_mechanism_that_nobody_has_is_refused_with_those_that_work() -> None:
+    with pytest.raises(ConfigError, match=r"nodes do not log in by CRAM-MD5, but by SCRAM-SHA-256, .*, GSSAPI"):
+        login_of(settings_of(line("CRAM-MD5", "")), "CRAM-MD5", lambda: "", nothing_there)
+
+
+def test_a_token_that_is_issued_is_shown_and_waited_for() -> None:
+    package = "org.apache.kafka.common.security.oauthbearer."
+    own = {
+        **line("OAUTHBEARER", ""),
+        PREFIX + "sasl.login.callback.handler.class": package + "OAuthBearerLoginCallbackHandler",
+        PREFIX + "sasl.oauthbearer.token.endpoint.url": "file:/etc/token",
+    }
+    token = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJub2RlIn0.c2lnbmVk"
+    new_login = login_of(settings_of(own), "OAUTHBEARER", lambda: "", lambda *_: (token.encode(), ""))
+    client = new_login(WALL, "host")
+    assert client.waits
+    assert client.step(b"") == f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+    assert client.step(b"") is None
+    without = login_of(settings_of(own), "OAUTHBEARER", lambda: "", nothing_there)(WALL, "host")
+    with pytest.raises(LoginFailed, match="nothing is there"):
+        without.step(b"")

@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
+from pykafka_broker.testing.security.authority import signs_others
+
 LOCAL = ("localhost", "127.0.0.1")
 DAY = datetime.timedelta(days=1)
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
@@ -64,6 +66,8 @@ class Authority:
         self.certificate = (
             _begun(self.name, self.name, self.key, -1, 30)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(signs_others(), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(self.key.public_key()), critical=False)
             .sign(self.key, hashes.SHA256())
         )
 
@@ -90,6 +94,8 @@ class Authority:
         name = common_name(subject) if isinstance(subject, str) else subject
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, *([] if server_only else [ExtendedKeyUsageOID.CLIENT_AUTH])]
         builder = _begun(name, self.name, key, begins, ends).add_extension(x509.ExtendedKeyUsage(usages), False)
+        known = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+        builder = builder.add_extension(known, critical=False)
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), False)
         return Issued(key, builder.sign(self.key, hashes.SHA256()), (self.certificate,))

@@ -49,6 +49,14 @@ def test_both_sides_know_each_other(contexts: tuple[ssl.SSLContext, ssl.SSLConte
     assert found["subject"] == ((("commonName", "alice"),),)
 
 
+def test_who_checks_strictly_as_python_does_from_3_13_on_is_content(
+    contexts: tuple[ssl.SSLContext, ssl.SSLContext],
+) -> None:
+    for context in contexts:
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+    assert shake_hands(*contexts, "localhost").version() == "TLSv1.3"
+
+
 def test_another_host_and_another_authority_are_refused(contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
     with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
         shake_hands(*contexts, "example.org")
