@@ -13,6 +13,7 @@ from pykafka_broker.log.flush import close_log, is_unsynced, synced_with_all
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.pool import in_threads
+from pykafka_broker.log.producer_loading import QUICKLY_READ_BYTES
 
 if TYPE_CHECKING:
     from pykafka_broker.log.manager import LogManager
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 _THREADS = 16  # they wait for the disk, which syncs many files in little more time than one
 _SEALING_THREADS = 2  # making files is the processor's work
 _TOGETHER_FROM = 100  # logs; the files of fewer are synced one by one, since others may have much on that disk
-_QUICKLY_READ_BYTES = 64 << 10
 
 
 def close_directory(
@@ -58,6 +58,6 @@ def _seal_one_of_many(log: PartitionLog) -> None:
     snapshot it is read when it is opened, and a Kafka takes it that there were no producers, as is so.
     """
     producers = log.producers
-    if not (producers.entries or producers.snapshot_offset) and log.segments.size_bytes <= _QUICKLY_READ_BYTES:
+    if not (producers.entries or producers.snapshot_offset) and log.segments.size_bytes <= QUICKLY_READ_BYTES:
         producers.snapshot_offset = log.log_end_offset
     log.seal()

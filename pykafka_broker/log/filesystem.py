@@ -150,10 +150,9 @@ class OsFile:
         return b"".join(pieces)
 
     def write_at(self, data: Buffer, position: int) -> None:
-        written = system.write_at(self._fd, data, position)
-        view = memoryview(data)
-        while written != view.nbytes:
-            written += system.write_at(self._fd, view[written:], position + written)
+        written, size = system.write_at(self._fd, data, position), len(data)
+        while written != size:
+            written += system.write_at(self._fd, memoryview(data)[written:], position + written)
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size

@@ -344,15 +344,22 @@ class LogManager:
     def _config_of(self, topic: str) -> TopicConfig:
         return metadata_topic_config(self.config) if topic == METADATA_TOPIC else self.topic_config(topic)
 
-    def reconfigure(self, topic: str, config: TopicConfig) -> None:
-        """A topic's settings have changed. More may be unsynced than they allow now; or less has to wait for a sync."""
-        for (name, _), log in list(self.loaded.items()):
-            if name == topic:
-                was_overdue, log.config = log.overdue, config
-                if log.overdue:
-                    self.must_sync(log)
-                elif was_overdue:
-                    self.synced(log)
+    def reconfigure(self, topic: str, partitions: Iterable[int], config: TopicConfig) -> None:
+        """The settings of a topic, which has these partitions, have changed. More may be unsynced than they allow now;
+        or less has to wait for a sync.
+        """
+        for number in partitions:
+            log = self.loaded.get((topic, number))
+            if log is None:
+                continue
+            if log.config.flush_messages == config.flush_messages:
+                log.config = config
+                continue
+            was_overdue, log.config = log.overdue, config
+            if log.overdue:
+                self.must_sync(log)
+            elif was_overdue:
+                self.synced(log)
 
     def delete(self, topic: str, partition: int, now: int) -> None:
         """Take the partition away. Its folder gets another name, at once or as soon as the disk allows it, and is

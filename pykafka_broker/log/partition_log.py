@@ -35,9 +35,7 @@ from pykafka_broker.records.header import BatchHeader, read_header
 
 logger = logging.getLogger(__name__)
 
-_BASE_OFFSET = struct.Struct(">q").pack_into
-_LEADER_EPOCH = struct.Struct(">i").pack_into
-_LEADER_EPOCH_AT = 12
+_PATCH = struct.Struct(">qii").pack_into  # base offset, length and leader epoch, which the CRC does not cover
 
 
 class Origin(IntEnum):
@@ -190,8 +188,7 @@ class PartitionLog:
             base_offset = self.log_end_offset
             if leader_epoch is None:
                 leader_epoch = self.leader_epoch
-            _BASE_OFFSET(batch, 0, base_offset)
-            _LEADER_EPOCH(batch, _LEADER_EPOCH_AT, leader_epoch)
+            _PATCH(batch, 0, base_offset, header.length, leader_epoch)
         marker = None
         if header.producer_id >= 0:
             if header.is_control:
@@ -309,7 +306,8 @@ class PartitionLog:
     def advance_high_watermark(self, offset: int) -> None:
         assert self.log_start_offset <= offset <= self.log_end_offset
         self.high_watermark = offset
-        self.producers.on_high_watermark(offset)
+        if self.producers.ended:
+            self.producers.on_high_watermark(offset)
 
     def synced_to(self, offset: int, now: int) -> None:
         """What lies below outlives a power cut from now on, so it may be read. `now` is the steady time."""

@@ -20,6 +20,8 @@ from pykafka_broker.records.control import read_end_transaction_marker
 
 logger = logging.getLogger(__name__)
 
+# A log that is no longer and has never had an idempotent producer needs no snapshot: it is read when it is opened.
+QUICKLY_READ_BYTES = 64 << 10
 _NAME = re.compile(r"[0-9]{20}\.snapshot")
 
 

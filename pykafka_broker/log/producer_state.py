@@ -72,8 +72,8 @@ class ProducerEntry:
 
 
 class ProducerState:
-    # `_open` and `_ended` are in order of first offset, since offsets only rise
-    __slots__ = ("_ended", "_open", "_tried", "entries", "partition", "snapshot_offset")
+    # `_open` and `ended` are in order of first offset, since offsets only rise
+    __slots__ = ("_open", "_tried", "ended", "entries", "partition", "snapshot_offset")
 
     def __init__(self, partition: str) -> None:
         self.partition = partition  # for messages
@@ -82,35 +82,32 @@ class ProducerState:
         self._open: dict[int, int] = {}  # producer id -> first offset of its transaction
         # producer id -> epoch, lowest sequence, and whether the first try was to join; until one is in the log
         self._tried: dict[int, tuple[int, int, bool]] = {}
-        self._ended: deque[tuple[int, int]] = deque()  # (first, last) of those ended at or above the high watermark
+        self.ended: deque[tuple[int, int]] = deque()  # (first, last) of those ended at or above the high watermark
 
     @property
     def first_unstable_offset(self) -> int | None:
         """The first offset that belongs to a transaction whose end is not known to all replicas."""
         first = next(iter(self._open.values())) if self._open else None
-        for ended, _ in self._ended:
+        for ended, _ in self.ended:
             if first is None or ended < first:
                 first = ended
         return first
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        if self._ended:
-            self._ended = deque(ended for ended in self._ended if ended[1] >= high_watermark)
+        self.ended = deque(ended for ended in self.ended if ended[1] >= high_watermark)
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
         entry = self.entries.get(producer_id)
         return entry is not None and entry.txn_first_offset != NO_OFFSET and entry.epoch == epoch
 
-    def may_begin(self, producer_id: int, epoch: int, sequence: int, implicit: bool) -> bool:
-        """Whether a transaction may begin here with this sequence (KIP-890): no lower one was tried and refused before,
-        without which it must not get into the log; and it is 0 for a producer that is new and has joined by producing
-        (`implicit`), which is what its first try says.
+    def on_try(self, producer_id: int, epoch: int, sequence: int, implicit: bool) -> None:
+        """A transaction is to begin here with this sequence, if the coordinator agrees (KIP-890). Until one has begun
+        nothing of the producer gets into the log behind the lowest sequence that was tried; and a new one that joins
+        by producing (`implicit`, as its first try says) begins with 0.
         """
         known_epoch, lowest, implicit = self._tried.get(producer_id, (NO_EPOCH, 0, implicit))
         if epoch > known_epoch or (epoch == known_epoch and sequence < lowest):
-            lowest = sequence
             self._tried[producer_id] = epoch, sequence, implicit
-        return sequence <= lowest and not (implicit and sequence and producer_id not in self.entries)
 
     def find_duplicate(self, batch: BatchHeader) -> BatchMetadata | None:
         entry = self.entries.get(batch.producer_id)
@@ -125,10 +122,12 @@ class ProducerState:
     def check(self, batch: BatchHeader, base_offset: int, *, check_sequence: bool) -> None:
         """`ApiError` if this batch, to be written at `base_offset`, must not follow what its producer wrote before."""
         entry = self.entries.get(batch.producer_id)
+        if entry is not None and batch.producer_epoch < entry.epoch:
+            raise self._old_epoch(batch.producer_id, batch.producer_epoch, base_offset, entry.epoch)
+        if check_sequence and self._tried:
+            self._check_tried(batch, entry is None)
         if entry is None:
             return
-        if batch.producer_epoch < entry.epoch:
-            raise self._old_epoch(batch.producer_id, batch.producer_epoch, base_offset, entry.epoch)
         if check_sequence:
             self._check_sequence(batch, base_offset, entry)
         if entry.txn_first_offset != NO_OFFSET and not batch.is_transactional:
@@ -136,6 +135,21 @@ class ProducerState:
                 ErrorCode.INVALID_TXN_STATE,
                 f"Expected transactional write from producer {batch.producer_id} at offset {base_offset} "
                 f"in {self.partition}",
+            )
+
+    def _check_tried(self, batch: BatchHeader, is_new: bool) -> None:
+        """Whether this is behind what was tried. Kafka looks at all that the producer writes, in a transaction or not,
+        and not at the epoch."""
+        producer_id, first = batch.producer_id, batch.base_sequence
+        tried = self._tried.get(producer_id)
+        if tried is None:
+            return
+        _, lowest, implicit = tried
+        if first > lowest or (implicit and first and is_new):
+            raise ApiError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Producer {producer_id} can't go on with sequence number {first} in {self.partition}: "
+                f"{lowest} was tried before, or it is new and has to begin with 0",
             )
 
     def _check_sequence(self, batch: BatchHeader, base_offset: int, entry: ProducerEntry) -> None:
@@ -199,9 +213,11 @@ class ProducerState:
             BatchMetadata(batch.last_sequence, last_offset, batch.last_offset_delta, batch.max_timestamp)
         )
         entry.last_timestamp = batch.max_timestamp
+        if not batch.is_transactional:
+            return
         if self._tried:
             self._tried.pop(batch.producer_id, None)
-        if batch.is_transactional and entry.txn_first_offset == NO_OFFSET:
+        if entry.txn_first_offset == NO_OFFSET:
             entry.txn_first_offset = base_offset
             self._open[batch.producer_id] = base_offset
 
@@ -216,7 +232,10 @@ class ProducerState:
         return AbortedTransaction(marker.producer_id, first_offset, marker.offset, next(others, marker.offset + 1))
 
     def apply_marker(self, marker: EndTransactionMarker) -> None:
-        """A transaction has ended."""
+        """A transaction has ended. What was tried for the next one, which the marker's epoch tells, stays tried."""
+        tried = self._tried.get(marker.producer_id)
+        if tried is not None and not (tried[2] and tried[0] == marker.producer_epoch):
+            del self._tried[marker.producer_id]
         entry = self.entries.get(marker.producer_id)
         if entry is None:
             entry = self.entries[marker.producer_id] = ProducerEntry(marker.producer_id, marker.producer_epoch)
@@ -226,7 +245,7 @@ class ProducerState:
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = marker.timestamp
         if entry.txn_first_offset != NO_OFFSET:
-            self._ended.append((entry.txn_first_offset, marker.offset))
+            self.ended.append((entry.txn_first_offset, marker.offset))
             entry.txn_first_offset = NO_OFFSET
             self._open.pop(marker.producer_id, None)
 
@@ -252,5 +271,5 @@ class ProducerState:
         """Know nothing, as if `offset` were the end of a new log."""
         self.entries.clear()
         self._open.clear()
-        self._ended.clear()
+        self.ended.clear()
         self.snapshot_offset = offset

@@ -17,7 +17,7 @@ from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.loading import Offsets, correct_epochs, learn_epochs, open_segments, remove_leftovers
-from pykafka_broker.log.producer_loading import replay_batch, restore_producers
+from pykafka_broker.log.producer_loading import QUICKLY_READ_BYTES, replay_batch, restore_producers, snapshot_offsets
 from pykafka_broker.log.producer_snapshot import snapshot_name, take_snapshot
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
@@ -25,6 +25,7 @@ from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segment_files import segment_name
 from pykafka_broker.log.segments import Segments
 from pykafka_broker.log.transaction_index import AbortedTransaction
+from pykafka_broker.records.header import NO_PRODUCER_ID
 
 logger = logging.getLogger(__name__)
 
@@ -123,10 +124,22 @@ class FolderRecovery:
         if not segment.size:
             return end == segment.base_offset == 0
         stem = segment_name(segment.base_offset)
-        if not {f"{stem}.index", f"{stem}.timeindex", snapshot_name(end)} <= set(names) or not self._epochs.entries:
+        if not {f"{stem}.index", f"{stem}.timeindex"} <= set(names) or not self._epochs.entries:
+            return False
+        if snapshot_name(end) not in names and not self._needs_no_snapshot(segment, names):
             return False
         try:
             return segment.has_whole_indexes() and segment.end_offset() == end
+        except DamagedLog:
+            return False
+
+    def _needs_no_snapshot(self, segment: LogSegment, names: list[str]) -> bool:
+        """As a stop of very many logs leaves it: with little in it, and no word of an idempotent producer."""
+        if segment.base_offset or segment.size > QUICKLY_READ_BYTES or snapshot_offsets(names):
+            return False
+        batches = scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False)
+        try:
+            return all(batch.header.producer_id == NO_PRODUCER_ID for batch in batches)
         except DamagedLog:
             return False
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def must_roll(log: PartitionLog, segment: LogSegment, size: int, timestamp: int, last_offset: int, wall: int) -> bool:
     """Whether a batch of that size, greatest timestamp and last offset needs a new segment."""
     config = log.config
-    if segment.size > config.segment_bytes - size:
+    filled = segment.size
+    if filled > config.segment_bytes - size:
         if size > config.segment_bytes:
             raise ApiError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -31,7 +32,7 @@ def must_roll(log: PartitionLog, segment: LogSegment, size: int, timestamp: int,
         return True
     if segment.index_full or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
         return True
-    if not segment.size:
+    if not filled:
         return False
     first = segment.first_timestamp
     # KIP-33: age is counted in record time where there is one
@@ -40,7 +41,9 @@ def must_roll(log: PartitionLog, segment: LogSegment, size: int, timestamp: int,
     if config.max_compaction_lag_ms < limit_ms and "compact" in config.cleanup_policy:
         # KIP-354: or the cleaner would never get to see the records
         limit_ms = max(1, config.max_compaction_lag_ms)
-    return age_ms > limit_ms - _jitter_ms(config, segment)
+    if config.segment_jitter_ms:
+        limit_ms -= _jitter_ms(config, segment)
+    return age_ms > limit_ms
 
 
 def _jitter_ms(config: TopicConfig, segment: LogSegment) -> int:

@@ -1,7 +1,7 @@
 """What is done to logs from time to time: syncing, checkpoints, retention, forgetting idle producers.
 
-Rule: each task has its interval from the broker's configuration. A task looks at what is in memory and gives what may
-block to a job.
+Rule: each task has its interval from the broker's configuration. A task looks at what is in memory, at some logs at a
+time with others served in between, and gives what may block to a job.
 """
 
 from __future__ import annotations
@@ -22,9 +22,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+Look = Callable[[TopicPartition, PartitionLog], None]
+Note = Callable[[LogDirectory, TopicPartition, PartitionLog], None]
+
 _NEVER = 0x7FFFFFFFFFFFFFFF
 _RETAINED_AT_ONCE = 50
 _RETENTION_PAUSE_MS = 50
+_LOOKED_AT_ONCE = 2000  # logs, in some milliseconds
+_LOOK_PAUSE_MS = 10
 
 
 class _Task:
@@ -36,6 +41,33 @@ class _Task:
         self.due = _NEVER
 
 
+class _Round(_Task):
+    """Looks at all loaded logs, some at a time: `look` at each, and `end` when it has been at all of them."""
+
+    __slots__ = ("_end", "_left", "_look", "_manager")
+
+    def __init__(self, interval_ms: int, manager: LogManager, look: Look, end: Callable[[], None]) -> None:
+        super().__init__(interval_ms, self._go_on)
+        self._manager = manager
+        self._look = look
+        self._end = end
+        self._left: list[TopicPartition] = []
+
+    def _go_on(self, now: int) -> None:
+        loaded = self._manager.loaded
+        if not self._left:
+            self._left = list(loaded)
+        for key in self._left[-_LOOKED_AT_ONCE:]:
+            log = loaded.get(key)
+            if log is not None:
+                self._look(key, log)
+        del self._left[-_LOOKED_AT_ONCE:]
+        if self._left:
+            self.due = now + _LOOK_PAUSE_MS
+        else:
+            self._end()
+
+
 class Upkeep:
     def __init__(self, manager: LogManager) -> None:
         config = manager.config
@@ -43,16 +75,31 @@ class Upkeep:
         self.checkpoints = CheckpointWriter(manager.fs, manager.submit, manager.path_failed)
         self._to_retain: list[TopicPartition] = []
         self._retention = _Task(config.log_retention_check_interval_ms, self._retain)
-        self._expiry = _Task(config.producer_id_expiration_check_interval_ms, self._expire_producers)
+        self._expiry = self._round(config.producer_id_expiration_check_interval_ms, self._expire_producers)
         self._due = _NEVER  # the earliest of the tasks' times, which is asked for after every request
         self._tasks = [
-            _Task(config.log_flush_scheduler_interval_ms, self._flush_due),
-            _Task(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points),
-            _Task(config.log_flush_start_offset_checkpoint_interval_ms, self._checkpoint_log_starts),
-            _Task(config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
+            self._round(config.log_flush_scheduler_interval_ms, self._flush_due),
+            self._round(
+                config.log_flush_offset_checkpoint_interval_ms,
+                self._noting(_note_recovery_point),
+                lambda: self._write(checkpoints.RECOVERY_POINTS, lambda directory: directory.recovery_points),
+            ),
+            self._round(
+                config.log_flush_start_offset_checkpoint_interval_ms,
+                self._noting(_note_log_start),
+                lambda: self._write(checkpoints.LOG_START_OFFSETS, lambda directory: directory.log_start_offsets),
+            ),
+            self._round(
+                config.replica_high_watermark_checkpoint_interval_ms,
+                self._noting(_note_high_watermark),
+                lambda: self._write(checkpoints.HIGH_WATERMARKS, lambda directory: directory.high_watermarks),
+            ),
             self._retention,
             self._expiry,
         ]
+
+    def _round(self, interval_ms: int, look: Look, end: Callable[[], None] = lambda: None) -> _Round:
+        return _Round(interval_ms, self._manager, look, end)
 
     def start(self, now: int) -> None:
         for directory in self._manager.directories:
@@ -79,10 +126,10 @@ class Upkeep:
 
     # -- tasks
 
-    def _flush_due(self, now: int) -> None:
-        for log in list(self._manager.loaded.values()):
-            if log.recovery_point < log.log_end_offset and now - log.last_flush_ms >= log.config.flush_ms:
-                self._manager.flush(log, now)
+    def _flush_due(self, key: TopicPartition, log: PartitionLog) -> None:
+        now = self._manager.clock.now
+        if log.recovery_point < log.log_end_offset and now - log.last_flush_ms >= log.config.flush_ms:
+            self._manager.flush(log, now)
 
     def _retain(self, now: int) -> None:
         """Some logs at a time, those not yet loaded too: nobody may ever ask for them, but their time comes as well. In
@@ -105,50 +152,43 @@ class Upkeep:
         if self._to_retain:
             self._retention.due = now + _RETENTION_PAUSE_MS
 
-    def _expire_producers(self, now: int) -> None:
-        wall, expiration_ms = self._manager.clock.wall, self._manager.config.producer_id_expiration_ms
-        for log in self._manager.loaded.values():
-            log.producers.expire(wall, expiration_ms)
+    def _expire_producers(self, key: TopicPartition, log: PartitionLog) -> None:
+        log.producers.expire(self._manager.clock.wall, self._manager.config.producer_id_expiration_ms)
 
-    def _checkpoint_recovery_points(self, now: int) -> None:
+    def _noting(self, note: Note) -> Look:
+        where = self._manager.directory_map.where
+
+        def look(key: TopicPartition, log: PartitionLog) -> None:
+            directory = where.get(key)
+            if directory is not None:
+                note(directory, key, log)
+
+        return look
+
+    def _write(self, name: str, offsets_of: Callable[[LogDirectory], dict[TopicPartition, int]]) -> None:
         for directory in self._manager.directories:
             if directory.online:
-                self.checkpoints.later(directory.file(checkpoints.RECOVERY_POINTS), self.recovery_points(directory))
-
-    def _checkpoint_log_starts(self, now: int) -> None:
-        for directory in self._manager.directories:
-            if directory.online:
-                self.checkpoints.later(directory.file(checkpoints.LOG_START_OFFSETS), self.log_start_offsets(directory))
-
-    def _checkpoint_high_watermarks(self, now: int) -> None:
-        for directory in self._manager.directories:
-            if directory.online:
-                self.checkpoints.later(directory.file(checkpoints.HIGH_WATERMARKS), self.high_watermarks(directory))
+                self.checkpoints.later(directory.file(name), offsets_of(directory).copy())
 
     # -- checkpoints
 
-    def _logs(self, directory: LogDirectory) -> list[tuple[TopicPartition, PartitionLog]]:
+    def _noted(self, directory: LogDirectory, note: Note) -> None:
         where = self._manager.directory_map.where.get
-        return [item for item in self._manager.loaded.items() if where(item[0]) is directory]
+        for key, log in self._manager.loaded.items():
+            if where(key) is directory:
+                note(directory, key, log)
 
     def recovery_points(self, directory: LogDirectory) -> dict[TopicPartition, int]:
-        directory.recovery_points.update([(key, log.recovery_point) for key, log in self._logs(directory)])
+        self._noted(directory, _note_recovery_point)
         return directory.recovery_points.copy()
 
     def log_start_offsets(self, directory: LogDirectory) -> dict[TopicPartition, int]:
         """Only those that the first segment doesn't tell."""
-        starts = directory.log_start_offsets
-        for key, log in self._logs(directory):
-            if log.log_start_offset > log.segments.first.base_offset:
-                starts[key] = log.log_start_offset
-            elif key in starts:
-                del starts[key]
-        return starts.copy()
+        self._noted(directory, _note_log_start)
+        return directory.log_start_offsets.copy()
 
     def high_watermarks(self, directory: LogDirectory) -> dict[TopicPartition, int]:
-        directory.high_watermarks.update(
-            [(key, log.high_watermark) for key, log in self._logs(directory) if key[0] != METADATA_TOPIC]
-        )
+        self._noted(directory, _note_high_watermark)
         return directory.high_watermarks.copy()
 
     def offsets(self, directory: LogDirectory) -> list[tuple[str, dict[TopicPartition, int]]]:
@@ -171,3 +211,19 @@ class Upkeep:
         directory.forget(key)
         if self.checkpoints.mentions(key, directory.offset_files):
             self.write_checkpoints(directory)
+
+
+def _note_recovery_point(directory: LogDirectory, key: TopicPartition, log: PartitionLog) -> None:
+    directory.recovery_points[key] = log.recovery_point
+
+
+def _note_log_start(directory: LogDirectory, key: TopicPartition, log: PartitionLog) -> None:
+    if log.log_start_offset > log.segments.first.base_offset:
+        directory.log_start_offsets[key] = log.log_start_offset
+    else:
+        directory.log_start_offsets.pop(key, None)
+
+
+def _note_high_watermark(directory: LogDirectory, key: TopicPartition, log: PartitionLog) -> None:
+    if key[0] != METADATA_TOPIC:
+        directory.high_watermarks[key] = log.high_watermark

@@ -219,7 +219,7 @@ def test_after_a_crash_nothing_is_seen_before_its_sync_either(tmp_path: Path) ->
 def test_what_lies_there_is_synced_when_a_setting_asks_for_it(tmp_path: Path) -> None:
     disk = Disk(tmp_path, flush_messages=1 << 40)
     disk.append(2)
-    disk.logs.reconfigure("t", topic_config(flush_messages=1))
+    disk.logs.reconfigure("t", [0], topic_config(flush_messages=1))
     assert disk.jobs.run() == 1
     assert ends(disk.log) == (2, 2, 2)
 
@@ -228,7 +228,7 @@ def test_what_waits_for_a_sync_is_seen_when_no_setting_asks_for_it_any_more(tmp_
     disk = Disk(tmp_path)
     heard = disk.append(2)
     assert heard == []
-    disk.logs.reconfigure("t", topic_config(flush_messages=1 << 40))
+    disk.logs.reconfigure("t", [0], topic_config(flush_messages=1 << 40))
     assert heard == [None]
     assert ends(disk.log) == (2, 0, 2)
 

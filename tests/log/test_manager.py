@@ -276,9 +276,24 @@ def test_settings_reach_the_logs_of_their_topic(tmp_path: Path) -> None:
     logs = started(tmp_path)
     log, other = logs.create("t", 0, TOPIC_ID, NOW), logs.create("u", 0, TOPIC_ID, NOW)
     changed = topic_config(segment_bytes=1)
-    logs.reconfigure("t", changed)
+    logs.reconfigure("t", [0], changed)
     assert log.config is changed
     assert other.config is not changed
+
+
+def test_settings_of_one_topic_cost_nothing_for_the_logs_of_others(tmp_path: Path) -> None:
+    class Found(dict[Any, Any]):
+        def items(self) -> Any:
+            raise AssertionError("all logs are gone through")
+
+        __iter__ = values = keys = items
+
+    logs = started(tmp_path)
+    log = logs.create("t", 3, TOPIC_ID, NOW)
+    logs.loaded = Found(logs.loaded)
+    changed = topic_config(segment_bytes=1)
+    logs.reconfigure("t", range(5), changed)
+    assert log.config is changed
 
 
 def test_concurrent_requests_share_a_sync(tmp_path: Path) -> None:

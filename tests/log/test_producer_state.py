@@ -182,27 +182,51 @@ def test_a_damaged_snapshot_costs_a_longer_read_and_nothing_else(tmp_path: Path)
     assert produce(log, 10) == (10, False)
 
 
+GAP = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def test_what_comes_behind_a_refused_beginning_does_not_begin_in_its_place(tmp_path: Path) -> None:
-    producers = new_log(tmp_path).producers
-    assert producers.may_begin(9, 0, 4, False)
-    assert producers.may_begin(9, 0, 4, False)
-    assert producers.may_begin(9, 0, 0, False)
-    assert not producers.may_begin(9, 0, 4, False)
-    assert producers.may_begin(9, 1, 4, False)
+    log = new_log(tmp_path)
+    for sequence in (4, 0, 4):
+        log.producers.on_try(9, 0, sequence, False)
+    assert refused(log, 4, transactional=True) is GAP
+    log.producers.on_try(9, 1, 4, False)
+    assert produce(log, 4, epoch=1, transactional=True) == (0, False)
+
+
+def test_nor_does_what_is_in_no_transaction_until_one_has_begun(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    log.producers.on_try(9, 0, 0, False)
+    assert refused(log, 1) is GAP
+    assert produce(log, 0) == (0, False)
+    assert refused(log, 1) is GAP
+    log.producers.on_try(9, 1, 0, False)
+    assert produce(log, 0, epoch=1, transactional=True) == (1, False)
+    assert produce(log, 1, epoch=1, transactional=True) == (2, False)
 
 
 def test_a_new_producer_that_joins_by_producing_begins_with_0(tmp_path: Path) -> None:
     """Whether it does is a matter of its first try, as with Kafka."""
-    producers = new_log(tmp_path).producers
-    assert not producers.may_begin(9, 0, 1, True)
-    assert producers.may_begin(9, 0, 0, False)
-    assert not producers.may_begin(9, 1, 1, False)
-    assert producers.may_begin(10, 0, 0, False)
-    assert producers.may_begin(10, 1, 1, True)
+    for name, implicit, answers in (("joins", True, {1: GAP, 0: (0, False)}), ("old", False, {1: (0, False)})):
+        log = new_log(tmp_path / name)
+        log.producers.on_try(9, 0, 1, implicit)
+        for sequence, answer in answers.items():
+            ask = refused if answer is GAP else produce
+            assert ask(log, sequence, transactional=True) == answer
+
+
+def test_a_marker_ends_what_was_tried_but_not_for_the_transaction_that_comes_next(tmp_path: Path) -> None:
+    for name, epoch, implicit, gone in (("old", 0, False, True), ("next", 1, True, False), ("late", 0, True, True)):
+        log = new_log(tmp_path / name)
+        log.producers.on_try(9, epoch, 0, implicit)
+        log.append(marker(9, 1 if implicit else 0, commit=True), NOW, origin=Origin.COORDINATOR)
+        later = produce if gone else refused
+        produce(log, 0, epoch=1)
+        assert later(log, 1, epoch=1) == ((2, False) if gone else GAP)
 
 
 def test_once_the_beginning_is_in_the_log_nothing_is_left_of_what_was_tried(tmp_path: Path) -> None:
     log = new_log(tmp_path)
-    assert log.producers.may_begin(9, 0, 0, False)
-    produce(log, 0)
-    assert log.producers.may_begin(9, 0, 7, False)
+    log.producers.on_try(9, 0, 0, False)
+    produce(log, 0, transactional=True)
+    assert produce(log, 1, transactional=True) == (1, False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -343,3 +344,30 @@ def test_a_disk_that_fails_during_recovery(tmp_path: Path) -> None:
     fs.failures = {"read .log": errno.EIO}
     with pytest.raises(LogDirectoryError, match="Input/output error"):
         start(tmp_path, fs)
+
+
+def emptied_of_snapshots(path: Path) -> list[str]:
+    """The files of the partition, as a stop of very many logs leaves them."""
+    for file in path.glob("logs/t-0/*.snapshot"):
+        file.unlink()
+    return sorted(os.listdir(path / "logs/t-0"))
+
+
+@pytest.mark.parametrize(("producer_id", "is_left_alone"), [(-1, True), (1, False)])
+def test_a_small_log_that_was_synced_is_left_as_it_is(tmp_path: Path, producer_id: int, is_left_alone: bool) -> None:
+    """Of forty thousand each had three files made anew, which took a minute on a busy disk."""
+    logs = manager(tmp_path)
+    logs.start(NOW)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    log.append(batch(2, producer_id=producer_id, epoch=min(0, producer_id), sequence=min(0, producer_id)), NOW)
+    logs.shutdown(NOW)
+    left = emptied_of_snapshots(tmp_path)
+    (tmp_path / "logs/.kafka_cleanshutdown").unlink()
+    fs = FailingFileSystem()
+    again = manager(tmp_path, fs)
+    again.start(NOW)
+    made = [call for call in fs.calls if call.startswith(("write ", "create ", "rename ")) and "/t-0/" in call]
+    assert (not made) == is_left_alone
+    assert (sorted(os.listdir(tmp_path / "logs/t-0")) == left) == is_left_alone
+    assert offsets_in(again.get("t", 0)) == [0]
+    assert (1 in again.get("t", 0).producers.entries) == (producer_id == 1)
