@@ -253,9 +253,10 @@ def write_tags(w: Write, tagged: TaggedPieces) -> None:
     if not tagged:
         w(NO_TAGS)
         return
-    w(uvarint(len(tagged)))
+    w(UVARINT[len(tagged)])
     for tag, pieces in tagged:
-        w(uvarint(tag) + uvarint(sum(map(len, pieces))))
+        size = len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))
+        w((UVARINT[tag] if tag < 128 else uvarint(tag)) + (UVARINT[size] if size < 128 else uvarint(size)))
         for piece in pieces:
             w(piece)
 

@@ -102,7 +102,7 @@ def pass_common(
             form = _form_at(data, position, index, keyed)
             if form is None:
                 break
-            stop = min(end, form.end)
+            stop = end if end < form.end else form.end
             one_shape = stop - index >= _ENOUGH and index >= retry and _seem_alike(data, position)
             if one_shape:
                 stop = index + 1
@@ -129,6 +129,33 @@ def pass_common(
     except (IndexError, StructError):
         pass
     return position + 1, index, high, looks
+
+
+def pass_one(data: Bytes, position: int, times: tuple[int, int], *, keyed: bool) -> tuple[int, int]:
+    """The record at `position`, which is alone in its batch: where it ends and its time delta; -1 and any number if it
+    is not of the common form. To read it costs less than to find its form, which pays for those that follow.
+    """
+    try:
+        size = data[position]
+        stop = position + _EXTENTS[size | data[position + 1] << 8]
+        at = start = position + (2 if size < 128 else 3)  # after the attributes
+        delta = _DELTAS[data[at]]
+        at += 1
+        if delta == _NO_DELTA:
+            while data[at] > 127:
+                at += 1
+            at += 1
+            delta = _delta(data[start:at])
+        key = _DELTAS[data[at + 1]]  # of no length that is common, or negative
+        if data[at] or key < (0 if keyed else -1) or at - start > 5 or not times[0] <= delta <= times[1]:
+            return -1, delta
+        at += 2 + key if key > 0 else 2
+        at += _EXTENTS[data[at] | data[at + 1] << 8]
+        if (data[at] or at + 1 != stop) and _headers_end(data, at) != stop:
+            return -1, delta
+    except IndexError:
+        return -1, 0
+    return stop, delta
 
 
 def _form_at(data: Bytes, position: int, index: int, keyed: bool) -> Form | None:
@@ -166,7 +193,8 @@ def _run(
     try:
         while index < end:
             head, extents, values, size_bytes, time_bytes, offset_bytes, _ = form
-            numbers = enumerate(_numbers(index, end, offset_bytes), index)
+            doubled = range(2 * index, 2 * end, 2)
+            numbers = enumerate(doubled if offset_bytes == 1 else _numbers(index, end, offset_bytes), index)
             for index, number in numbers:  # noqa: B007 (where it stopped is needed below)
                 last_byte, size, delta, offset, key = head(data, position)
                 if last_byte and position != no_zero:
@@ -204,9 +232,7 @@ def _run(
 
 
 def _numbers(index: int, end: int, width: int) -> Sequence[int | bytes]:
-    """Offset deltas as they are read."""
-    if width == 1:
-        return range(2 * index, 2 * end, 2)
+    """Offset deltas of more than one byte as they are read."""
     if width == 2:
         return _two_byte_numbers()[index:end]
     doubled = range(2 * index, 2 * end, 2)
@@ -218,9 +244,9 @@ def _two_byte_numbers() -> list[int]:
     return [value & 0x7F | 0x80 | value >> 7 << 8 for value in range(0, 2 * _TWO_BYTES, 2)]
 
 
-def _delta(read: int | bytes) -> int:
+def _delta(read: int | Bytes) -> int:
     """The time delta of more than one byte; none if it is not as wide as what was read."""
-    parts = read if isinstance(read, bytes) else (read & 0xFF, read >> 8)
+    parts = (read & 0xFF, read >> 8) if isinstance(read, int) else read
     value = shift = 0
     for part in parts:
         value |= (part & 0x7F) << shift

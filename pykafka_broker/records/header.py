@@ -204,7 +204,7 @@ def iter_batches(buffer: Buffer, offset: int = 0) -> Iterator[tuple[BatchHeader,
 
 def require_whole(buffer: Buffer, header: BatchHeader, offset: int = 0) -> int:
     """Where the batch at `offset` ends; raise `TruncatedBatch` when that lies outside the buffer."""
-    stop = offset + header.size
+    stop = offset + header.length + LENGTH_OVERHEAD
     if stop > len(buffer):
         raise TruncatedBatch(f"{len(buffer) - offset} bytes at byte {offset} of a batch of {header.size}")
     return stop
@@ -212,7 +212,9 @@ def require_whole(buffer: Buffer, header: BatchHeader, offset: int = 0) -> int:
 
 def compute_crc(buffer: Buffer, header: BatchHeader, offset: int = 0) -> int:
     """The CRC-32C of the batch at `offset`, without copying it."""
-    stop = require_whole(buffer, header, offset)
+    stop = offset + header.length + LENGTH_OVERHEAD
+    if stop > len(buffer):
+        require_whole(buffer, header, offset)  # raises
     return crc32c(memoryview(buffer)[offset + ATTRIBUTES_OFFSET : stop])
 
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
-from pykafka_broker.records.common_form import NEVER, Bytes, pass_common
+from pykafka_broker.records.common_form import NEVER, Bytes, pass_common, pass_one
 from pykafka_broker.records.compression import NONE, decompressed
 from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
-from pykafka_broker.records.header import HEADER_SIZE, NO_TIMESTAMP, BatchHeader
+from pykafka_broker.records.header import HEADER_SIZE, LOG_APPEND_TIME_BIT, NO_TIMESTAMP, BatchHeader
 from pykafka_broker.records.record import read_varint, wrap_int64
 
 Steps = Generator[None, None, None]
@@ -257,7 +257,7 @@ def _damaged(damage: CorruptBatch) -> Iterator[bytes]:
 
 def _common_times(header: BatchHeader, limits: Limits) -> tuple[int, int]:
     """The time deltas that need no second look."""
-    if header.log_append_time:
+    if header.attributes & LOG_APPEND_TIME_BIT:
         fine = not limits.append_time and header.max_timestamp != NO_TIMESTAMP
         return _ALL if fine and limits.allow(header.max_timestamp) else _NONE
     if limits.append_time:
@@ -271,10 +271,16 @@ def sound_at_once(batch: Buffer, header: BatchHeader, limits: Limits) -> int | N
     where that is not plain within about a millisecond.
     """
     data = bytes(batch)
-    times, count = _common_times(header, limits), header.count
-    position, index, high, _ = pass_common(
-        data, HEADER_SIZE, 0, count, times, NEVER, _LOOKS_A_STEP, keyed=limits.key_required, counted=False
-    )
-    if index < count or position != len(data):
+    times, count, keyed = _common_times(header, limits), header.count, limits.key_required
+    if count == 1:
+        position, high = pass_one(data, HEADER_SIZE, times, keyed=keyed)
+    else:
+        position, index, high, _ = pass_common(
+            data, HEADER_SIZE, 0, count, times, NEVER, _LOOKS_A_STEP, keyed=keyed, counted=False
+        )
+        if index < count:
+            return None
+    if position != len(data):
         return None
-    return max(header.max_timestamp if header.log_append_time else header.base_timestamp + high, NO_TIMESTAMP)
+    newest = header.max_timestamp if header.attributes & LOG_APPEND_TIME_BIT else header.base_timestamp + high
+    return newest if newest > NO_TIMESTAMP else NO_TIMESTAMP

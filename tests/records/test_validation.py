@@ -11,9 +11,10 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pykafka_broker.protocol.runtime import varint, varlong
 from pykafka_broker.records import validation
 from pykafka_broker.records.builder import build_batch
-from pykafka_broker.records.common_form import Passed, pass_common
+from pykafka_broker.records.common_form import NEVER, Passed, pass_common, pass_one
 from pykafka_broker.records.compression import GZIP, LZ4, NONE, ZSTD, compress
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
 from pykafka_broker.records.header import HEADER_SIZE, read_header, write_crc
@@ -90,6 +91,23 @@ def test_many_at_once_are_judged_as_one_by_one(parts: list[Any], codec: int, dat
         assert found(batch, limits) == quick
     if at_once is not None:
         assert quick[:2] == (at_once, [])
+
+
+@settings(max_examples=100, deadline=None)
+@given(shapes, st.booleans(), st.data())
+def test_a_record_alone_is_judged_as_one_of_many(shape: Any, keyed: bool, data: st.DataObject) -> None:
+    _, time, size, key, headers = shape
+    fields = [b"\0" + varlong(time) + varint(0), varint(-1 if key is None else len(key)) + (key or b"")]
+    fields += [varint(size) + bytes(size), varint(headers) + b"\x02h\x02v" * headers]
+    payload = bytearray(varint(sum(map(len, fields))) + b"".join(fields))
+    for _ in range(data.draw(st.integers(0, 2))):
+        payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
+    times, whole = (-50, 9000), b"\0" + bytes(payload)
+    stop, index, high, _ = pass_common(whole, 1, 0, 1, times, NEVER, 100, keyed=keyed, counted=True)
+    alone, delta = pass_one(whole, 1, times, keyed=keyed)
+    assert (alone == len(whole)) == (index == 1 and stop == len(whole))
+    if alone == len(whole):
+        assert delta == high
 
 
 def test_a_wrong_number_among_many_is_seen_where_the_codec_changes() -> None:
