@@ -18,6 +18,7 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     ConsumerMember,
     MemberState,
     Owned,
+    topics_read,
 )
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH
 from pykafka_broker.coordinators.groups.group import Caller, GroupTable
@@ -213,7 +214,7 @@ class ConsumerProtocol:
         for pattern in group.regexes:
             if pattern not in wanted:
                 effects.records.append(consumer_stored.regex(group_id, pattern, None))
-        new_hash = self._table.hashes.of_group(group.subscribed_names(left))
+        new_hash = self._table.hashes.of_group(topics_read(self._table.topics, left, group.regexes))
         effects.records.append(consumer_stored.group_epoch(group_id, group.epoch + 1, new_hash))
 
     # Time

@@ -71,7 +71,7 @@ class MemberChange(EpochChange[ConsumerGroup, ConsumerMember]):
 
     def _update_metadata(self, bump: bool) -> None:
         group = self._group
-        names = self._subscribed_names()
+        names = topics_read(self._table.topics, self._members(), self.regexes)
         new_hash = self._table.hashes.of_group(names)
         if bump or new_hash != group.metadata_hash:
             self.group_epoch += 1
@@ -88,9 +88,6 @@ class MemberChange(EpochChange[ConsumerGroup, ConsumerMember]):
         """The static member whose place this one takes, if there is one."""
         instance_id = self.member.instance_id
         return None if instance_id is None else self._group.static_member(instance_id)
-
-    def _subscribed_names(self) -> set[str]:
-        return set().union(*(topics_read(member, self.regexes) for member in self._members()))
 
     # Patterns
 
@@ -147,7 +144,7 @@ class MemberChange(EpochChange[ConsumerGroup, ConsumerMember]):
         if not self.subscription_changed and member.is_reconciled_to(self.target_epoch):
             return
         before = member.current()
-        ids = topic_ids(self._table.topics, topics_read(member, self.regexes))
+        ids = topic_ids(self._table.topics, topics_read(self._table.topics, [member], self.regexes))
         Reconciliation(
             self._group, member, ids, self.target_epoch, target, self.subscription_changed, says_it_owns
         ).step()

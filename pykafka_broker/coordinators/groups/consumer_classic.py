@@ -76,8 +76,9 @@ class ClassicMembers:
         member = change.member
         if existing is not None and self._migration.downgrades_with(group, existing):
             # Where members must join again, the one that has joined is told of no generation yet.
-            generation = member.epoch if change.group_epoch > group.epoch else group.epoch
-            self._turn_back(group, existing, change, join)
+            rebalance = group.assignment_epoch < change.group_epoch
+            generation = member.epoch if rebalance else group.epoch
+            self._turn_back(group, existing, member, join, rebalance)
         else:
             change.reconcile(change.retarget(), self._owned(subscription))
             generation = member.epoch
@@ -89,14 +90,14 @@ class ClassicMembers:
             member_id=member.member_id,
         )
 
-    def _turn_back(self, group: ConsumerGroup, replaced: ConsumerMember, change: MemberChange, join: Join) -> None:
+    def _turn_back(
+        self, group: ConsumerGroup, replaced: ConsumerMember, member: ConsumerMember, join: Join, rebalance: bool
+    ) -> None:
         """A classic member takes the place of the last one that spoke the consumer protocol."""
         del join.effects.records[:]  # all records of the consumer group go
-        member = change.member
         member.epoch = group.epoch
         staying = group.with_change(replaced, member)
-        changed = change.group_epoch > group.epoch
-        self._migration.convert_back(group, staying, join.effects, join.now, rebalance=changed)
+        self._migration.convert_back(group, staying, join.effects, join.now, rebalance=rebalance)
 
     def _owned(self, subscription: ConsumerProtocolSubscription) -> list[TopicPartitions]:
         known = self._table.topics.topics

@@ -18,6 +18,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
 )
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE
 from pykafka_broker.coordinators.groups.hash_order import hash_order
+from pykafka_broker.coordinators.groups.topics import Topics, existing
 from pykafka_broker.protocol.stored.consumer_group_member_metadata_value import ClassicMemberMetadata
 
 UNOWNED = -1
@@ -87,10 +88,15 @@ class ResolvedRegex:
         self.resolved_at = resolved_at
 
 
-def topics_read(member: ConsumerMember, regexes: Mapping[str, ResolvedRegex]) -> frozenset[str]:
-    """The topics that one member reads; of a pattern those that it was resolved to."""
-    resolved = regexes.get(member.topic_regex) if member.topic_regex else None
-    return member.topic_names if resolved is None else member.topic_names | resolved.topics
+def topics_read(topics: Topics, members: Iterable[ConsumerMember], regexes: Mapping[str, ResolvedRegex]) -> set[str]:
+    """The topics that these members read, of those that there are; of a pattern those that it was resolved to."""
+    found: set[str] = set()
+    for member in members:
+        found.update(existing(topics, member.topic_names))
+        resolved = regexes.get(member.topic_regex) if member.topic_regex else None
+        if resolved is not None:
+            found.update(existing(topics, resolved.topics))
+    return found
 
 
 class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
@@ -113,7 +119,14 @@ class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
         return self.progress() if self.members else "Empty"
 
     def is_subscribed_to(self, topic: str) -> bool:
-        return topic in self.subscribed_names(self.members.values())
+        return any(
+            topic in member.topic_names or self._stands_for(member.topic_regex, topic)
+            for member in self.members.values()
+        )
+
+    def _stands_for(self, pattern: str | None, topic: str) -> bool:
+        resolved = self.regexes.get(pattern) if pattern else None
+        return resolved is not None and topic in resolved.topics
 
     def knows_epochs(self, member: ConsumerMember) -> bool:
         return member.classic is None
@@ -141,13 +154,6 @@ class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
         if after is not None:
             members.append(after)
         return members
-
-    def subscribed_names(self, members: Iterable[ConsumerMember]) -> set[str]:
-        """All topics that these members read, by name or by pattern."""
-        names: set[str] = set()
-        for member in members:
-            names.update(topics_read(member, self.regexes))
-        return names
 
     def reads_any(self, topics: frozenset[str]) -> bool:
         """Whether a member names one of these topics, be there such a topic or not."""

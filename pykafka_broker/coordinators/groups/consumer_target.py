@@ -37,7 +37,7 @@ def next_target(
     before = {member.member_id: group.target_of(member) for member in members}
     specs = {
         member.member_id: MemberSpec(
-            member.instance_id, topic_ids(topics, topics_read(member, regexes)), before[member.member_id]
+            member.instance_id, topic_ids(topics, topics_read(topics, [member], regexes)), before[member.member_id]
         )
         for member in members
     }

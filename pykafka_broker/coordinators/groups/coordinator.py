@@ -84,7 +84,7 @@ class GroupCoordinator:
         self.offsets = OffsetStore()
         self._classic = ClassicProtocol(self.table)
         self._consumer = ConsumerProtocol(self.table)
-        self._streams = StreamsProtocol(self.table)
+        self.streams = StreamsProtocol(self.table)
         self.share = ShareMembership(self.table)
         migration = Migration(self.table, self._classic.rebalance, self._consumer)
         members = ClassicMembers(self.table, self._consumer, migration)
@@ -126,7 +126,7 @@ class GroupCoordinator:
 
     def streams_heartbeat(self, request: StreamsGroupHeartbeatRequest, caller: Caller, now: int) -> StreamsEffects:
         """StreamsGroupHeartbeat: join with epoch 0, go on, or leave with epoch -1."""
-        return self._streams.heartbeat(request, caller, now)
+        return self.streams.heartbeat(request, caller, now)
 
     # Offsets
 
@@ -175,7 +175,7 @@ class GroupCoordinator:
 
     def describe_streams(self, group_id: str) -> DescribedStreamsGroup:
         """One group of a StreamsGroupDescribe request. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
-        return streams_listing.describe(self._streams.existing(group_id))
+        return streams_listing.describe(self.streams.existing(group_id))
 
     def delete_group(self, group_id: str) -> Effects[ErrorCode]:
         """One group of a DeleteGroups request; the reply is an ErrorCode."""
@@ -228,7 +228,7 @@ class GroupCoordinator:
             elif isinstance(group, ConsumerGroup):
                 self._consumer.on_loaded(group, now)
             elif isinstance(group, StreamsGroup):
-                self._streams.on_loaded(group, now)
+                self.streams.on_loaded(group, now)
             elif isinstance(group, ShareGroup):
                 self.share.on_loaded(group, now)
             done.append(effects)
@@ -272,7 +272,7 @@ class GroupCoordinator:
         elif isinstance(group, ConsumerGroup):
             self._consumer.on_timer(key, group, effects, now)
         elif isinstance(group, StreamsGroup):
-            self._streams.on_timer(key, group, effects, now)
+            self.streams.on_timer(key, group, effects, now)
         elif isinstance(group, ShareGroup):
             self.share.on_timer(key, group, effects)
         if key.member_id and effects.records and isinstance(group, EpochGroup) and self.groups[key.group_id] is group:

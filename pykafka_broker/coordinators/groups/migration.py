@@ -15,7 +15,7 @@ from pykafka_broker.coordinators.groups.classic_group import STABLE, ClassicGrou
 from pykafka_broker.coordinators.groups.classic_join import refusal
 from pykafka_broker.coordinators.groups.classic_rebalance import ClassicRebalance
 from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol
-from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup, ConsumerMember, Target
+from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup, ConsumerMember, Target, topics_read
 from pykafka_broker.coordinators.groups.consumer_protocol import (
     read_assignment,
     read_subscription,
@@ -106,7 +106,9 @@ class Migration:
             }
             upgraded.targets[member.member_id] = target
             upgraded.set_member(member)
-        upgraded.metadata_hash = self._table.hashes.of_group(upgraded.subscribed_names(upgraded.members.values()))
+        upgraded.metadata_hash = self._table.hashes.of_group(
+            topics_read(self._table.topics, upgraded.members.values(), upgraded.regexes)
+        )
         return upgraded
 
     def _target_of(self, group: ClassicGroup, member: ClassicMember) -> Target:

@@ -76,6 +76,7 @@ class OffsetRequests:
         effects: Effects[OffsetCommitResponse] = Effects(key=request.group_id)
         decided: list[tuple[OffsetCommitKey, OffsetCommitValue]] = []
         verdict: ErrorCode | None = None  # the group is asked when the first partition is there
+        wall = self._table.wall_at(now)
         topics = []
         for topic in request.topics:
             image = self._find(topic, version)
@@ -90,7 +91,7 @@ class OffsetRequests:
                         verdict = self._may_commit(request, version, now)
                     code = self._refusal(verdict, one.committed_metadata)
                     if code is _NONE:
-                        value = _committed(request, image.id, one, self._table.wall_at(now))
+                        value = _committed(request, image.id, one, wall)
                         key, raw_key = stored.offset_key(request.group_id, image.name, one.partition_index)
                         effects.records.append(KeyValue(raw_key, stored.offset_value(value)))
                         decided.append((key, value))
@@ -121,7 +122,7 @@ class OffsetRequests:
         epoch = request.generation_id_or_member_epoch
         if group is None:
             if epoch < 0:
-                return ErrorCode.NONE  # the record makes a simple group of it
+                return _NONE  # the record makes a simple group of it
             return ErrorCode.GROUP_ID_NOT_FOUND if version >= CONSUMER_PROTOCOL_FROM else ErrorCode.ILLEGAL_GENERATION
         error = _verdict(
             group,
@@ -310,11 +311,10 @@ class OffsetRequests:
 
     def topic_tombstones(self, group_id: str, topics: frozenset[str]) -> list[KeyValue]:
         """For topics that have been deleted."""
-        return [
-            stored.offset_commit(group_id, topic, partition, None)
-            for topic, partition in self._known_partitions(group_id)
-            if topic in topics
-        ]
+        committed = self._store.committed(group_id)
+        known = [(topic, partition) for topic in committed if topic in topics for partition in committed[topic]]
+        known += [one for one in self._store.pending_partitions(group_id) if one[0] in topics]
+        return [stored.offset_commit(group_id, *one, None) for one in dict.fromkeys(known)]
 
     def _known_partitions(self, group_id: str) -> list[tuple[str, int]]:
         """Those with an offset, also with one that a transaction may still commit."""

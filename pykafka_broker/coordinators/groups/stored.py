@@ -12,6 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.coordinators.effects import KeyValue, Said
+from pykafka_broker.protocol.encoded_list import encode_with
 from pykafka_broker.protocol.runtime import Buffer, DecodeError, Message
 from pykafka_broker.protocol.stored.group_metadata_key import GroupMetadataKey
 from pykafka_broker.protocol.stored.group_metadata_value import GroupMetadataValue, MemberMetadata
@@ -34,6 +35,11 @@ def key_bytes(key: Message) -> bytes:
 
 def value_bytes(value: Message, version: int) -> bytes:
     return _TYPE.pack(version) + value.encode(version)
+
+
+def value_bytes_with(value: Message, version: int, name: str, encoded: bytes) -> bytes:
+    """The same, if the elements of the list of that name have been encoded before."""
+    return _TYPE.pack(version) + encode_with(value, version, name, encoded)
 
 
 def record(key: Message, value: Message | None, version: int = 0) -> KeyValue:

@@ -51,15 +51,15 @@ class TopicHashes:
             _text(topic.name),
             _I32.pack(len(topic.partitions)),
         ]
+        racks = {node: broker.rack for node, broker in self._topics.brokers.items() if broker.rack is not None}
+        if not racks:
+            return b"".join((*parts, *map(_I32.pack, range(len(topic.partitions)))))
         for index in range(len(topic.partitions)):
             parts.append(_I32.pack(index))
-            for rack in sorted(self._racks(topic, index), key=_java_order):
+            found = [racks[replica] for replica in topic.partitions[index].replicas if replica in racks]
+            for rack in sorted(found, key=_java_order):
                 parts += (_I32.pack(_length(rack)), _text(rack))
         return b"".join(parts)
-
-    def _racks(self, topic: Partitions, index: int) -> list[str]:
-        replicas = (self._topics.brokers.get(replica) for replica in topic.partitions[index].replicas)
-        return [broker.rack for broker in replicas if broker is not None and broker.rack is not None]
 
 
 def _text(text: str) -> bytes:

@@ -7,6 +7,7 @@ where members differ, each topic is shared out among its own readers.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 
 from pykafka_broker.coordinators.groups.assignors import Assignment, GroupSpec, MemberSpec
@@ -82,9 +83,9 @@ def _some_each(partitions: list[Partition], members: Mapping[str, MemberSpec]) -
         with_one_more -= len(shares[name]) > least
         for partition in shares[name]:
             del free[partition]
-    left = list(free)
+    left = deque(free)
     for quota in (least, least + 1):
         for name in members:
             while left and len(shares[name]) < quota:
-                shares[name].append(left.pop(0))
+                shares[name].append(left.popleft())
     return shares

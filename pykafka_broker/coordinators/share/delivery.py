@@ -6,11 +6,15 @@ further on. So it does not matter in which order repeated writes arrive.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from enum import IntEnum
-from heapq import heappop, heappush
-from itertools import pairwise
+from heapq import heappop, heappush, merge
 from typing import NamedTuple
+
+from pykafka_broker.steps import Pace, at_once, in_order
+
+_LOOKED_AT = 10  # runs that cost as much as one that is laid over others
 
 
 class RecordState(IntEnum):
@@ -34,15 +38,30 @@ class StateRun(NamedTuple):
     deliveries: int
 
 
-def laid_over(runs: Iterable[StateRun], newer: Iterable[StateRun], start_offset: int) -> list[StateRun]:
+def laid_over(runs: Sequence[StateRun], newer: Iterable[StateRun], start_offset: int) -> list[StateRun]:
     """`newer` over `runs`, which are in order, from `start_offset` on. Runs that make no sense are left out."""
-    old, new = _from(runs, start_offset), _from(newer, start_offset)
+    return at_once(laid_in_steps(runs, newer, start_offset))
+
+
+def laid_in_steps(
+    runs: Sequence[StateRun], newer: Iterable[StateRun], start_offset: int
+) -> Generator[None, None, list[StateRun]]:
+    """The same where there are very many."""
+    pace = Pace()
+    old = _from(runs, start_offset)
+    if pace.due(len(old) // _LOOKED_AT):
+        yield
+    new = _from(newer, start_offset)
     if not new:
         return old
+    if pace.due(len(new) // _LOOKED_AT):
+        yield
     first, last = min(run.first for run in new) - 1, max(run.last for run in new) + 1
-    before = [run for run in old if run.last < first]
-    after = [run for run in old if run.first > last]
-    return before + _merged(old[len(before) : len(old) - len(after)] + new) + after
+    begin = bisect_left(old, first, key=lambda run: run.last)
+    end = bisect_right(old, last, key=lambda run: run.first)
+    ordered = yield from in_order(new)
+    between = yield from _counting(merge(old[begin:end], ordered))
+    return [*old[:begin], *between, *old[end:]]
 
 
 def _from(runs: Iterable[StateRun], start_offset: int) -> list[StateRun]:
@@ -53,36 +72,41 @@ def _from(runs: Iterable[StateRun], start_offset: int) -> list[StateRun]:
     ]
 
 
-def _merged(both: list[StateRun]) -> list[StateRun]:
-    """What counts between each two edges, from the lowest offset up: the run that says most of those which are open."""
-    if all(run.last < after.first for run, after in pairwise(both)):
-        return joined(both)
-    edges = sorted({edge for run in both for edge in (run.first, run.last + 1)})
-    by_first = sorted(both)
-    opened = 0
+def _counting(runs: Iterator[StateRun]) -> Generator[None, None, list[StateRun]]:
+    """What counts from the lowest offset up: the run that says most of those which are open. They come in order."""
+    pace, found = Pace(), list[StateRun]()
     open_runs: list[tuple[int, int, int]] = []  # a heap: who says most first, and where it ends
-    pieces: list[StateRun] = []
-    for first, after in pairwise(edges):
-        while opened < len(by_first) and by_first[opened].first <= first:
-            run = by_first[opened]
-            heappush(open_runs, (-run.deliveries, -run.state, run.last))
-            opened += 1
-        while open_runs and open_runs[0][2] < first:
+    coming, at = next(runs, None), -1 << 63
+    while coming is not None or open_runs:
+        while coming is not None and (coming.first <= at or not open_runs):
+            at = max(at, coming.first)
+            heappush(open_runs, (-coming.deliveries, -coming.state, coming.last))
+            coming = next(runs, None)
+        if pace.due():
+            yield
+        deliveries, state, last = open_runs[0]
+        if last < at:
             heappop(open_runs)
-        if open_runs:
-            deliveries, state, _ = open_runs[0]
-            pieces.append(StateRun(first, after - 1, -state, -deliveries))
-    return joined(pieces)
+            continue
+        end = last if coming is None else min(last, coming.first - 1)
+        _add(found, StateRun(at, end, -state, -deliveries))
+        at = end + 1
+    return found
 
 
 def joined(runs: Iterable[StateRun]) -> list[StateRun]:
     """Neighbours that say the same become one."""
-    result: list[StateRun] = []
+    found: list[StateRun] = []
     for run in runs:
-        if result:
-            before = result[-1]
-            if before.last + 1 == run.first and before.state == run.state and before.deliveries == run.deliveries:
-                result[-1] = before._replace(last=run.last)
-                continue
-        result.append(run)
-    return result
+        _add(found, run)
+    return found
+
+
+def _add(runs: list[StateRun], run: StateRun) -> None:
+    """The next one, which may go on with the last."""
+    if runs:
+        first, last, state, deliveries = runs[-1]
+        if last + 1 == run.first and state == run.state and deliveries == run.deliveries:
+            runs[-1] = StateRun(first, run.last, state, deliveries)
+            return
+    runs.append(run)

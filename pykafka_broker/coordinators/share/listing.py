@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pykafka_broker.coordinators.groups.many_names import names_in_order
 from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.coordinators.share.share_group import ShareGroup, ShareMember
 from pykafka_broker.protocol.messages.share_group_describe_response import (
@@ -38,6 +39,6 @@ def _describe_member(member: ShareMember, topics: Topics) -> Member:
         member.epoch,
         member.client_id,
         member.client_host,
-        sorted(member.topic_names),
+        names_in_order(member.topic_names),
         Assignment(assigned),
     )

@@ -6,6 +6,7 @@ Rule: a partition is assigned once it has a state with the share coordinator. Wh
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pykafka_broker.coordinators.effects import Effects
@@ -18,13 +19,7 @@ from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.coordinators.groups.topics import existing, topic_ids
 from pykafka_broker.coordinators.share import group_records
 from pykafka_broker.coordinators.share.assignor import assign_simple
-from pykafka_broker.coordinators.share.share_group import (
-    ShareGroup,
-    ShareMember,
-    Target,
-    Topics,
-    subscribed_names,
-)
+from pykafka_broker.coordinators.share.share_group import ShareGroup, ShareMember, Target, Topics
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
@@ -135,7 +130,7 @@ class ShareMembership:
         if epoch == target_epoch:
             bump = bump or self._assignable(group, members) != self._assigned(group)
         if bump or group.metadata_stale:
-            new_hash = self._table.hashes.of_group(subscribed_names(members))
+            new_hash = self._table.hashes.of_group(self._read(members))
             if bump or new_hash != group.metadata_hash:
                 epoch += 1
                 effects.records.append(group_records.group_epoch(group.group_id, epoch, new_hash))
@@ -152,14 +147,22 @@ class ShareMembership:
             member.assigned = {topic_id: parts for topic_id, parts in target.items() if topic_id in readable}
             effects.records.append(group_records.current_assignment(group.group_id, member))
 
-    def _assignable(self, group: ShareGroup, members: list[ShareMember]) -> set[tuple[bytes, int]]:
-        wanted = topic_ids(self._table.topics, subscribed_names(members))
-        return {
-            (topic_id, p) for topic_id, (_, parts) in group.initialized.items() if topic_id in wanted for p in parts
-        }
+    def _read(self, members: Iterable[ShareMember]) -> set[str]:
+        """The topics that these members read, of those that there are."""
+        topics = self._table.topics
+        return set[str]().union(*(existing(topics, member.topic_names) for member in members))
 
-    def _assigned(self, group: ShareGroup) -> set[tuple[bytes, int]]:
-        return {(topic_id, p) for target in group.targets.values() for topic_id, parts in target.items() for p in parts}
+    def _assignable(self, group: ShareGroup, members: list[ShareMember]) -> Target:
+        wanted = topic_ids(self._table.topics, self._read(members))
+        return {topic_id: parts for topic_id, (_, parts) in group.initialized.items() if topic_id in wanted and parts}
+
+    def _assigned(self, group: ShareGroup) -> Target:
+        found: dict[bytes, list[frozenset[int]]] = {}
+        for target in group.targets.values():
+            for topic_id, parts in target.items():
+                if parts:
+                    found.setdefault(topic_id, []).append(parts)
+        return {topic_id: parts[0].union(*parts[1:]) for topic_id, parts in found.items()}
 
     def _new_targets(
         self, group: ShareGroup, members: list[ShareMember], epoch: int, effects: Effects[Any], now: int
@@ -193,7 +196,7 @@ class ShareMembership:
             return {}
         missing: Topics = {}
         topics = self._table.topics.topics
-        for name in existing(self._table.topics, subscribed_names(group.members.values())):
+        for name in self._read(group.members.values()):
             topic = topics[name]
             _, known = group.initialized.get(topic.id, (name, frozenset[int]()))
             new = frozenset(topic.partitions) - known
@@ -225,7 +228,7 @@ class ShareMembership:
         """Take a member out; the others share what it had from the next epoch on."""
         effects.records += group_records.member_tombstones(group.group_id, member.member_id)
         left = [one for one in group.members.values() if one is not member]
-        new_hash = self._table.hashes.of_group(subscribed_names(left))
+        new_hash = self._table.hashes.of_group(self._read(left))
         effects.records.append(group_records.group_epoch(group.group_id, group.epoch + 1, new_hash))
 
     def keep_alive(self, group: ShareGroup, member_id: str, now: int) -> None:

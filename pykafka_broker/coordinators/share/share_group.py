@@ -6,9 +6,9 @@ partitions, so nothing has to be given back before somebody else gets it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from pykafka_broker.coordinators.groups.epoch_group import EpochGroup, EpochMember
+from pykafka_broker.coordinators.groups.epoch_group import FIRST_GROUP_EPOCH, EpochGroup, EpochMember
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -38,7 +38,7 @@ class ShareGroup(EpochGroup[ShareMember, Target]):
     goes_when_empty = False  # it knows which partitions have a state with the share coordinator
 
     def __init__(self, group_id: str) -> None:
-        super().__init__(group_id, assignment_epoch=0)
+        super().__init__(group_id, FIRST_GROUP_EPOCH)
         self.initialized: Topics = {}  # what has a state with the share coordinator
         self.has_state_record = False
 
@@ -75,8 +75,3 @@ class ShareGroup(EpochGroup[ShareMember, Target]):
     def with_member(self, member: ShareMember) -> list[ShareMember]:
         """The members as they will be with this one."""
         return [*(one for one in self.members.values() if one.member_id != member.member_id), member]
-
-
-def subscribed_names(members: Iterable[ShareMember]) -> set[str]:
-    """All topics that these members read."""
-    return set[str]().union(*(member.topic_names for member in members))

@@ -6,11 +6,12 @@ A snapshot says everything, an update what has changed since; after so many upda
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 
 from pykafka_broker.coordinators.effects import Effects, KeyValue, Said
 from pykafka_broker.coordinators.share import state_records
-from pykafka_broker.coordinators.share.delivery import StateRun, laid_over
+from pykafka_broker.coordinators.share.delivery import StateRun, laid_in_steps
+from pykafka_broker.coordinators.share.many_runs import KnownRuns, encode, laid
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -50,25 +51,21 @@ class ShareState:
         self.complete_count = snapshot.delivery_complete_count
         self.created = snapshot.create_timestamp
         self.written = snapshot.write_timestamp
-        self.runs = _runs(snapshot)
+        self.runs: Sequence[StateRun] = list(state_records.runs_of(snapshot))
         self.updates = 0  # since the snapshot
         self.snapshot_log_offset = log_offset  # what lies before it in the log is not needed for this partition
 
     def take(self, update: ShareUpdateValue) -> None:
         """Lay an update over what is known."""
         self.leader_epoch = update.leader_epoch
-        if update.start_offset != UNINITIALIZED:
-            self.start_offset = update.start_offset
+        self.start_offset = self.start_after(update.start_offset)
         self.complete_count = update.delivery_complete_count
-        self.runs = laid_over(self.runs, _runs(update), self.start_offset)
+        self.runs = laid(self.runs, state_records.runs_of(update), self.start_offset)
         self.updates += 1
 
-
-def _runs(value: ShareSnapshotValue | ShareUpdateValue) -> list[StateRun]:
-    return [
-        StateRun(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
-        for batch in value.state_batches
-    ]
+    def start_after(self, said: int) -> int:
+        """The start offset after a write that says this one."""
+        return self.start_offset if said == UNINITIALIZED else said
 
 
 class ShareCoordinator:
@@ -113,10 +110,21 @@ class ShareCoordinator:
                 key, known.snapshot_epoch, known.leader_epoch, start_offset, complete_count, runs
             )
             return self._effects(key, record)
-        start = known.start_offset if start_offset == UNINITIALIZED else start_offset
-        return self._effects(
-            key, self._snapshot(key, known, start, complete_count, laid_over(known.runs, runs, start), now)
-        )
+        start = known.start_after(start_offset)
+        return self._effects(key, self._snapshot(key, known, start, complete_count, laid(known.runs, runs, start), now))
+
+    def find_out(self, key: ShareKey, runs: KnownRuns, start_offset: int) -> Generator[None, None, None]:
+        """What a write of very many runs needs, in steps. If another write comes meanwhile, anew."""
+        yield from encode(runs)
+        while (state := self.states.get(key)) is not None:
+            base, start = state.runs, state.start_after(start_offset)
+            if runs.base is not base or runs.start != start:
+                found = KnownRuns((yield from laid_in_steps(base, runs, start)))
+                runs.base, runs.start, runs.laid = base, start, found
+            elif state.updates >= self.updates_per_snapshot and runs.laid and not runs.laid.encoded:
+                yield from encode(runs.laid)
+            else:
+                break
 
     def read(self, key: ShareKey, leader_epoch: int, *, anew: bool = False) -> Effects[ShareState]:
         """ReadShareGroupState; the reply is the state. A newer leader is written down, so that an older one is
@@ -142,15 +150,13 @@ class ShareCoordinator:
     def delete(self, key: ShareKey) -> Effects[None]:
         """DeleteShareGroupState; what is not there is deleted."""
         self._check_exists(key)
+        return self.forget(key)
+
+    def forget(self, key: ShareKey) -> Effects[None]:
+        """Its topic is gone: so is what the group has read of it."""
         if key not in self.states:
             return Effects(key=key.coordinator_key())
         return self._effects(key, state_records.tombstone(key))
-
-    def forget_topic(self, topic_id: bytes) -> list[Effects[None]]:
-        """A topic is gone: so is what groups have read of it."""
-        return [
-            self._effects(key, state_records.tombstone(key)) for key in list(self.states) if key.topic_id == topic_id
-        ]
 
     def cold_snapshots(self, older_than: int, now: int) -> list[Effects[None]]:
         """Snapshots of partitions that have been idle since then and have updates behind them: until there is one,

@@ -6,12 +6,12 @@ members are told as a status with every heartbeat until it is gone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence, Set
 from heapq import nsmallest
 from typing import NamedTuple
 
 from pykafka_broker.coordinators.groups.hash_order import hash_order
-from pykafka_broker.coordinators.groups.topics import Topics
+from pykafka_broker.coordinators.groups.topics import Topics, existing
 from pykafka_broker.coordinators.streams.topology import copartition_groups, required_topics, source_topics
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -21,6 +21,7 @@ from pykafka_broker.protocol.stored.streams_group_topology_value import (
     Subtopology,
     TopicInfo,
 )
+from pykafka_broker.steps import Pace, at_once
 
 # Status codes of a StreamsGroupHeartbeat response.
 STALE_TOPOLOGY = 0
@@ -51,6 +52,7 @@ class ConfiguredTopology(NamedTuple):
     partitions: dict[str, int]  # of internal topics
     missing: list[CreatableTopic]
     problem: TopicProblem | None
+    failure: ApiError | None = None  # it can never run
 
     @property
     def is_ready(self) -> bool:
@@ -59,85 +61,123 @@ class ConfiguredTopology(NamedTuple):
 
 def configure(topology: StreamsGroupTopologyValue, topics: Topics, metadata_hash: int) -> ConfiguredTopology:
     """Raises STREAMS_INVALID_TOPOLOGY."""
-    groups = [group for one in topology.subtopologies if one.copartition_groups for group in copartition_groups(one)]
+    required = required_topics(topology)
+    return at_once(configured_in_steps(topology, counts_of(topics, required), len(required), metadata_hash))
+
+
+def counts_of(topics: Topics, required: Set[str]) -> dict[str, int]:
+    """The partitions of those that are there."""
+    return {name: len(topics.topics[name].partitions) for name in existing(topics, required)}
+
+
+def configured_in_steps(
+    topology: StreamsGroupTopologyValue, counts: dict[str, int], required: int, metadata_hash: int
+) -> Generator[None, None, ConfiguredTopology]:
+    """The same, where it has very many subtopologies and needs so many topics."""
+    pace, groups = Pace(), list[set[str]]()
+    for one in topology.subtopologies:
+        groups += copartition_groups(one)
+        if pace.due():
+            yield
     try:
-        return _Configuration(topology, topics).run(groups, metadata_hash)
+        return (yield from _Configuration(topology, counts, required, pace).run(groups, metadata_hash))
     except TopicProblem as problem:
         return ConfiguredTopology(metadata_hash, {}, frozenset(), {}, [], problem)
 
 
+def failed(metadata_hash: int, failure: ApiError) -> ConfiguredTopology:
+    """One that can never run, kept for whoever is to be told."""
+    return ConfiguredTopology(metadata_hash, {}, frozenset(), {}, [], None, failure)
+
+
 class _Configuration:
-    """One topology on its way."""
+    """One topology on its way. `counts`: partitions of the topics that are there."""
 
-    def __init__(self, topology: StreamsGroupTopologyValue, topics: Topics) -> None:
-        self._topology = topology
+    def __init__(self, topology: StreamsGroupTopologyValue, counts: dict[str, int], required: int, pace: Pace) -> None:
         self._subtopologies = topology.subtopologies
-        self._topics = topics.topics
+        self._counts = counts
+        self._required = required
+        self._pace = pace
         self._decided: dict[str, int] = {}  # of internal topics
+        self._inner: dict[str, int] = {}  # repartition topics and what the application says of their partitions
 
-    def run(self, groups: list[set[str]], metadata_hash: int) -> ConfiguredTopology:
-        self._require_source_topics()
-        self._decide_repartition_topics()
+    def run(self, groups: list[set[str]], metadata_hash: int) -> Generator[None, None, ConfiguredTopology]:
+        yield from self._require_source_topics()
+        yield from self._decide_repartition_topics()
         for group in groups:
             self._copartition(group)
-        self._decide_changelogs()
-        task_counts = {one.subtopology_id: self._widest_source(one) for one in self._subtopologies}
-        missing = self._missing()
+            if self._pace.due(len(group)):
+                yield
+        yield from self._decide_changelogs()
+        task_counts, stateful = dict[str, int](), list[str]()
+        for one in self._subtopologies:
+            task_counts[one.subtopology_id] = self._widest_source(one)
+            if one.state_changelog_topics:
+                stateful.append(one.subtopology_id)
+            if self._pace.due():
+                yield
+        missing = yield from self._missing()
         problem = None
         if missing:
             names = _summary([topic.name for topic in missing])
             problem = TopicProblem(MISSING_INTERNAL_TOPICS, f"Internal topics are missing: {names}")
-        stateful = frozenset(one.subtopology_id for one in self._subtopologies if one.state_changelog_topics)
-        return ConfiguredTopology(metadata_hash, task_counts, stateful, self._decided, missing, problem)
+        return ConfiguredTopology(metadata_hash, task_counts, frozenset(stateful), self._decided, missing, problem)
 
     def _count(self, topic: str) -> int | None:
         """Partitions of a topic: those decided on here count, whether it is there or not."""
         decided = self._decided.get(topic)
-        if decided is not None:
-            return decided
-        image = self._topics.get(topic)
-        return None if image is None else len(image.partitions)
+        return self._counts.get(topic) if decided is None else decided
 
-    def _require_source_topics(self) -> None:
-        missing = {topic for one in self._subtopologies for topic in one.source_topics if topic not in self._topics}
+    def _require_source_topics(self) -> Generator[None, None, None]:
+        missing: set[str] = set()
+        for one in self._subtopologies:
+            missing.update(topic for topic in one.source_topics if topic not in self._counts)
+            if self._pace.due():
+                yield
         if missing:
             raise TopicProblem(MISSING_SOURCE_TOPICS, f"Source topics {_summary_of(missing)} are missing.")
 
     # Repartition topics
 
-    def _decide_repartition_topics(self) -> None:
+    def _decide_repartition_topics(self) -> Generator[None, None, None]:
         """As many partitions as the widest source of those that write to it, if the application does not say."""
-        for one in self._subtopologies:
-            for topic in one.repartition_source_topics:
-                if topic.partitions:
-                    self._decided[topic.name] = topic.partitions
         writers: dict[str, list[Subtopology]] = {}
         for one in self._subtopologies:
+            for topic in one.repartition_source_topics:
+                self._inner[topic.name] = topic.partitions
+                if topic.partitions:
+                    self._decided[topic.name] = topic.partitions
             for name in one.repartition_sink_topics:
                 writers.setdefault(name, []).append(one)
-        inner = {topic.name for one in self._subtopologies for topic in one.repartition_source_topics}
-        open_topics = [name for name in writers if name in inner and name not in self._decided]
+            if self._pace.due():
+                yield
+        open_topics = [name for name in writers if name in self._inner and name not in self._decided]
         while open_topics:
-            left = [name for name in open_topics if not self._decide_from(name, writers[name], inner)]
+            left = []
+            for name in open_topics:
+                if not self._decide_from(name, writers[name]):
+                    left.append(name)
+                if self._pace.due():
+                    yield
             if len(left) == len(open_topics):
                 raise _invalid(
                     "Failed to compute number of partitions for all repartition topics. There may be loops in the "
                     "topology that cannot be resolved."
                 )
             open_topics = left
-        if not inner <= self._decided.keys():
+        if not self._inner.keys() <= self._decided.keys():
             raise _invalid(
                 "Failed to compute number of partitions for all repartition topics, because a repartition source "
                 "topic is never used as a sink topic."
             )
 
-    def _decide_from(self, name: str, writers: list[Subtopology], inner: Collection[str]) -> bool:
+    def _decide_from(self, name: str, writers: list[Subtopology]) -> bool:
         """Whether at least one source of a writer has a known number by now."""
         counts = [
             count
             for writer in writers
             for topic in source_topics(writer)
-            if (count := self._decided.get(topic) if topic in inner else self._count(topic)) is not None
+            if (count := self._decided.get(topic) if topic in self._inner else self._count(topic)) is not None
         ]
         if not counts:
             return False
@@ -146,7 +186,7 @@ class _Configuration:
 
     def _copartition(self, group: set[str]) -> None:
         """Topics outside must agree; repartition topics follow them, or else the widest one among themselves."""
-        inner = {topic.name: topic.partitions for one in self._subtopologies for topic in one.repartition_source_topics}
+        inner = self._inner
         outer = {topic: self._count(topic) or 0 for topic in sorted(group) if topic not in inner}
         fixed = {topic: inner[topic] for topic in sorted(group) if inner.get(topic)}
         if outer:
@@ -183,31 +223,38 @@ class _Configuration:
             raise _invalid(f"No source topics found for subtopology {subtopology.subtopology_id}")
         return max(counts)
 
-    def _decide_changelogs(self) -> None:
+    def _decide_changelogs(self) -> Generator[None, None, None]:
         for one in self._subtopologies:
             count = self._widest_source(one)
             for topic in one.state_changelog_topics:
                 self._decided[topic.name] = count
+            if self._pace.due():
+                yield
 
-    def _missing(self) -> list[CreatableTopic]:
+    def _missing(self) -> Generator[None, None, list[CreatableTopic]]:
         """Internal topics to be created. Raises for one that is there with another number of partitions."""
         wanted: dict[str, TopicInfo] = {}
         for one in self._subtopologies:
             for topic in (*one.repartition_source_topics, *one.state_changelog_topics):
                 wanted[topic.name] = topic
-        required = required_topics(self._topology)
-        there = {name: len(self._topics[name].partitions) for name in wanted if name in self._topics}
-        others = [name for name, count in there.items() if count != self._decided[name]]
+            if self._pace.due():
+                yield
+        there = [name for name in wanted if name in self._counts]
+        others = [name for name in there if self._counts[name] != self._decided[name]]
         if others:  # Kafka tells the first one in a set of all that are required
-            name = hash_order(others, len(required))[0]
+            name = hash_order(others, self._required)[0]
             raise TopicProblem(
                 INCORRECTLY_PARTITIONED_TOPICS,
                 f"Existing topic {name} has different number of partitions: expected {self._decided[name]}, found "
-                f"{there[name]}",
+                f"{self._counts[name]}",
             )
-        for name in there:
-            del wanted[name]
-        return [_creatable(topic, self._decided[topic.name]) for topic in wanted.values()]
+        missing: list[CreatableTopic] = []
+        for name, topic in wanted.items():
+            if name not in self._counts:
+                missing.append(_creatable(topic, self._decided[name]))
+            if self._pace.due():
+                yield
+        return missing
 
 
 def _creatable(topic: TopicInfo, partitions: int) -> CreatableTopic:

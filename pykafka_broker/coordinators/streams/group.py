@@ -6,11 +6,13 @@ Rule: what stands in records is hard state and changes by replay alone. Soft are
 
 from __future__ import annotations
 
+from collections.abc import Set
 from enum import IntEnum
 
 from pykafka_broker.coordinators.groups.epoch_group import ReconciledGroup, ReconciledMember, Since
 from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.coordinators.streams.configured import ConfiguredTopology
+from pykafka_broker.coordinators.streams.many_parts import KnownParts
 from pykafka_broker.coordinators.streams.tasks import NONE_OWNED, NOTHING, Owned, Target
 from pykafka_broker.coordinators.streams.topology import required_topics, topics_read
 from pykafka_broker.protocol.stored.streams_group_member_metadata_value import Endpoint
@@ -83,6 +85,8 @@ class StreamsGroup(ReconciledGroup[StreamsMember, Target]):
         self.validated_topology_epoch = NO_TOPOLOGY
         self.assignment_configs: dict[str, str] = {}  # those that the last epoch was made with
         self.topology: StreamsGroupTopologyValue | None = None
+        self._required: Set[str] | None = None  # by the topology, if that has been asked
+        self._read_by: dict[str, str] | None = None
         self.configured: ConfiguredTopology | None = None
         self.shutdown_member_id: str | None = None
         self.endpoint_epoch = 0
@@ -98,10 +102,10 @@ class StreamsGroup(ReconciledGroup[StreamsMember, Target]):
         return self.progress()
 
     def is_subscribed_to(self, topic: str) -> bool:
-        return bool(self.members) and self.topology is not None and topic in topics_read(self.topology)
+        return bool(self.members) and topic in self.read_by()
 
     def assigned_since(self, member: StreamsMember) -> Since:
-        subtopology_of = {} if self.topology is None else topics_read(self.topology)
+        subtopology_of = self.read_by()
 
         def since(topic_id: bytes, partition: int) -> int | None:
             topic = self._topics.topics_by_id.get(topic_id)
@@ -120,9 +124,30 @@ class StreamsGroup(ReconciledGroup[StreamsMember, Target]):
 
     def reads_any(self, topics: frozenset[str]) -> bool:
         """Whether the topology needs one of these topics, be there such a topic or not."""
-        return self.topology is not None and not topics.isdisjoint(required_topics(self.topology))
+        return not topics.isdisjoint(self.required())
+
+    # The topology
+
+    def required(self) -> Set[str]:
+        """Every topic that the topology needs."""
+        if isinstance(self.topology, KnownParts):
+            return self.topology.required
+        if self._required is None:
+            self._required = frozenset() if self.topology is None else required_topics(self.topology)
+        return self._required
+
+    def read_by(self) -> dict[str, str]:
+        """Topic to the subtopology that reads it."""
+        if self._read_by is None:
+            self._read_by = {} if self.topology is None else topics_read(self.topology)
+        return self._read_by
 
     # By replay alone
+
+    def set_topology(self, topology: StreamsGroupTopologyValue | None) -> None:
+        self.topology = topology
+        self.configured = topology.configured if isinstance(topology, KnownParts) else None
+        self._required = self._read_by = None
 
     def remove_member(self, member_id: str) -> None:
         super().remove_member(member_id)

@@ -43,5 +43,4 @@ def streams_replay(table: GroupTable) -> EpochReplay[StreamsGroup]:
 
 
 def _topology(group: StreamsGroup, key: StreamsGroupTopologyKey, value: Any) -> None:
-    group.topology = value
-    group.configured = None
+    group.set_topology(value)

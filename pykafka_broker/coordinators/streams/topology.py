@@ -30,11 +30,13 @@ def as_stored(topology: wire.Topology) -> StreamsGroupTopologyValue:
 
 def stored_in_steps(topology: wire.Topology) -> Generator[None, None, StreamsGroupTopologyValue]:
     """The same, where it has very many subtopologies."""
-    ids = [subtopology.subtopology_id for subtopology in topology.subtopologies]
-    if topology.epoch < 0 or len(set(ids)) < len(ids):
+    if topology.epoch < 0:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    pace, subtopologies = Pace(), []
+    pace, subtopologies, ids = Pace(), list[Subtopology](), set[str]()
     for one in topology.subtopologies:
+        if one.subtopology_id in ids:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        ids.add(one.subtopology_id)
         subtopologies.append(_subtopology(one))
         if pace.due(_ITEMS_A_SUBTOPOLOGY):
             yield
@@ -64,16 +66,17 @@ def _topic(topic: wire.TopicInfo) -> TopicInfo:
     return TopicInfo(topic.name, topic.partitions, topic.replication_factor, configs)
 
 
-def mentioned_topics(topology: wire.Topology) -> list[str]:
+def mentioned_in_steps(topology: wire.Topology) -> Generator[None, None, list[str]]:
     """Every topic that a request names, each once."""
-    names: dict[str, None] = {}
+    pace, names = Pace(), dict[str, None]()
     for one in topology.subtopologies:
-        mentioned_by(one, names)
+        _mentioned_by(one, names)
+        if pace.due(_ITEMS_A_SUBTOPOLOGY):
+            yield
     return list(names)
 
 
-def mentioned_by(subtopology: wire.Subtopology, names: dict[str, None]) -> None:
-    """Add those of one subtopology."""
+def _mentioned_by(subtopology: wire.Subtopology, names: dict[str, None]) -> None:
     names.update(dict.fromkeys(subtopology.source_topics))
     names.update(dict.fromkeys(subtopology.repartition_sink_topics))
     names.update((topic.name, None) for topic in subtopology.repartition_source_topics)
@@ -92,12 +95,19 @@ def topics_read(topology: StreamsGroupTopologyValue) -> dict[str, str]:
 
 def required_topics(topology: StreamsGroupTopologyValue) -> set[str]:
     """Every topic that must be there: sources and internal ones."""
-    names: set[str] = set()
+    return at_once(required_in_steps(topology))
+
+
+def required_in_steps(topology: StreamsGroupTopologyValue) -> Generator[None, None, set[str]]:
+    """The same, where it has very many subtopologies."""
+    pace, names = Pace(), set[str]()
     for one in topology.subtopologies:
         names.update(one.source_topics)
         for inner in (one.repartition_source_topics, one.state_changelog_topics):
             if inner:
                 names.update(topic.name for topic in inner)
+        if pace.due():
+            yield
     return names
 
 
@@ -121,7 +131,16 @@ def _pick(names: list[str], indexes: Iterable[int]) -> list[str]:
     return picked
 
 
-def check_no_other(known: StreamsGroupTopologyValue, new: StreamsGroupTopologyValue) -> None:
-    """Raises INVALID_REQUEST for a topology that would have to replace the group's."""
-    if new.epoch >= known.epoch and new != known:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
+def is_other(known: StreamsGroupTopologyValue, new: StreamsGroupTopologyValue) -> Generator[None, None, bool]:
+    """Whether that one would have to replace the group's. In steps where they have very many subtopologies."""
+    if new.epoch < known.epoch or new is known:
+        return False
+    if new.epoch > known.epoch or len(new.subtopologies) != len(known.subtopologies):
+        return True
+    pace = Pace()
+    for one, other in zip(known.subtopologies, new.subtopologies, strict=True):
+        if one != other:
+            return True
+        if pace.due(_ITEMS_A_SUBTOPOLOGY):
+            yield
+    return False

@@ -149,6 +149,10 @@ class TransactionCoordinator:
             self._add(effects, transactional_id, self.transactions.get(transactional_id))
         return effects
 
+    def _moves(self, transactional_id: str) -> bool:
+        """Whether a decision is not on disk yet, or an outcome not in all partitions: Kafka's pending state."""
+        return transactional_id in self._decided or transactional_id in self._preparing
+
     # -- InitProducerId ---------------------------------------------------------------------------------------------
 
     def init_producer_id(
@@ -168,7 +172,7 @@ class TransactionCoordinator:
         KIP-939, but not yet keeping a prepared transaction.
         """
         error = self._init_refused(transactional_id, timeout_ms, two_phase, keep_prepared)
-        if error is None and transactional_id in self._decided:
+        if error is None and self._moves(transactional_id):
             error = ErrorCode.CONCURRENT_TRANSACTIONS
         if error is not None:
             return Effects(ProducerReply(error))
@@ -245,7 +249,7 @@ class TransactionCoordinator:
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
             return Effects(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if transactional_id in self._decided:
+        if self._moves(transactional_id):
             return Effects(ErrorCode.CONCURRENT_TRANSACTIONS)
         error = verdicts.on_add(transaction, producer_id, producer_epoch, partitions)
         if error is not None:
@@ -278,10 +282,16 @@ class TransactionCoordinator:
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
             return Effects(ProducerReply(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
-        if transactional_id in self._decided:
-            return Effects(ProducerReply(ErrorCode.CONCURRENT_TRANSACTIONS))
-        verdict = verdicts.on_bumping_end if client_version >= 2 else verdicts.on_classic_end
-        error = verdict(transaction, producer_id, producer_epoch, commit)
+        moving = self._moves(transactional_id)
+        error: ErrorCode | None
+        if client_version < 2:
+            error = verdicts.on_classic_end(transaction, producer_id, producer_epoch, commit, moving=moving)
+        elif moving:
+            # Also under the epoch of the next transaction: a producer may abort that one before this one is over, and
+            # it is not fenced (KAFKA-18464).
+            error = ErrorCode.CONCURRENT_TRANSACTIONS
+        else:
+            error = verdicts.on_bumping_end(transaction, producer_id, producer_epoch, commit)
         if error is ErrorCode.NONE:
             return Effects(ProducerReply(error, transaction.producer_id, transaction.producer_epoch))
         if error is not None:

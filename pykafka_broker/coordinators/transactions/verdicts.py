@@ -2,7 +2,8 @@
 
 Rule: pure questions of one `Transaction` and the producer that asks; an answer of None means: go ahead. NONE means:
 that was done already, say so again. The order of the checks is Kafka's, because clients tell a retry from a fencing by
-it.
+it. While a transaction moves from one state to the next, its markers being written among that, whoever asks has to come
+back (CONCURRENT_TRANSACTIONS); most are told before anything else is looked at, by the coordinator.
 """
 
 from __future__ import annotations
@@ -18,15 +19,12 @@ from pykafka_broker.coordinators.transactions.transaction import (
 from pykafka_broker.protocol.errors import ErrorCode
 
 _COMPLETE = {True: TransactionState.COMPLETE_COMMIT, False: TransactionState.COMPLETE_ABORT}
-_PREPARE = {True: TransactionState.PREPARE_COMMIT, False: TransactionState.PREPARE_ABORT}
 
 
 def on_init(transaction: Transaction, expected: tuple[int, int] | None) -> ErrorCode | None:
     """InitProducerId. `expected` is the producer id and epoch that a client wants to go on with (KIP-360)."""
     if expected is not None and not _known_producer(transaction, *expected):
         return ErrorCode.PRODUCER_FENCED
-    if transaction.state.preparing:
-        return ErrorCode.CONCURRENT_TRANSACTIONS
     return None
 
 
@@ -79,23 +77,20 @@ def _on_producer(transaction: Transaction, producer_id: int, producer_epoch: int
     return ErrorCode.CONCURRENT_TRANSACTIONS if transaction.state.preparing else None
 
 
-def on_classic_end(transaction: Transaction, producer_id: int, producer_epoch: int, commit: bool) -> ErrorCode | None:
-    """EndTxn of the classic protocol: the epoch stays, so the state alone tells a retry."""
+def on_classic_end(
+    transaction: Transaction, producer_id: int, producer_epoch: int, commit: bool, *, moving: bool
+) -> ErrorCode | None:
+    """EndTxn of the classic protocol: the epoch stays, so the state alone tells a retry. Who is fenced hears of it also
+    while the transaction is `moving`."""
     if transaction.producer_id != producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if transaction.producer_epoch != producer_epoch:
         return ErrorCode.PRODUCER_FENCED
+    if moving:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     if transaction.state is TransactionState.ONGOING:
         return None
-    if transaction.state is _COMPLETE[commit]:
-        return ErrorCode.NONE
-    return _while_preparing(transaction, commit)
-
-
-def _while_preparing(transaction: Transaction, commit: bool) -> ErrorCode:
-    if transaction.state is _PREPARE[commit]:
-        return ErrorCode.CONCURRENT_TRANSACTIONS
-    return ErrorCode.INVALID_TXN_STATE
+    return ErrorCode.NONE if transaction.state is _COMPLETE[commit] else ErrorCode.INVALID_TXN_STATE
 
 
 def on_bumping_end(transaction: Transaction, producer_id: int, producer_epoch: int, commit: bool) -> ErrorCode | None:
@@ -112,8 +107,6 @@ def on_bumping_end(transaction: Transaction, producer_id: int, producer_epoch: i
         return ErrorCode.PRODUCER_FENCED
     if transaction.state is TransactionState.ONGOING:
         return None
-    if transaction.state.preparing:
-        return _while_preparing(transaction, commit)
     if retry:
         return ErrorCode.NONE if transaction.state is _COMPLETE[commit] else ErrorCode.INVALID_TXN_STATE
     # A transaction to which nothing was added: only the client knows of it, and may abort it.
@@ -121,9 +114,6 @@ def on_bumping_end(transaction: Transaction, producer_id: int, producer_epoch: i
 
 
 def _bumping_epoch_valid(transaction: Transaction, producer_epoch: int, retry: bool) -> bool:
-    state = transaction.state
-    if state.preparing:
-        return transaction.producer_epoch == producer_epoch + 1
-    if retry and state is not TransactionState.ONGOING and state is not TransactionState.EMPTY:
+    if retry and transaction.state not in (TransactionState.ONGOING, TransactionState.EMPTY):
         return True
     return producer_epoch == transaction.producer_epoch

@@ -95,8 +95,8 @@ def test_a_topic_that_goes_takes_its_states_with_it() -> None:
     driver = Driver()
     driver.run(driver.coordinator.initialize(KEY, 1, UNINITIALIZED, 0))
     driver.run(driver.coordinator.initialize(KEY._replace(topic_id=b"u" * 16), 1, 0, 0))
-    for effects in driver.coordinator.forget_topic(KEY.topic_id):
-        driver.run(effects)
+    driver.run(driver.coordinator.forget(KEY))
+    driver.run(driver.coordinator.forget(KEY))
     assert list(driver.coordinator.states) == [KEY._replace(topic_id=b"u" * 16)]
     assert list(driver.reloaded().coordinator.states) == [KEY._replace(topic_id=b"u" * 16)]
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+from typing import Any
+
 import pytest
 
 from pykafka_broker.coordinators.streams.configured import (
@@ -126,3 +130,23 @@ def test_a_topology_that_can_never_run_is_refused(subtopology: Subtopology) -> N
     with pytest.raises(ApiError) as refused:
         configured(TopicTable(source=2), subtopology)
     assert refused.value.code is ErrorCode.STREAMS_INVALID_TOPOLOGY
+
+
+def test_nothing_is_done_for_each_pair_of_parts() -> None:
+    """Sixty thousand parts with a copartition group each fit into one request; all pairs of them took hours."""
+    count, lines = 200, 0
+
+    def traced(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return traced
+
+    parts = [Subtopology(f"{n}", ["t"], copartition_groups=[CopartitionGroup([0])]) for n in range(count)]
+    stored = as_stored(Topology(0, parts))
+    sys.settrace(traced)
+    try:
+        found = configure(stored, TopicTable(t=3), 1)
+    finally:
+        sys.settrace(None)
+    assert len(found.task_counts) == count
+    assert lines < 200 * count

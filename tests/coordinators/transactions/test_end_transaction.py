@@ -41,10 +41,10 @@ class TestClassic:
         assert driver.end(1000, 0, version=0).error is NONE
         assert len(driver.log) == before
 
-    def test_the_other_outcome_is_refused(self, driver: Any) -> None:
+    def test_the_other_outcome_is_refused_once_the_first_is_in_all_partitions(self, driver: Any) -> None:
         open_transaction(driver, 0)
         driver.end(1000, 0, True, version=0)
-        assert driver.end(1000, 0, False, version=0).error is ErrorCode.INVALID_TXN_STATE
+        assert driver.end(1000, 0, False, version=0).error is ErrorCode.CONCURRENT_TRANSACTIONS
         driver.write_markers()
         assert driver.end(1000, 0, False, version=0).error is ErrorCode.INVALID_TXN_STATE
 
@@ -75,12 +75,22 @@ class TestBumping:
         assert driver.end(1000, 0, commit) == first
         assert len(driver.log) == before
 
-    def test_a_retry_with_the_other_outcome_is_refused(self, driver: Any) -> None:
+    def test_a_retry_with_the_other_outcome_is_refused_too(self, driver: Any) -> None:
         open_transaction(driver)
         driver.end(1000, 0, True)
-        assert driver.end(1000, 0, False).error is ErrorCode.INVALID_TXN_STATE
+        assert driver.end(1000, 0, False).error is ErrorCode.CONCURRENT_TRANSACTIONS
         driver.write_markers()
         assert driver.end(1000, 0, False).error is ErrorCode.INVALID_TXN_STATE
+
+    @pytest.mark.parametrize("commit", [True, False])
+    def test_who_aborts_the_next_one_before_the_last_is_over_is_not_fenced(self, driver: Any, commit: bool) -> None:
+        open_transaction(driver)
+        driver.end(1000, 0, commit)
+        assert driver.end(1000, 1, False).error is ErrorCode.CONCURRENT_TRANSACTIONS
+        driver.restart()
+        assert driver.end(1000, 1, False).error is ErrorCode.CONCURRENT_TRANSACTIONS
+        driver.write_markers()
+        assert driver.end(1000, 1, False) == ProducerReply(NONE, 1000, 2)
 
     def test_the_next_transaction_runs_under_the_new_epoch(self, driver: Any) -> None:
         open_transaction(driver)
@@ -121,6 +131,19 @@ class TestBumping:
         assert driver.end(1000, LAST) == ProducerReply(NONE, 1001, 0)
         assert driver.end(1000, LAST, False).error is ErrorCode.INVALID_TXN_STATE
         assert driver.add(1001, 0) is NONE
+
+
+@pytest.mark.parametrize(("version", "fenced"), [(0, True), (2, False)])
+def test_while_markers_are_written_only_a_classic_end_looks_at_who_asks(
+    driver: Any, version: int, fenced: bool
+) -> None:
+    open_transaction(driver, version)
+    driver.end(1000, 0, version=version)
+    wait = ErrorCode.CONCURRENT_TRANSACTIONS
+    assert driver.end(1000, 5, version=version).error is (ErrorCode.PRODUCER_FENCED if fenced else wait)
+    assert driver.end(999, 0, version=version).error is (ErrorCode.INVALID_PRODUCER_ID_MAPPING if fenced else wait)
+    assert driver.add(999, 5, version=version) is wait
+    assert driver.init(expected=(999, 5)).error is wait
 
 
 @pytest.mark.parametrize("version", [0, 2])

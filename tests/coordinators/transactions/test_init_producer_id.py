@@ -140,12 +140,13 @@ class TestOpenTransaction:
         assert (markers.producer_id, markers.producer_epoch, markers.commit) == (1000, 1, False)
         assert driver.init() == ProducerReply(NONE, 1000, 2)
 
-    def test_the_old_producer_is_fenced_at_once(self, driver: Any) -> None:
+    def test_the_old_producer_is_told_to_wait_and_then_that_it_is_fenced(self, driver: Any) -> None:
         driver.init()
         driver.add(1000, 0)
         driver.init()
-        assert driver.add(1000, 0) is ErrorCode.PRODUCER_FENCED
+        assert driver.add(1000, 0) is ErrorCode.CONCURRENT_TRANSACTIONS
         driver.write_markers()
+        assert driver.add(1000, 0) is ErrorCode.PRODUCER_FENCED
         driver.init()
         assert driver.end(1000, 0).error is ErrorCode.PRODUCER_FENCED
 

@@ -22,9 +22,9 @@ def test_a_transaction_is_aborted_once_it_is_older_than_its_timeout(make_driver:
     driver.advance(1)
     assert driver.transaction().state is TransactionState.PREPARE_ABORT
     assert driver.transaction().producer_epoch == 1
-    assert driver.add(1000, 0, [("b", 0)], version=version) is ErrorCode.PRODUCER_FENCED
     (markers,) = driver.write_markers()
     assert (markers.producer_epoch, markers.commit) == (1, False)
+    assert driver.add(1000, 0, [("b", 0)], version=version) is ErrorCode.PRODUCER_FENCED
 
 
 def test_the_clock_of_a_transaction_starts_with_its_first_partition(driver: Any) -> None:
