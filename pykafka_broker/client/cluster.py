@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -22,7 +22,7 @@ from pykafka_broker.protocol.messages.describe_cluster_request import DescribeCl
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse
-from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.protocol.runtime import Fields, Message
 from pykafka_broker.server.link import PLAIN, Link
 from pykafka_broker.server.link_settings import LinkSettings
 from pykafka_broker.server.system_clock import SystemClock
@@ -38,6 +38,8 @@ GROUP, TRANSACTION, SHARE = 0, 1, 2  # key types of FindCoordinator
 _LOGIN_REFUSED = "refuses the login of this node: "
 _NOT_LET_IN = (_LOGIN_REFUSED, "does not take", "certificate")  # in the text of a link's error
 _TRANSIENT = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+# The second is what a controller says of the quorum's log.
+_NOT_THE_CONTROLLER = {ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
 class Node(NamedTuple):
@@ -111,11 +113,27 @@ class Client:
     ) -> Any:
         """The answer of that node, or of any. Raises TimedOut, and Refused where the node does not serve the request.
 
-        call: what Kafka's client calls it, for the text of a time-out. repeatable: it may be acted on twice.
+        Of controllers "any" is the active one: others refuse much of it, and do not know the newest. call: what Kafka's
+        client calls it, for the text of a time-out. repeatable: it may be acted on twice.
         """
-        until = self.deadline(timeout_ms)
+        options: dict[str, Any] = {"versions": versions, "timeout_ms": timeout_ms, "call": call}
+        if node_id is None and self._of_controllers:
+            return await self.ask_controller(request, repeatable=repeatable, **options)
         if node_id is not None and node_id not in self.nodes:
             await self.refresh(timeout_ms=timeout_ms, call=call)
+        return await self._ask(request, node_id, repeatable=repeatable, **options)
+
+    async def _ask(
+        self,
+        request: Message,
+        node_id: int | None,
+        *,
+        versions: Versions | None = None,
+        timeout_ms: int | None = None,
+        call: str | None = None,
+        repeatable: bool = True,
+    ) -> Any:
+        until = self.deadline(timeout_ms)
         while True:
             for address in self._addresses_of(node_id):
                 left = until - self.deadline(0)
@@ -188,7 +206,7 @@ class Client:
         """Look who is there: nodes, controller, cluster id."""
         if self._of_controllers:
             request = DescribeClusterRequest(endpoint_type=_CONTROLLERS)
-            answer = await self.ask(request, versions=(1, 2), timeout_ms=timeout_ms, call=call)
+            answer = await self._ask(request, None, versions=(1, 2), timeout_ms=timeout_ms, call=call)
             check(answer.error_code, answer.error_message)
             self.nodes = {each.broker_id: Node(each.broker_id, each.host, each.port) for each in answer.brokers}
             self.controller_id, self.cluster_id = answer.controller_id, answer.cluster_id
@@ -219,14 +237,16 @@ class Client:
         self.controller_id, self.cluster_id = answer.controller_id, answer.cluster_id
         return answer
 
-    async def ask_controller(self, request: Message, *, call: str | None = None, **options: Any) -> Any:
+    async def ask_controller(
+        self, request: Message, *, call: str | None = None, timeout_ms: int | None = None, **options: Any
+    ) -> Any:
         """The answer of the node that is, or that speaks for, the controller; of another one once that has changed."""
-        until = self.deadline()
+        until = self.deadline(timeout_ms)
         while True:
             if self.controller_id not in self.nodes:
-                await self.refresh(call=call)
+                await self.refresh(call=call, timeout_ms=timeout_ms)
             known = self.controller_id if self.controller_id in self.nodes else None
-            answer = await self.ask(request, known, call=call, **options)
+            answer = await self._ask(request, known, call=call, timeout_ms=timeout_ms, **options)
             if not _is_elsewhere(answer) or self.deadline(0) >= until:
                 return answer
             self.controller_id = -1
@@ -288,11 +308,16 @@ class Client:
 
 def _is_elsewhere(answer: Message) -> bool:
     """Whether the node was not the controller, which it says of all of it, or of each thing that was asked for."""
-    found = [getattr(answer, "error_code", 0)]
-    for name in answer.__match_args__:
-        if isinstance(listed := getattr(answer, name), list):
-            found += [getattr(each, "error_code", 0) for each in listed]
-    return ErrorCode.NOT_CONTROLLER in found
+    return not _NOT_THE_CONTROLLER.isdisjoint(_codes(answer))
+
+
+def _codes(of: Fields) -> Iterator[int]:
+    yield getattr(of, "error_code", 0)
+    for name in of.__match_args__:
+        if isinstance(listed := getattr(of, name), list):
+            for each in listed:
+                if isinstance(each, Fields):
+                    yield from _codes(each)
 
 
 def _check_login(error: LinkError) -> None:

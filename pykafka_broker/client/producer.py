@@ -123,9 +123,14 @@ class Producer:
     async def deliver(self, topic: str, value: bytes | None, key: bytes | None = None, **more: object) -> Delivery:
         """Send one record, without lingering, and wait until it is in the log. Raises ClientError."""
         found: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
+
+        def tell(delivery: Delivery) -> None:
+            if not found.done():  # who waited may have been cancelled
+                found.set_result(delivery)
+
         self._hurrying += 1
         try:
-            await self.send(topic, value, key, on_delivery=found.set_result, **more)  # type: ignore[arg-type]
+            await self.send(topic, value, key, on_delivery=tell, **more)  # type: ignore[arg-type]
             delivery = await found
         finally:
             self._hurrying -= 1

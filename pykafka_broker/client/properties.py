@@ -66,9 +66,9 @@ def _as_listener(properties: Mapping[str, str], protocol: str) -> dict[str, str]
     settings = {name: value for name, value in properties.items() if name.startswith("ssl.")}
     settings["listener.security.protocol.map"] = f"{_LISTENER}:{protocol},CONTROLLER:PLAINTEXT"
     settings["sasl.mechanism.inter.broker.protocol"] = mechanism
-    if "sasl.jaas.config" in properties:
-        name = f"listener.name.{_LISTENER.lower()}.{mechanism.lower()}.sasl.jaas.config"
-        settings[name] = properties["sasl.jaas.config"]
+    for name, value in properties.items():
+        if name.startswith(("sasl.jaas.", "sasl.kerberos.service", "sasl.login.", "sasl.oauthbearer.")):
+            settings[f"listener.name.{_LISTENER.lower()}.{mechanism.lower()}.{name}"] = value
     return settings
 
 

@@ -51,7 +51,7 @@ class Leaders:
 
     def leader(self, partition: TopicPartition) -> int:
         leaders = self._known.get(partition.topic, ())
-        return leaders[partition.partition] if partition.partition < len(leaders) else NOBODY
+        return leaders[partition.partition] if 0 <= partition.partition < len(leaders) else NOBODY
 
     def forget(self, topic: str) -> None:
         """It was wrong, or is too old."""

@@ -32,10 +32,13 @@ CORDONED_FROM = 30
 
 
 class Decision(NamedTuple, Generic[ReplyT]):
-    """Records to commit as one batch, and the answer to give then."""
+    """Records to commit as one batch, and the answer to give then. kraft_version: what the quorum goes up to, 0 if it
+    stays where it is.
+    """
 
     records: list[ApiMessageAndVersion]
     reply: ReplyT
+    kraft_version: int = 0
 
 
 # Called with how many partitions are to be created or deleted; raises THROTTLING_QUOTA_EXCEEDED where these are too
@@ -93,6 +96,7 @@ class Controller:
         "config",
         "first_leader_epoch",
         "image",
+        "kraft_version",
         "new_uuid",
         "node_id",
         "policies",
@@ -107,6 +111,7 @@ class Controller:
         self.policies: Policies | None = None
         self.check_listeners: Sequence[CheckListener] = ()
         self.first_leader_epoch = 0  # of new partitions
+        self.kraft_version = 0  # of the quorum, which keeps it in its log beside the metadata
         self.alone = True
 
     def partition_record_version(self) -> int:

@@ -6,7 +6,7 @@ not applied yet; both belong into the same batch. Whether there may be an unclea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 
 from pykafka_broker.cluster.controller import Controller
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
@@ -49,11 +49,11 @@ def broker_leaves(controller: Controller, broker_id: int) -> Records:
     return _changes(controller, lambda partition: broker_id in partition.isr, left)
 
 
-def directories_lost(controller: Controller, broker_id: int, lost: Collection[bytes]) -> Records:
+def directories_lost(controller: Controller, broker_id: int, is_lost: Callable[[bytes], bool]) -> Records:
     """Those directories of a broker are offline."""
 
     def is_in(partition: PartitionImage) -> bool:
-        return broker_id in partition.isr and partition.directory_of(broker_id) in lost
+        return broker_id in partition.isr and is_lost(partition.directory_of(broker_id))
 
     def left(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
         return without(controller, topic, partition, broker_id)

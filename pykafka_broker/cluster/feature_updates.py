@@ -1,6 +1,7 @@
 """Raising and lowering finalized features (KIP-584, KIP-778).
 
-Rule: all of a request or nothing; the first feature that can't be changed is named in the error of the whole.
+Rule: all of a request or nothing; the first feature that can't be changed is named in the error of the whole. Levels
+stand in records, but for kraft.version, which the quorum keeps with its voters.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def update_features(
     """UpdateFeatures, every version."""
     records: list[ApiMessageAndVersion] = []
     results = []
+    kraft_version = 0
     for update in request.feature_updates:
         problem = _problem(controller, update, _upgrade_type(update, version))
         if problem is not None:
@@ -36,12 +38,14 @@ def update_features(
                 [], UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=message)
             )
         results.append(UpdatableFeatureResult(update.feature, error_message=ErrorCode.NONE.name))
-        if update.max_version_level != controller.image.features.get(update.feature, 0):
+        if update.feature == KRAFT_VERSION:
+            kraft_version = update.max_version_level if update.max_version_level > controller.kraft_version else 0
+        elif update.max_version_level != controller.image.features.get(update.feature, 0):
             records.append(ApiMessageAndVersion(FeatureLevelRecord(update.feature, update.max_version_level), 0))
             if update.feature == ELR_VERSION and update.max_version_level > 0:
                 records += _nobody_eligible(controller.image)
     response = UpdateFeaturesResponse(error_message=None, results=results if version < _NO_RESULTS_FROM else [])
-    return Decision([] if request.validate_only else records, response)
+    return Decision([], response) if request.validate_only else Decision(records, response, kraft_version)
 
 
 def _nobody_eligible(image: MetadataImage) -> list[ApiMessageAndVersion]:
@@ -63,7 +67,7 @@ def _problem(controller: Controller, update: FeatureUpdateKey, upgrade_type: int
     reason = _unsupported(controller, name, level, upgrade_type)
     if reason is not None:
         return f"Invalid update version {level} for feature {name}. {reason}"
-    current = controller.image.features.get(name, 0)
+    current = controller.kraft_version if name == KRAFT_VERSION else controller.image.features.get(name, 0)
     if level < current and upgrade_type == UPGRADE:
         return (
             f"Invalid update version {level} for feature {name}. Can't downgrade the version of this feature without "
@@ -78,9 +82,8 @@ def _problem(controller: Controller, update: FeatureUpdateKey, upgrade_type: int
         return refusal + "Refusing to perform the requested downgrade because it might delete metadata information."
     if name == ELR_VERSION and level > 0 and controller.image.features.get(METADATA_VERSION, 0) < _ELR_NEEDS:
         return f"{name} could not be set to {level} because it depends on metadata.version level {_ELR_NEEDS}"
-    if name == KRAFT_VERSION and level != 0:
-        # A quorum of one node whose voters stand in its configuration has nothing to gain from dynamic voters.
-        return f"Invalid update version {level} for feature {name}. This cluster's single voter is static."
+    if name == KRAFT_VERSION and level < current:
+        return f"Invalid update version {level} for feature {name}. Can't downgrade the version of this feature."
     return None
 
 

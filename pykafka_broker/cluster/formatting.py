@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from pykafka_broker.cluster.features import METADATA_VERSION, METADATA_VERSIONS, SUPPORTED
+from pykafka_broker.cluster.features import METADATA_VERSION, METADATA_VERSIONS
 from pykafka_broker.cluster.format_request import (
     FormatError,
     FormatRequest,
@@ -20,12 +20,13 @@ from pykafka_broker.cluster.format_request import (
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.scram_argument import scram_user
 from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, Voters, snapshot_name, snapshot_pieces, write_snapshot
+from pykafka_broker.cluster.voters import voter, voters_record
 from pykafka_broker.log.checkpoints import META_PROPERTIES, id_text, read_properties, write_properties
 from pykafka_broker.log.directory_ids import is_reserved
 from pykafka_broker.log.filesystem import FileSystem, write_file
 from pykafka_broker.log.log_directory import METADATA_TOPIC
+from pykafka_broker.peers import Address
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
-from pykafka_broker.protocol.stored.voters_record import Endpoint, KRaftVersionFeature, Voter, VotersRecord
 
 _SCRAM_FROM = 11
 Records = list[ApiMessageAndVersion]
@@ -151,7 +152,7 @@ class Formatter:
             return "data directory"
         if not self._dynamic or self._request.no_initial_controllers:
             return "metadata directory"
-        mine = any(voter.id == self._node.id for voter in self._voters(b""))
+        mine = any(each.id == self._node.id for each in self._voters(b""))
         return "dynamic metadata voter directory" if mine else "dynamic metadata directory"
 
     def _voters(self, directory_id: bytes) -> Sequence[InitialVoter]:
@@ -167,7 +168,7 @@ class Formatter:
         directory_id = self._new_directory_id()
         fs.make_directory(path)
         if path == self._node.metadata_directory and voters:
-            directory_id = next((voter.directory_id for voter in voters if voter.id == self._node.id), directory_id)
+            directory_id = next((each.directory_id for each in voters if each.id == self._node.id), directory_id)
             folder = f"{path}/{METADATA_TOPIC}-0"
             fs.make_directory(folder)
             control = Voters(1, self._voters_record(voters))
@@ -189,12 +190,9 @@ class Formatter:
 
     def _voters_record(self, voters: Sequence[InitialVoter]) -> bytes:
         listener = "CONTROLLER" if self._node.controller_listener is None else self._node.controller_listener[0]
-        versions = KRaftVersionFeature(*SUPPORTED["kraft.version"])
-        listed = [
-            Voter(voter.id, voter.directory_id, [Endpoint(listener, voter.host, voter.port)], versions)
-            for voter in voters
-        ]
-        return VotersRecord(0, listed).encode(0)
+        return voters_record(
+            [voter(each.id, each.directory_id, [Address(each.host, each.port, listener)]) for each in voters]
+        )
 
 
 def properties_of(fs: FileSystem, path: str) -> dict[str, str] | None:

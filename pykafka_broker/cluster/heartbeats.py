@@ -3,7 +3,8 @@
 Rule: a broker serves clients only after it has applied its own registration and wants to be unfenced. One that wants
 to end hands its leaderships over first, so many with each heartbeat, and may end when all other brokers know of that. A
 directory that it has lost is taken out of its registration, and leaderships move away from it; without any it can't
-serve.
+serve. What follows for many partitions is written in portions, the first with the heartbeat and the others by the
+controller's own duties (`Sessions.unfinished`). A broker is fenced with the last of them.
 Versions: 1 directories that are offline (KIP-858), 2 cordoned ones (KIP-1066).
 """
 
@@ -17,7 +18,7 @@ from pykafka_broker.cluster.elections import broker_leaves, broker_returns, dire
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import BrokerImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
-from pykafka_broker.cluster.sessions import Session, Sessions
+from pykafka_broker.cluster.sessions import Following, Session, Sessions
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -39,17 +40,19 @@ def broker_heartbeat(
     broker = known_broker(controller, request.broker_id, request.broker_epoch)
     session = sessions.contact(broker.id, broker.epoch, request.current_metadata_offset, now)
     is_caught_up = request.current_metadata_offset >= broker.epoch
-    records = list(_directories(controller, broker, request))
+    sessions.unfinished.pop((broker.id, being_fenced), None)  # unless it still wants that
+    records = list(_directories(controller, sessions, broker, request))
     fenced, should_shut_down = broker.fenced, False
     want_fence = request.want_fence or (broker.log_dirs and set(broker.log_dirs) <= set(request.offline_log_dirs))
     if broker.fenced:
         should_shut_down = request.want_shut_down
         if not should_shut_down and not want_fence and is_caught_up:
-            records += unfencing(controller, broker)
+            records += unfencing(controller, sessions, broker)
             fenced = False
     elif want_fence:
-        records += fencing(controller, broker)
-        fenced, should_shut_down = True, request.want_shut_down
+        records += begun(fencing(controller, broker), sessions, broker, being_fenced)
+        fenced = (broker.id, being_fenced) not in sessions.unfinished
+        should_shut_down = fenced and request.want_shut_down
     elif request.want_shut_down:
         retreating = _retreating(controller, broker, session)
         records += retreating
@@ -76,10 +79,33 @@ def fencing(controller: Controller, broker: BrokerImage) -> Records:
     yield ApiMessageAndVersion(BrokerRegistrationChangeRecord(broker.id, broker.epoch, fenced=_FENCE), 0)
 
 
-def unfencing(controller: Controller, broker: BrokerImage) -> Records:
+def being_fenced(controller: Controller, broker: BrokerImage) -> Records:
+    """The rest of that."""
+    return iter(()) if broker.fenced else fencing(controller, broker)
+
+
+def unfencing(controller: Controller, sessions: Sessions, broker: BrokerImage) -> Records:
     """It serves: partitions without a leader may get one."""
     yield ApiMessageAndVersion(BrokerRegistrationChangeRecord(broker.id, broker.epoch, fenced=_UNFENCE), 0)
-    yield from broker_returns(controller, broker.id)
+    yield from begun(broker_returns(controller, broker.id), sessions, broker, returning)
+
+
+def returning(controller: Controller, broker: BrokerImage) -> Records:
+    """The rest of what follows when it serves again."""
+    return iter(()) if broker.fenced else broker_returns(controller, broker.id)
+
+
+def losing(controller: Controller, broker: BrokerImage) -> Records:
+    """The rest of what follows when it has lost directories."""
+    return directories_lost(controller, broker.id, lambda directory: not broker.has_online(directory))
+
+
+def begun(records: Records, sessions: Sessions, broker: BrokerImage, following: Following) -> Records:
+    """The first portion; `following` is the rest of it, later."""
+    some = list(islice(records, PORTION))
+    if len(some) == PORTION:
+        sessions.unfinished[broker.id, following] = broker.epoch
+    yield from some
 
 
 def retreat(controller: Controller, broker: BrokerImage) -> Records:
@@ -103,14 +129,17 @@ def _may_end(controller: Controller, sessions: Sessions, session: Session) -> bo
     return offset is not None and sessions.all_have_seen(image, offset) and not leads_anything(image, session.broker_id)
 
 
-def _directories(controller: Controller, broker: BrokerImage, request: BrokerHeartbeatRequest) -> Records:
+def _directories(
+    controller: Controller, sessions: Sessions, broker: BrokerImage, request: BrokerHeartbeatRequest
+) -> Records:
     """What it says of its directories that the metadata does not know."""
     level = controller.image.features.get(METADATA_VERSION, 0)
     lost = [each for each in broker.log_dirs if each in request.offline_log_dirs]
     online = [each for each in broker.log_dirs if each not in lost]
     if lost and online and level >= DIRECTORIES_FROM:
         yield ApiMessageAndVersion(BrokerRegistrationChangeRecord(broker.id, broker.epoch, log_dirs=online), 2)
-        yield from directories_lost(controller, broker.id, lost)
+        moved = directories_lost(controller, broker.id, lost.__contains__)
+        yield from begun(moved, sessions, broker, losing)
     cordoned = request.cordoned_log_dirs
     if cordoned is not None and level >= CORDONED_FROM and not _same(broker.cordoned_log_dirs, cordoned):
         change = BrokerRegistrationChangeRecord(broker.id, broker.epoch, cordoned_log_dirs=list(cordoned))

@@ -17,6 +17,7 @@ from pykafka_broker.cluster.snapshot import (
     NO_VOTERS,
     ControlType,
     Snapshot,
+    Voters,
     control_batch,
     control_type,
     list_snapshots,
@@ -143,6 +144,10 @@ class MetadataLog:
         return self.voters.kraft_version
 
     @property
+    def directory_id(self) -> bytes:
+        return self._directory_id
+
+    @property
     def voter_directory_id(self) -> bytes:
         """Voters have directory ids since kraft.version 1 (KIP-853)."""
         return self._directory_id if self.voters.kraft_version else ZERO_UUID
@@ -222,6 +227,12 @@ class MetadataLog:
             records += self.voters.control_records()
             self._voters_in_log = True
         self.append_encoded(control_batch(records, now), now)
+
+    def raise_kraft_version(self, voters: Voters, now: int) -> None:
+        """The voters stand in the log from here on; `quorum-state` says so from the next epoch on."""
+        self.append_encoded(control_batch(voters.control_records(), now), now)
+        self.voters = voters
+        self._voters_in_log = True
 
     def append(self, records: Iterable[ApiMessageAndVersion], now: int) -> int:
         """Write these as one batch; returns the offset of the last one."""

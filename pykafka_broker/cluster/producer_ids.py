@@ -17,5 +17,6 @@ def allocate_producer_ids(
     """Version 0. A broker that is fenced may have one too: it needs it as soon as it is not."""
     if not controller.image.is_registered(request.broker_id, request.broker_epoch):
         return Decision([], AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
-    records, block = controller.allocate_producer_ids(request.broker_id)
-    return Decision(records, AllocateProducerIdsResponse(producer_id_start=block.first, producer_id_len=block.size))
+    decision = controller.allocate_producer_ids(request.broker_id)
+    first, size = decision.reply
+    return Decision(decision.records, AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=size))

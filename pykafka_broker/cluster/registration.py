@@ -2,7 +2,8 @@
 
 Rule: a broker's epoch is the offset of its registration, so a newer incarnation always has a higher one. While a
 session of an incarnation runs, no other takes its place. A broker that does not name the epoch that it shut down with
-may have lost the tails of its logs (KIP-966), so it leaves every ISR and ELR before it comes back, fenced.
+may have lost the tails of its logs (KIP-966), so it leaves every ISR and ELR before it comes back, fenced. Where these
+are many it does so in portions (`Sessions.unfinished`), and comes back when it asks again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from pykafka_broker.cluster.bootstrap import SECURITY_PROTOCOLS
 from pykafka_broker.cluster.controller import DIRECTORIES_FROM, Controller, Decision
 from pykafka_broker.cluster.elections import broker_leaves, unclean_shutdown
 from pykafka_broker.cluster.features import METADATA_VERSION, SUPPORTED
-from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.cluster.heartbeats import begun
+from pykafka_broker.cluster.image import BrokerImage, MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.sessions import Sessions
 from pykafka_broker.errors import ApiError
@@ -59,7 +61,11 @@ def register_broker(
     _check_listeners(request)
     if known is not None and again:
         return Decision([], BrokerRegistrationResponse(broker_epoch=known.epoch))
-    records = list(_before(controller, request.broker_id, request.previous_broker_epoch))
+    sessions.drop(request.broker_id)
+    records = list(_before(controller, sessions, request.broker_id, request.previous_broker_epoch))
+    if any(broker_id == request.broker_id for broker_id, _ in sessions.unfinished):
+        # Much of it is left: the broker asks again, as it does while a session of its last incarnation runs.
+        return Decision(records, BrokerRegistrationResponse(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION))
     epoch = next_offset + len(records)
     records.append(_record(controller, request, epoch))
     sessions.end(request.broker_id)
@@ -99,13 +105,29 @@ def _check_listeners(request: BrokerRegistrationRequest) -> None:
         raise ApiError(ErrorCode.INVALID_REGISTRATION)
 
 
-def _before(controller: Controller, broker_id: int, previous_epoch: int) -> Iterator[ApiMessageAndVersion]:
-    """What a broker loses that comes back as another incarnation. One that was unregistered may come with new disks."""
+def _before(
+    controller: Controller, sessions: Sessions, broker_id: int, previous_epoch: int
+) -> Iterator[ApiMessageAndVersion]:
+    """What a broker loses that comes back as another incarnation, the first portion of it. One that was unregistered
+    may come with new disks.
+    """
     known = controller.image.brokers.get(broker_id)
-    if known is None or previous_epoch != known.epoch:
+    if known is None:
         yield from unclean_shutdown(controller, broker_id)
+    elif previous_epoch != known.epoch:
+        yield from begun(forgotten(controller, known), sessions, known, forgotten)
     elif not known.fenced:
-        yield from broker_leaves(controller, broker_id)
+        yield from begun(left(controller, known), sessions, known, left)
+
+
+def forgotten(controller: Controller, broker: BrokerImage) -> Iterator[ApiMessageAndVersion]:
+    """What follows when an incarnation may have lost records."""
+    return unclean_shutdown(controller, broker.id)
+
+
+def left(controller: Controller, broker: BrokerImage) -> Iterator[ApiMessageAndVersion]:
+    """What follows when one has ended that was not fenced."""
+    return broker_leaves(controller, broker.id)
 
 
 def _record(controller: Controller, request: BrokerRegistrationRequest, epoch: int) -> ApiMessageAndVersion:

@@ -8,9 +8,11 @@ image; this follows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
-from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.cluster.controller import Controller
+from pykafka_broker.cluster.image import BrokerImage, MetadataImage
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 
 UNKNOWN_OFFSET = -1
 
@@ -30,11 +32,18 @@ class Session:
         self.shut_down_at: int | None = None
 
 
+# What follows for partitions from what a broker wants, as the image is then: nothing, once all of it is written.
+Following = Callable[[Controller, BrokerImage], Iterator[ApiMessageAndVersion]]
+
+
 class Sessions:
-    """Of all brokers but this node, which is always there."""
+    """Of all brokers but this node, which is always there. unfinished: what heartbeats have begun and the controller
+    has to go on with, and the epoch of the broker that wants it.
+    """
 
     def __init__(self, timeout_ms: int, node_id: int) -> None:
         self.timeout_ms = timeout_ms
+        self.unfinished: dict[tuple[int, Following], int] = {}
         self._node_id = node_id
         self._sessions: dict[int, Session] = {}
         self._watched: dict[int, Session] = {}  # of those that are not fenced, the longest silent first
@@ -66,6 +75,11 @@ class Sessions:
         """Another incarnation has registered. Its session begins with its first heartbeat."""
         self._sessions.pop(broker_id, None)
         self._watched.pop(broker_id, None)
+
+    def drop(self, broker_id: int) -> None:
+        """Nobody wants any more what that one has begun."""
+        for key in [key for key in self.unfinished if key[0] == broker_id]:
+            del self.unfinished[key]
 
     def _of(self, broker_id: int, epoch: int, now: int) -> Session:
         session = self._sessions.get(broker_id)

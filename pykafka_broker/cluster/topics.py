@@ -330,8 +330,9 @@ def delete_topics(
     for (name, topic_id), count in (yield from counted(wanted)).items():
         if pace.due(_REFUSED_LIKE_ITEMS):
             yield
+        is_sound = (name is None) != (topic_id == ZERO_UUID)  # what is not is answered as often as it is there
         try:
-            if count > 1 and (name is not None or topic_id != ZERO_UUID):
+            if count > 1 and is_sound:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
             doomed = _find_doomed(controller, rights, name, topic_id)
             if not rights.allow(Operation.DELETE, Resource.TOPIC, doomed[0]):
@@ -339,7 +340,7 @@ def delete_topics(
                 raise denial(Resource.TOPIC)
             found.append(doomed)
         except ApiError as error:
-            results.append(_deletion(name, topic_id, error.code, error.message))
+            results += [_deletion(name, topic_id, error.code, error.message)] * (1 if is_sound else count)
     records = []
     for (name, topic_id), count in (yield from counted(found)).items():
         if pace.due():

@@ -9,10 +9,13 @@ import pytest
 
 from pykafka_broker.client.cluster import GROUP, Client
 from pykafka_broker.client.errors import ClientError, Refused, TimedOut
+from pykafka_broker.client.quorum import describe_quorum
 from pykafka_broker.client.topics import create_topic, list_topics
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from pykafka_broker.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
+from pykafka_broker.protocol.messages.describe_quorum_response import DescribeQuorumResponse, PartitionData, TopicData
 from pykafka_broker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from pykafka_broker.testing import KafkaBroker
@@ -121,7 +124,7 @@ def test_a_controller_that_moves_is_looked_for_again(monkeypatch: pytest.MonkeyP
     asked: list[str] = []
 
     async def ask(client: Client) -> list[str]:
-        plain = client.ask
+        plain = client._ask
 
         async def once_elsewhere(request: Any, *rest: Any, **options: Any) -> Any:
             asked.append(type(request).__name__)
@@ -129,10 +132,31 @@ def test_a_controller_that_moves_is_looked_for_again(monkeypatch: pytest.MonkeyP
                 return CreateTopicsResponse(topics=[CreatableTopicResult("t", error_code=ErrorCode.NOT_CONTROLLER)])
             return await plain(request, *rest, **options)
 
-        monkeypatch.setattr(client, "ask", once_elsewhere)
+        monkeypatch.setattr(client, "_ask", once_elsewhere)
         await create_topic(client, "t", partitions=1, replication_factor=1, configs={})
         return [each.name or "" for each in await list_topics(client)]
 
     with KafkaBroker() as broker:
         assert with_client(broker.bootstrap_servers, {"retry.backoff.ms": "5"}, ask) == ["t"]
     assert asked.count("CreateTopicsRequest") == 2
+
+
+def test_of_several_controllers_the_active_one_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked for again when it says of the quorum's log that it does not lead it any more."""
+    asked: list[int | None] = []
+
+    async def ask(client: Client) -> int:
+        async def answered(request: Any, node_id: int | None, **_: Any) -> Any:
+            if isinstance(request, DescribeClusterRequest):
+                nodes = [DescribeClusterBroker(each, "h", each) for each in (101, 102)]
+                return DescribeClusterResponse(controller_id=102 if asked else 101, brokers=nodes)
+            asked.append(node_id)
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER if node_id == 101 else ErrorCode.NONE
+            topic = TopicData("__cluster_metadata", [PartitionData(0, code, leader_id=102)])
+            return DescribeQuorumResponse(topics=[topic])
+
+        monkeypatch.setattr(client, "_ask", answered)
+        return (await describe_quorum(client)).leader_id
+
+    assert with_client("h:101,h:102", {"retry.backoff.ms": "5"}, ask, of_controllers=True) == 102
+    assert asked == [101, 102]

@@ -49,6 +49,23 @@ def test_records_arrive_in_their_order(broker: KafkaBroker, codec: str) -> None:
     assert [record.value for record in broker.records(f"order-{codec}")] == [str(n) for n in range(300)]
 
 
+def test_nobody_waits_for_a_record_any_more(broker: KafkaBroker) -> None:
+    async def work(client: Client) -> None:
+        async with Producer(client, {"max.in.flight.requests.per.connection": "1"}) as producer:
+            await producer.deliver("given-up", b"first")
+            waiting = []
+            for value in (b"on its way", b"behind it"):
+                waiting.append(asyncio.create_task(producer.deliver("given-up", value)))
+                for _ in range(3):  # taken, and not answered yet
+                    await asyncio.sleep(0)
+            for each in waiting:
+                each.cancel()
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        run(broker, work)
+
+
 def test_a_key_goes_where_javas_producer_sends_it(broker: KafkaBroker) -> None:
     broker.create_topic("keyed", partitions=5)
     found: dict[bytes, Delivery] = {}

@@ -61,3 +61,16 @@ def test_security_that_makes_no_sense_is_told_without_its_secret(properties: dic
         security_of(properties)
     assert str(told.value)
     assert "the-secret" not in str(told.value)
+
+
+def test_tokens_of_an_endpoint_are_got_as_the_properties_say() -> None:
+    package = "org.apache.kafka.common.security.oauthbearer."
+    properties = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": f'{package}OAuthBearerLoginModule required clientId="me" clientSecret="the-secret";',
+        "sasl.login.callback.handler.class": package + "OAuthBearerLoginCallbackHandler",
+    }
+    with pytest.raises(Unusable, match=r"sasl\.oauthbearer\.token\.endpoint\.url of listener CLIENT is not set"):
+        security_of(properties)
+    assert security_of(properties | {"sasl.oauthbearer.token.endpoint.url": "https://issuer.test/token"}) is not None

@@ -14,7 +14,7 @@ from pykafka_broker.cluster.config_changes import (
     incremental_alter_configs,
 )
 from pykafka_broker.cluster.controller import ProducerIds
-from pykafka_broker.cluster.feature_updates import update_features
+from pykafka_broker.cluster.feature_updates import UNSAFE_DOWNGRADE, UPGRADE, update_features
 from pykafka_broker.cluster.features import ELR_VERSION
 from pykafka_broker.cluster.quotas import alter_client_quotas
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
@@ -312,9 +312,21 @@ def test_who_was_eligible_before_is_not_when_elr_is_on_again() -> None:
     assert (cluster.image.features[ELR_VERSION], topic.partitions[0].elr) == (1, ())
 
 
-def test_the_static_voter_stays_static() -> None:
-    request = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey("kraft.version", 1)])
-    assert update_features(Cluster().controller, request, 1).reply.error_code == ErrorCode.INVALID_UPDATE_VERSION
+def test_the_quorum_goes_up_and_never_down() -> None:
+    controller = Cluster().controller
+
+    def decided(level: int, upgrade_type: int, *, validate_only: bool = False) -> tuple[int, int]:
+        update = FeatureUpdateKey("kraft.version", level, upgrade_type=upgrade_type)
+        decision = update_features(controller, UpdateFeaturesRequest(0, [update], validate_only), 2)
+        assert decision.records == []  # it is no feature among the metadata
+        return decision.reply.error_code, decision.kraft_version
+
+    assert decided(0, UNSAFE_DOWNGRADE) == decided(1, UPGRADE, validate_only=True) == (0, 0)
+    assert decided(1, UPGRADE) == (0, 1)
+    assert decided(2, UPGRADE) == (ErrorCode.INVALID_UPDATE_VERSION, 0)
+    controller.kraft_version = 1
+    assert decided(1, UPGRADE) == (0, 0)
+    assert decided(0, UNSAFE_DOWNGRADE) == (ErrorCode.INVALID_UPDATE_VERSION, 0)
 
 
 def test_a_quota_is_removed_by_any_order_of_its_entity() -> None:

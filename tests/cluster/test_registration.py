@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.cluster import heartbeats
 from pykafka_broker.cluster.features import SUPPORTED
 from pykafka_broker.log.directory_ids import UNASSIGNED
 from pykafka_broker.protocol.errors import ErrorCode
@@ -126,6 +127,28 @@ def test_who_may_have_lost_records_leaves_every_isr_before_it_comes_back(node: C
     partition = node.image.topics["t"].partitions[0]
     assert (partition.isr, partition.leader) == ((2,), 2)
     assert answer.broker_epoch == node.metadata.applied_offset > epoch
+
+
+@pytest.mark.parametrize("cleanly", [False, True])
+def test_who_was_in_many_isrs_leaves_them_in_portions(
+    node: ControllerNode, monkeypatch: pytest.MonkeyPatch, cleanly: bool
+) -> None:
+    monkeypatch.setattr(heartbeats, "PORTION", 2)
+    node.join(1, 2)
+    assigned = [CreatableReplicaAssignment(number, [2, 1]) for number in range(5)]
+    assert node.ask(CreateTopicsRequest([CreatableTopic("t", -1, -1, assigned, [])])).topics[0].error_code == 0
+    partitions = node.image.topics["t"].partitions
+    epoch = node.image.brokers[2].epoch
+    node.clock.set(NOW + 9_000)  # its session is over, and it is not fenced yet
+    seen = []
+    while (answer := node.register(2, 2, previous=epoch if cleanly else -1)).error_code:
+        assert answer.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        seen.append(sum(2 in each.isr for each in partitions.values()))
+        node.beat(1)
+    assert seen == [3, 1]
+    node.on_deadline(node.clock.now)
+    assert not any(2 in each.isr for each in partitions.values())
+    assert node.image.brokers[2].epoch == answer.broker_epoch > epoch
 
 
 def test_who_was_shut_down_cleanly_stays_eligible(node: ControllerNode) -> None:

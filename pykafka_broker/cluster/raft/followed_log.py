@@ -34,7 +34,6 @@ class FollowedLog(MetadataLog):
     ) -> None:
         super().__init__(log, fs, node_id, directory_id)
         log.sole_replica = False
-        self.directory_id = directory_id
         self.leader_id = NO_LEADER
         self.high_watermark = UNKNOWN
         self._voter_ids = voters  # of kraft.version 0
