@@ -9,7 +9,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Generator, Hashable, Iterable, Iterator
 from itertools import islice
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsRichComparisonT as T
 
 K = TypeVar("K", bound=Hashable)
 R = TypeVar("R")
@@ -46,12 +49,12 @@ def counted(items: Iterable[K]) -> Generator[None, None, dict[K, int]]:
     return counts
 
 
-def in_order(items: Iterable[str]) -> Generator[None, None, Iterator[str]]:
+def in_order(items: Iterable[T]) -> Generator[None, None, Iterator[T]]:
     """The items sorted."""
     rest = iter(items)
-    runs = []
+    runs = []  # of tuples: the garbage collector leaves those of texts alone
     while run := list(islice(rest, _SORTED_AT_ONCE)):
-        runs.append(sorted(run))
+        runs.append(tuple(sorted(run)))
         if len(run) == _SORTED_AT_ONCE:
             yield
     return heapq.merge(*runs) if len(runs) > 1 else iter(runs[0] if runs else ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 
 from pykafka_broker.steps import ITEMS_A_STEP, Pace, at_once, counted, in_order
@@ -35,3 +36,13 @@ def test_very_many_are_sorted_in_steps() -> None:
     random.Random(1).shuffle(names)
     assert list(at_once(in_order(names))) == sorted(names)
     assert len([*in_order(names)]) == 5
+
+
+def test_the_garbage_collector_does_not_look_at_names_that_were_sorted() -> None:
+    """Half a million of them took it a twentieth of a second each time."""
+    ordered = at_once(in_order(f"only-here-{number}" for number in range(8000)))
+    gc.collect()
+    kinds = (list, tuple, set)
+    looked_at = [one for one in gc.get_objects() if type(one) in kinds and len(one) > 1000]
+    assert not [one for one in looked_at if "only-here-7" in one]
+    assert next(ordered) == "only-here-0"

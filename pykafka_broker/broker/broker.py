@@ -134,6 +134,10 @@ class Broker:
         metadata = node.led_metadata
         if controller_listeners:
             self._control_others(metadata, controller_listeners)
+        if node.config.delegation_token_secret_key is not None:
+            from pykafka_broker.broker.token_sweep import TokenSweep
+
+            self._timed.append(TokenSweep(node))
         if node.roles.broker:
             self._start_serving(metadata, loaded)
 
@@ -164,10 +168,6 @@ class Broker:
         self._start_directories()
         if node.setup.leader_epoch >= 0:
             metadata.outrun(node.setup.leader_epoch, node.setup.producer_id)
-        if node.config.delegation_token_secret_key is not None:
-            from pykafka_broker.broker.token_sweep import TokenSweep
-
-            self._timed.append(TokenSweep(node))
         services.start_coordinators()
 
     def leave(self, left: Callable[[], None]) -> None:
@@ -192,6 +192,7 @@ class Broker:
         self._close_hooks()
         if self.observing is not None:
             self.observing.close()
+        self.node.replicas.finish()
         self.node.logs.shutdown(self.clock.now)
 
     # -- another one in its place

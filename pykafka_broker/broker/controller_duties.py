@@ -3,7 +3,7 @@
 Rule: by deadline, and only in a cluster of several nodes: a node alone writes nothing by itself. Observers can tell how
 far they are behind since something is written at least every `metadata.max.idle.interval.ms`. What many partitions lose
 with a broker is written in portions, with others served in between; the broker is fenced with the last one, unless it
-was heard of meanwhile.
+was heard of meanwhile. So is what follows from a heartbeat for many partitions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pykafka_broker.cluster.controller import Deciding, Decision
 from pykafka_broker.cluster.elections import unclean_candidates
 from pykafka_broker.cluster.raft.leader import RaftLeader
 from pykafka_broker.cluster.records import ApiMessageAndVersion
-from pykafka_broker.cluster.sessions import Sessions
+from pykafka_broker.cluster.sessions import Following, Sessions
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.stored.no_op_record import NoOpRecord
 
@@ -53,7 +53,8 @@ class ControllerDuties:
         self._look_for_leaders = True
 
     def next_deadline(self) -> int | None:
-        return 0 if self._look_for_leaders or self._fencing else self._next_look()
+        busy = self._look_for_leaders or self._fencing or self._sessions.unfinished
+        return 0 if busy else self._next_look()
 
     def _next_look(self) -> int:
         due, silent, note = self._next_balance, self._sessions.next_deadline(), self._next_note
@@ -67,12 +68,14 @@ class ControllerDuties:
             self._sessions.begin_anew(now)
         self._next_sign = now + self._sign_ms
         if self._look_for_leaders:
-            self._look_for_leaders = False
-            self._commit(list(unclean_candidates(self._metadata.controller)))
+            found = list(islice(unclean_candidates(self._metadata.controller), heartbeats.PORTION))
+            self._look_for_leaders = self._commit(found) and len(found) == heartbeats.PORTION
         for broker_id in self._sessions.run_out(now):
             self._begin_to_fence(broker_id, now)
         for broker_id in list(self._fencing):
             self._fence(broker_id)
+        for broker_id, following in list(self._sessions.unfinished):
+            self._go_on(broker_id, following)
         if now >= self._next_balance:
             self._next_balance = now + self._balance_ms
             if self._metadata.controller.config.auto_leader_rebalance_enable:
@@ -95,6 +98,16 @@ class ControllerDuties:
         records = list(islice(heartbeats.fencing(controller, broker), heartbeats.PORTION))
         if self._commit(records) and len(records) == heartbeats.PORTION:
             self._fencing[broker_id] = heard_at
+
+    def _go_on(self, broker_id: int, following: Following) -> None:
+        """The next portion of what a heartbeat has begun."""
+        controller, epoch = self._metadata.controller, self._sessions.unfinished.pop((broker_id, following))
+        broker = controller.image.brokers.get(broker_id)
+        if broker is None or broker.epoch != epoch:
+            return
+        records = list(islice(following(controller, broker), heartbeats.PORTION))
+        if self._commit(records) and len(records) == heartbeats.PORTION:
+            self._sessions.unfinished[broker_id, following] = epoch
 
     def _balance(self) -> Deciding[None]:
         records = yield from balancing(self._metadata.controller)

@@ -67,6 +67,7 @@ class ControllerRole:
         metadata.on_synced = self._synced
         metadata.controller.alone = False
         metadata.ask_controller = self._ask
+        metadata.voter_endpoints = self.quorum.endpoints
         if node.image.features.get(METADATA_VERSION, 0) >= CONTROLLERS_FROM:
             metadata.commit([controller_registration(node.id, node.new_uuid(), self._listeners)])
 

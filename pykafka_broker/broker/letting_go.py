@@ -15,7 +15,18 @@ from pykafka_broker.steps import Pace
 
 _OBJECTS_A_STEP = 4000
 _FEW = 400  # elements that take no time
-_NOBODY_ELSE = 3  # references: the holder's, ours while we look, and the question's
+_PLAIN = 10  # elements that hold nothing and take as long as one that does
+
+
+def _references() -> int:
+    """Counted while nobody else holds it: the holder's, ours while we look, and, before Python 3.14, the question's."""
+    element = (held := [object()])[0]
+    counted = getrefcount(element)
+    del held
+    return counted
+
+
+_NOBODY_ELSE = _references()
 
 
 def emptied(container: dict[Any, Any] | set[Any]) -> Generator[None, None, None]:
@@ -40,7 +51,7 @@ def let_go(items: list[Any]) -> Generator[None, None, None]:
                 if getrefcount(element) <= _NOBODY_ELSE:
                     yield from _let_go_inside(element, holders)
             del element
-        if pace.due(len(some) // 10 or 1):
+        if pace.due(len(some) if holders else len(some) // _PLAIN or 1):
             yield
 
 

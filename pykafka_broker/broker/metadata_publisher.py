@@ -73,16 +73,16 @@ class MetadataPublisher:
         node.reconfigure(node.static_config.with_dynamic(default, own))
         if node.config.cordoned_dirs != before.cordoned_dirs:
             self._directories.changed()
-        for name in node.image.topics:
-            node.logs.reconfigure(name, node.topic_config(name))
+        for topic in node.image.topics.values():
+            node.logs.reconfigure(topic.name, topic.partitions, node.topic_config(topic.name))
 
     def _follow_configs(self, changed: Collection[tuple[int, str]]) -> None:
         node = self._node
         if any(kind == ResourceType.BROKER for kind, _ in changed):
             self.follow_broker_configs(touched=(ResourceType.BROKER, str(node.id)) in changed)
         for kind, name in changed:
-            if kind == ResourceType.TOPIC and name in node.image.topics:
-                node.logs.reconfigure(name, node.topic_config(name))
+            if kind == ResourceType.TOPIC and (topic := node.image.topics.get(name)) is not None:
+                node.logs.reconfigure(name, topic.partitions, node.topic_config(name))
 
 
 def _tell(delta: MetadataDelta) -> None:

@@ -33,7 +33,7 @@ from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.scan import DamagedLog, remedy
-from pykafka_broker.peers import LinkClosed, OnReply
+from pykafka_broker.peers import Address, LinkClosed, OnReply
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.steps import at_once
@@ -130,6 +130,7 @@ class LocalMetadata:
         self._new_uuid = new_uuid
         self._submit = submit
         self.ask_controller: Callable[[Message, OnReply, int], None] | None = None  # where it is one for brokers
+        self.voter_endpoints: Sequence[Address] = ()  # where others reach this controller
         self._deliver: Deliver
         self._undelivered: deque[MetadataDelta] = deque()
         self._later: deque[Callable[[], None]] = deque()
@@ -160,6 +161,7 @@ class LocalMetadata:
         try:
             loaded = self.log.load(self.image)
             self.log.lead(clock.wall)
+            self.controller.kraft_version = self.log.kraft_version
             first = () if self.image.features else bootstrap.bootstrap_records(self._fs, directory.path, clock.wall)
         except (MetadataError, DamagedLog) as error:
             raise LogDirectoryError(f"{error}; {remedy(directory.path)}") from error
@@ -232,7 +234,7 @@ class LocalMetadata:
 
     def carry_out(self, decide: Callable[[], Deciding[None]]) -> None:
         """A decision that nobody has asked for, in slices. It can be made anew."""
-        self._slices.begin(self._decided(decide(), decide), outlives_client=True)
+        self._slices.unasked(self._decided(decide(), decide))
 
     def later(self, action: Callable[[], None]) -> None:
         """Do this once whoever asks for it has returned."""
@@ -253,6 +255,8 @@ class LocalMetadata:
 
     def _answered(self, decision: Decision[R], batch: bytearray | None = None) -> R | Reply:
         self.commit(decision.records, batch)
+        if decision.kraft_version:
+            self._raise_kraft_version(decision.kraft_version)
         return resting(decision.reply, self.after())
 
     def commit(self, records: Sequence[ApiMessageAndVersion], batch: bytearray | None = None) -> None:
@@ -276,6 +280,22 @@ class LocalMetadata:
             self._appending = False
             self._deliver_all()
         self.snapshots.on_commit(self._clock.now)
+
+    def _raise_kraft_version(self, level: int) -> None:
+        """The voter, which stood in the configuration, stands in the log from now on. Raises what the disk says."""
+        from pykafka_broker.cluster.snapshot import Voters
+        from pykafka_broker.cluster.voters import voter, voters_record
+
+        record = voters_record([voter(self.controller.node_id, self.log.directory_id, self.voter_endpoints)])
+        self._appending = True
+        try:
+            self.log.raise_kraft_version(Voters(level, record), self._clock.wall)
+            self._logs.flush(self.log.log, self._clock.now, self.on_synced)
+            self.controller.kraft_version = level
+            self.image.generation += 1  # answers that tell of features are made anew
+        finally:
+            self._appending = False
+            self._deliver_all()
 
     def _deliver_all(self) -> None:
         if self._delivering:

@@ -90,7 +90,7 @@ class Node:
             self.metadata = self.local = LocalMetadata(
                 config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit, slices=self.slices
             )
-        self.replicas = Replicas(self.id, self.metadata, self.logs, clock, self.purgatory.touch)
+        self.replicas = Replicas(self.id, self.metadata, self.logs, clock, self.purgatory.touch, self.slices)
         self.subscribers: list[Subscriber] = []
 
     @property

@@ -104,7 +104,8 @@ class PartitionReader:
         if gone:
             self._services.replicas.replica(topic, wanted.partition)  # raises where no topic has that name now
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
-        return self._replica(topic, wanted.partition, max(wanted.current_leader_epoch, NO_EPOCH))  # any below is none
+        epoch = wanted.current_leader_epoch
+        return self._replica(topic, wanted.partition, epoch if epoch > NO_EPOCH else NO_EPOCH)  # any below is none
 
     def _authorise(self, topic: str) -> None:
         self._services.authorise(self._context, *_READ_TOPIC, topic)

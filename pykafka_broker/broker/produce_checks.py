@@ -17,11 +17,14 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.compression import NONE, ZSTD, codec_by_name
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.header import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME_BIT,
     BatchHeader,
     check_crc,
     peek,
     read_header,
-    require_whole,
     set_max_timestamp,
 )
 from pykafka_broker.records.validation import WITHOUT_KEY, WRONG_TYPE, Limits, RecordCheck, Refused, sound_at_once
@@ -33,6 +36,7 @@ ZSTD_FROM = 7  # KIP-110
 _MOST_HELD = 64 << 20  # of records that change their codec or format, which takes all of them at once
 _MOST_CONVERTED = 32 << 20  # of messages of old formats, which are held twice
 _NO_TIMESTAMP = -1
+AS_PRODUCED = "producer"  # `compression.type` of a topic that takes every codec
 
 
 class RefusedByLog(ApiError):
@@ -105,11 +109,12 @@ def check_batch(
         if header is None:
             return MessageSetCheck(records, config, limits)
         _check_whole(records, header, config)
-        if _codec_for(header, config) == header.codec:
+        codec = header.attributes & CODEC_MASK
+        if config.compression_type == AS_PRODUCED or _codec_for(header, config) == codec:
             newest = None
             if not validate and not limits.key_required and limits.before_max_ms >= now:
                 newest = header.max_timestamp if limits.allow(header.max_timestamp) else None
-            elif header.codec == NONE:
+            elif codec == NONE:
                 newest = sound_at_once(records, header, limits)
             if newest is not None:
                 return _timed(records, header, config, limits, newest)
@@ -206,27 +211,34 @@ def _answer_to(error: Exception) -> ApiError:
 def _one_batch(records: Buffer | None, version: int) -> tuple[Buffer, BatchHeader]:
     if records is None or not len(records):
         raise _no_batch(version)
-    magic = peek(records)
-    if magic is None:
-        raise _no_batch(version)
-    if magic != 2:
-        raise ApiError(
-            ErrorCode.INVALID_RECORD,
-            f"Produce requests with version {version} are only allowed to contain record batches with magic version 2",
-        )
     try:
         header = read_header(records)
-        stop = require_whole(records, header)
-    except TruncatedBatch:
-        raise _no_batch(version) from None
-    if stop < len(records):
+    except CorruptBatch as error:
+        raise _why_no_header(records, version, error) from None
+    stop = header.length + LENGTH_OVERHEAD
+    if stop != len(records):
+        if stop > len(records):
+            raise _no_batch(version)
         records = _only_one(records, stop, version)
-    if header.codec == ZSTD and version < ZSTD_FROM:
+    if version < ZSTD_FROM and header.codec == ZSTD:
         raise ApiError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"Produce requests with version {version} are not allowed to use ZStandard compression",
         )
     return records, header
+
+
+def _why_no_header(records: Buffer, version: int, error: CorruptBatch) -> Exception:
+    """What is there instead: nothing whole, or another format. Raises CorruptBatch where neither can be made out."""
+    magic = peek(records)
+    if magic is None or (magic == 2 and isinstance(error, TruncatedBatch)):
+        return _no_batch(version)
+    if magic == 2:
+        return error
+    return ApiError(
+        ErrorCode.INVALID_RECORD,
+        f"Produce requests with version {version} are only allowed to contain record batches with magic version 2",
+    )
 
 
 def _check_whole(records: Buffer, header: BatchHeader, config: TopicConfig) -> None:
@@ -266,9 +278,9 @@ def check_header(header: BatchHeader) -> None:
     """What a client's batch header may say."""
     if header.count <= 0 or header.count != header.last_offset_delta + 1:
         raise _refused(f"{header.count} records with a last offset delta of {header.last_offset_delta}")
-    if header.is_control:
+    if header.attributes & CONTROL_BIT:
         raise _refused("Clients are not allowed to write control records")
-    if header.has_producer_id and header.base_sequence < 0:
+    if header.base_sequence < 0 <= header.producer_id:
         raise _refused(f"Invalid sequence number {header.base_sequence} in a record batch")
 
 
@@ -285,7 +297,7 @@ def _timed(batch: Buffer, header: BatchHeader, config: TopicConfig, limits: Limi
     """The batch with the time that it has in the log: its header names the true greatest one."""
     if limits.append_time:
         newest = limits.now
-    if limits.append_time or header.log_append_time or header.max_timestamp != newest:
+    if limits.append_time or header.attributes & LOG_APPEND_TIME_BIT or header.max_timestamp != newest:
         set_max_timestamp(batch, newest, log_append_time=limits.append_time)
         header = read_header(batch)
     if len(batch) > config.segment_bytes:
@@ -317,7 +329,7 @@ def _why(one: Refused, limits: Limits) -> str:
 
 def _codec_for(header: BatchHeader, config: TopicConfig) -> int:
     name = config.compression_type
-    return header.codec if name == "producer" else codec_by_name(name)
+    return header.codec if name == AS_PRODUCED else codec_by_name(name)
 
 
 def _level(config: TopicConfig, codec: int) -> int | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.joining import ABORTABLE_FROM_PRODUCE, IMPLICIT_ADD_FROM_PRODUCE, Joined, refused_join
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.produce_checks import MESSAGE_SETS_UP_TO, ZSTD_FROM, Buffer, Explained
+from pykafka_broker.broker.produce_checks import MESSAGE_SETS_UP_TO, ZSTD_FROM, Explained
 from pykafka_broker.broker.reply import NOTHING, After
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import Operation, Resource
@@ -34,10 +34,6 @@ _WRITE_TRANSACTION = (Operation.WRITE, Resource.TRANSACTIONAL_ID)
 
 class RefusedByCoordinator(ApiError):
     """The log was not asked then."""
-
-
-class GapInSequence(ApiError):
-    """Found by the coordinator's side, since it knows whether the producer is new."""
 
 
 class NotInTransaction(RefusedByCoordinator, Explained):
@@ -67,7 +63,7 @@ class Joining:
         if not host.asks_produce(producer_id, epoch, partition, version):
             return NOTHING
         implicit = version >= IMPLICIT_ADD_FROM_PRODUCE
-        may_begin = producers.may_begin(producer_id, epoch, sequence, implicit)
+        producers.on_try(producer_id, epoch, sequence, implicit)
         asked = None if self._elsewhere is None else self._elsewhere.get(key)
         verdict: Joined | Question
         if asked is not None and asked.holds(partition):
@@ -83,22 +79,16 @@ class Joining:
             refused = refused_join(verdict.error, implicit, version >= ABORTABLE_FROM_PRODUCE)
             self._verdicts[key] = _verdict(refused, partition)
             return NOTHING
-        if not may_begin:
-            self._verdicts[key] = _gap(partition, producer_id, sequence)
-            return NOTHING
         return verdict.after
 
     def refuse_all(self, error: ApiError) -> None:
         self._verdicts = dict.fromkeys(self._verdicts, error)
 
-    def gap(self, topic: str, number: int) -> GapInSequence | None:
-        """What is raised once the records have been looked at, which is the log's business; raises what comes before
-        that.
-        """
+    def check(self, topic: str, number: int) -> None:
+        """Raises what the coordinator has against it."""
         verdict = self._verdicts[topic, number]
-        if verdict is None or isinstance(verdict, GapInSequence):
-            return verdict
-        raise verdict
+        if verdict is not None:
+            raise verdict
 
 
 def _verdict(error: ApiError, partition: Partition) -> ApiError:
@@ -109,14 +99,6 @@ def _verdict(error: ApiError, partition: Partition) -> ApiError:
     return RefusedByCoordinator(error.code, error.message)
 
 
-def _gap(partition: Partition, producer_id: int, sequence: int) -> GapInSequence:
-    return GapInSequence(
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        f"Producer {producer_id} can't begin with sequence number {sequence} in {partition.topic}-{partition.number}: "
-        "a lower one was tried before, or it is new and has to begin with 0",
-    )
-
-
 def refusal(
     services: Services, context: RequestContext, transactional_id: str | None, topics: Sequence[TopicAndPartitions]
 ) -> ApiError | None:
@@ -124,7 +106,7 @@ def refusal(
     if context.api_version <= MESSAGE_SETS_UP_TO:
         return None
     try:
-        found = any(_is_transactional(one.records) for _, some in topics for one in some if one.records is not None)
+        found = _are_transactional(topics)
     except CorruptBatch as error:
         # As a real broker looks for a transaction it stumbles over the first batch that it can't read.
         return Explained(ErrorCode.CORRUPT_MESSAGE, str(error))
@@ -135,9 +117,14 @@ def refusal(
     return None
 
 
-def _is_transactional(records: Buffer) -> bool:
-    """Raises CorruptBatch where no batch can be made out."""
-    return peek(records) == 2 and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT != 0
+def _are_transactional(topics: Sequence[TopicAndPartitions]) -> bool:
+    """Whether a batch of them is. Raises CorruptBatch where none can be made out before that."""
+    for _, some in topics:
+        for one in some:
+            records = one.records
+            if records is not None and peek(records) == 2 and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
+                return True
+    return False
 
 
 def _has_strange_codec(services: Services, topic: TopicProduceData, partitions: Sequence[PartitionProduceData]) -> bool:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from pykafka_broker.broker.partition import NO_EPOCH, NotLeader, Partition, Replication
+from pykafka_broker.broker.slices import Slices, Steps
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import NO_LEADER, MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
@@ -23,6 +25,7 @@ from pykafka_broker.log.loading import ZERO_ID
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.steps import at_once
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.replication.throttles import Throttle
@@ -31,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 Key = tuple[str, int]
 _NOBODY = -1
+_DELETED_AT_ONCE = 200  # partitions, in a millisecond or two
 
 
 class ImageHolder(Protocol):
@@ -73,13 +77,16 @@ class Replicas:
         logs: LogManager,
         clock: Clock,
         touch: Callable[[Partition], None],
+        slices: Slices | None = None,
     ) -> None:
         self._node_id = node_id
         self._metadata = metadata
         self._logs = logs
         self._clock = clock
         self._touch = touch
+        self.slices = slices or Slices(None)
         self._hosted: dict[Key, Partition] = {}
+        self._going: dict[str, deque[tuple[int, Partition | None]]] = {}  # what is still here of deleted topics
         self._given_up = False
         self.on_made: Callable[[Key], None] | None = None
         self.replication: Replicating | None = None  # a node that is alone has none
@@ -168,6 +175,11 @@ class Replicas:
         others = state.leader not in (self._node_id, NO_LEADER)
         return UNASSIGNED if others and self._logs.directory_map.is_gone(assigned) else assigned
 
+    def _waits_for_a_leader(self, state: PartitionImage) -> bool:
+        """Whether its directory is gone, and another replica will lead that has the records."""
+        others = {*state.isr, *state.elr} - {self._node_id}
+        return bool(others) and self._logs.directory_map.is_gone(state.directory_of(self._node_id))
+
     # -- start
 
     def start(self, loaded: MetadataDelta, new_uuid: Callable[[], bytes]) -> None:
@@ -178,15 +190,19 @@ class Replicas:
         logs.directory_map.resolve_doubts(new_uuid, self._assigned, self._metadata.image.topic_id)
         deleted = {topic.name for topic in loaded.deleted}
         away = [
-            f"{topic.name}-{number}"
+            (f"{topic.name}-{number}", state)
             for topic in topics.values()
             for number, state in topic.partitions.items()
             if (topic.name in deleted or not logs.exists(topic.name, number))
             and self._node_id in state.replicas
             and not self._make_again(topic, state, had_another=topic.name in deleted)
         ]
-        if away:
-            logger.error("Out of service, since there is no log of them in reach: %s", ", ".join(sorted(away)))
+        waiting = sorted(name for name, state in away if self._waits_for_a_leader(state))
+        if waiting:
+            logger.warning("Made anew as soon as another replica leads: %s", ", ".join(waiting))
+        lost = sorted({name for name, _ in away}.difference(waiting))
+        if lost:
+            logger.error("Out of service, since there is no log of them in reach: %s", ", ".join(lost))
         self._take_away(deleted)
         if self.replication is not None:
             for topic in topics.values():
@@ -243,10 +259,10 @@ class Replicas:
     def follow(self, delta: MetadataDelta) -> None:
         """Do what these changes ask for. Never raises."""
         for topic in delta.deleted:
-            for number in topic.partitions:
-                self._close((topic.name, number), ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-                self._logs.delete(topic.name, number, self._clock.now)
+            self._delete(topic)
         if delta.new_partitions:
+            for name in self._going.keys() & {topic.name for topic, _ in delta.new_partitions}:
+                at_once(self._delete_going(name))
             self._make_logs(delta.new_partitions)
         for topic, state in delta.changed_partitions:
             partition = self._hosted.get((topic.name, state.partition))
@@ -258,6 +274,36 @@ class Replicas:
             known = self._metadata.image.topics_by_id
             changes = (*delta.new_partitions, *delta.changed_partitions)
             self._open_replicated((topic, state) for topic, state in changes if topic.id in known)
+
+    def _delete(self, topic: TopicImage) -> None:
+        """Nobody finds its partitions any more. Those who wait for them are told, and the logs taken away, of many in
+        slices.
+        """
+        going = self._going.setdefault(topic.name, deque())
+        for number in topic.partitions:
+            partition = self._hosted.pop((topic.name, number), None)
+            if partition is not None:
+                partition.is_leader = False
+            going.append((number, partition))
+        self.slices.unasked(self._delete_going(topic.name))
+
+    def _delete_going(self, name: str) -> Steps[None]:
+        going = self._going.get(name, ())
+        while going:
+            for _ in range(min(_DELETED_AT_ONCE, len(going))):
+                number, partition = going.popleft()
+                if partition is not None:
+                    self._end(partition, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                self._logs.delete(name, number, self._clock.now)
+            if going:
+                yield None
+        if self._going.get(name) is going:  # else it was done at once, and this is one that was made and deleted since
+            del self._going[name]
+
+    def finish(self) -> None:
+        """Nothing goes on any more: what is left of deleted topics goes now."""
+        for name in list(self._going):
+            at_once(self._delete_going(name))
 
     def _update(self, partition: Partition, state: PartitionImage) -> None:
         if self._node_id in state.replicas:
@@ -301,15 +347,21 @@ class Replicas:
     def give_up(self) -> None:
         """Another broker has all of them now: whoever waits here asks there."""
         self._given_up = True
+        for name, going in self._going.items():
+            self._hosted.update({(name, number): each for number, each in going if each is not None})
+        self._going.clear()
         for key in list(self._hosted):
             self._close(key, NotLeader(_NOBODY, NO_EPOCH))
 
     def _close(self, key: Key, error: ApiError) -> None:
         partition = self._hosted.pop(key, None)
         if partition is not None:
-            partition.close(error)
-            if self.replication is not None:
-                self.replication.gone(key)
+            self._end(partition, error)
+
+    def _end(self, partition: Partition, error: ApiError) -> None:
+        partition.close(error)
+        if self.replication is not None:
+            self.replication.gone((partition.topic, partition.number))
 
     def _of(self, log: PartitionLog) -> Partition | None:
         partition = self._hosted.get((log.topic, log.partition))

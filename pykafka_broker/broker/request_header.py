@@ -31,20 +31,19 @@ def read_header_tail(frame: memoryview | bytes, api: Headed, version: int) -> tu
         return None, 8
     try:
         (length,) = _CLIENT_ID_LENGTH.unpack_from(frame, 8)
-        position = 10 + max(length, 0)
+        position = 10 + length if length > 0 else 10
         if position > len(frame) or length < -1:
             raise FrameError(f"client id of {length} bytes in a request of {len(frame)}")
         client_id = None if length < 0 else str(frame[10:position], "utf-8", "replace")
         if version >= api.flexible_from:
-            position = _skip_tagged_fields(frame, position)
+            has_none = position < len(frame) and frame[position] == 0
+            position = position + 1 if has_none else _skip_tagged_fields(frame, position)
     except (StructError, DecodeError) as error:
         raise FrameError(f"the header of a {api.api_key.name} request does not decode: {error}") from None
     return client_id, position
 
 
 def _skip_tagged_fields(frame: memoryview | bytes, start: int) -> int:
-    if start < len(frame) and frame[start] == 0:
-        return start + 1
     count, position = read_uvarint(frame, start)
     if count > _MANY_TAGS:
         return -start

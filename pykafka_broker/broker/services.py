@@ -227,14 +227,6 @@ class Services:
             tell_denial(self.authorizer, context, operation, resource, name)
             raise denial(resource)
 
-    def authorise_all(
-        self, context: RequestContext, operation: Operation, resource: Resource, names: Iterable[str]
-    ) -> None:
-        """The same for many."""
-        if type(self.authorizer) is not AllowAll:
-            for name in names:
-                self.authorise(context, operation, resource, name)
-
     def who_may_see(self, context: RequestContext) -> Callable[[str], bool] | None:
         """Whether whoever asks may describe a topic, for patterns of names; None if everybody may."""
         if type(self.authorizer) is AllowAll:

@@ -126,10 +126,12 @@ class CoordinatorShards:
 
     def find(self, key: str) -> int:
         """The shard of a key, which can be asked. Raises NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
-        error = self.refusal(key)
-        if error is not ErrorCode.NONE:
-            raise ApiError(error)
-        return partition_for(key, self._count)
+        if self._count:
+            number = partition_for(key, self._count)
+            shard = self._shards.get(number)
+            if shard is not None and shard.ready:
+                return number
+        raise ApiError(self.refusal(key))
 
     def refusal(self, key: str) -> ErrorCode:
         """Why this node can't speak for the key; NONE if it can."""

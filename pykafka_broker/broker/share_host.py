@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pykafka_broker.broker.awaited_topic import AwaitedTopic
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.coordinator_log import read_batches, replay_batch
 from pykafka_broker.broker.node import Node
@@ -18,7 +20,7 @@ from pykafka_broker.broker.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.reply import After
 from pykafka_broker.broker.shards import CoordinatorShards
 from pykafka_broker.broker.share_partitions import NotYet, Refused, SharePartitions, Stored, Writing
-from pykafka_broker.broker.slices import Steps
+from pykafka_broker.broker.slices import PARTITIONS_A_SLICE, Steps, shares
 from pykafka_broker.broker.topic_creation import create_missing_topics
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _REFUSED_MS = 200
+_AT_ONCE = 200  # share partitions that begin
 _RUN = ("first_offset", "last_offset", "delivery_state", "delivery_count")
 SHARE_VERSION = "share.version"  # the feature
 
@@ -102,8 +105,10 @@ class ShareHost:
         self.shards = CoordinatorShards(
             node, SHARE_GROUP_STATE, self, timeout_ms=lambda: node.config.share_coordinator_write_timeout_ms
         )
+        self._topic = AwaitedTopic(node, SHARE_GROUP_STATE)
         self._reading: dict[ShareKey, _Reading] = {}
         self._beginning: set[ShareKey] = set()  # other nodes are asked to initialize these
+        self._beginning_many: set[str] = set()  # groups
         self._gone: list[int] = []  # connections that have closed
         self._tidy_at: int | None = None
         node.subscribe(self._on_metadata)
@@ -229,8 +234,16 @@ class ShareHost:
         self.apply(effects)
         return None
 
+    def _topic_made(self) -> Steps[None]:
+        """Have the topic of states made if there is none; in a cluster that takes its time."""
+        if not self.shards.count:
+            create_missing_topics(self._node, [SHARE_GROUP_STATE])
+            if self._topic.after:
+                yield self._topic.after
+
     def begin(self, key: ShareKey, state_epoch: int, start_offset: int) -> Steps[None]:
         """Let a group read a partition from here on, wherever its state is kept."""
+        yield from self._topic_made()
         if self.other_coordinator(key) is None:
             self.initialize(key, state_epoch, start_offset)
         else:
@@ -239,6 +252,7 @@ class ShareHost:
 
     def forget(self, key: ShareKey) -> Steps[None]:
         """Forget how far a group is, wherever its state is kept."""
+        yield from self._topic_made()
         if self.other_coordinator(key) is None:
             self.delete(key)
         else:
@@ -247,6 +261,7 @@ class ShareHost:
 
     def summary(self, key: ShareKey) -> Steps[Summary | None]:
         """How far a group is; None if it has no state there."""
+        yield from self._topic_made()
         if self.other_coordinator(key) is None:
             state = self.known(key).summary(key)
             return None if state is None else Summary(state.leader_epoch, state.start_offset, state.complete_count)
@@ -287,8 +302,35 @@ class ShareHost:
         self, group_id: str, state_epoch: int, topics: Topics, later: Callable[[Topics], None]
     ) -> Topics:
         """Initialize partitions that a group begins to read; returns those for which it has worked, `later` hears of
-        those whose states other nodes keep.
+        those whose states other nodes keep, and of very many, which is done in slices.
         """
+        if sum(len(numbers) for _, numbers in topics.values()) <= _AT_ONCE:
+            return self._initialize_some(group_id, state_epoch, topics, later)
+        if group_id not in self._beginning_many:
+            self._beginning_many.add(group_id)
+            steps = self._initialize_many(group_id, state_epoch, topics, later)
+            self._node.slices.unasked(steps)
+        return {}
+
+    def _initialize_many(
+        self, group_id: str, state_epoch: int, topics: Topics, later: Callable[[Topics], None]
+    ) -> Steps[None]:
+        done: dict[bytes, tuple[str, set[int]]] = {}
+        try:
+            for topic_id, (name, numbers) in topics.items():
+                for _, some in chain.from_iterable(shares([(name, sorted(numbers))])):
+                    part = {topic_id: (name, frozenset(some))}
+                    for _, found in self._initialize_some(group_id, state_epoch, part, later).values():
+                        done.setdefault(topic_id, (name, set()))[1].update(found)
+                    yield None
+        finally:
+            self._beginning_many.discard(group_id)
+        if done:
+            later(_frozen(done))
+
+    def _initialize_some(
+        self, group_id: str, state_epoch: int, topics: Topics, later: Callable[[Topics], None]
+    ) -> Topics:
         done: dict[bytes, tuple[str, set[int]]] = {}
         elsewhere: list[tuple[ShareKey, str]] = []
         for topic_id, (name, numbers) in topics.items():
@@ -304,7 +346,7 @@ class ShareHost:
                 except ApiError as error:
                     log.warning("share group %s can't begin with %s-%d: %s", group_id, name, number, error)
         if elsewhere:
-            self._node.slices.begin(self._begin_elsewhere(elsewhere, state_epoch, later), outlives_client=True)
+            self._node.slices.unasked(self._begin_elsewhere(elsewhere, state_epoch, later))
         return _frozen(done)
 
     def _begin_elsewhere(
@@ -359,6 +401,7 @@ class ShareHost:
 
     def _on_metadata(self, delta: MetadataDelta) -> None:
         self.shards.follow(delta)
+        self._topic.on_metadata()
         if "_requests" in self.__dict__ and (delta.changed_partitions or delta.deleted):
             self._requests.forget_moved()
             self._reading = {key: reading for key, reading in self._reading.items() if reading.question.after}
@@ -367,11 +410,20 @@ class ShareHost:
             self.partitions.drop_lost(lost)
         for topic in delta.deleted:
             self.partitions.drop_topic(topic.id)
-            for effects in self.coordinator.forget_topic(topic.id):
-                try:
-                    self.apply(effects)
-                except ApiError as error:  # it stays until the log is pruned
-                    log.warning("the state of %s is not forgotten: %s", effects.key, error)
+        if delta.deleted and self.coordinator.states:
+            steps = self._forget_deleted({topic.id for topic in delta.deleted})
+            self._node.slices.unasked(steps)
+
+    def _forget_deleted(self, topic_ids: set[bytes]) -> Steps[None]:
+        """These topics are gone: so is what groups have read of them."""
+        keys = [key for key in self.coordinator.states if key.topic_id in topic_ids]
+        for number, key in enumerate(keys, 1):
+            try:
+                self.apply(self.coordinator.forget(key))
+            except ApiError as error:  # it stays until the log is pruned
+                log.warning("the state of %s is not forgotten: %s", key.coordinator_key(), error)
+            if not number % PARTITIONS_A_SLICE:
+                yield None
 
     # -- time
 
@@ -380,11 +432,12 @@ class ShareHost:
         if self._gone:
             return 0
         again = self._requests.next_deadline() if "_requests" in self.__dict__ else None
-        dues = (self.shards.next_deadline(), self.partitions.next_deadline(), self._tidy_at, again)
-        return min([due for due in dues if due is not None], default=None)
+        own = (self.shards.next_deadline(), self.partitions.next_deadline(), self._topic.next_deadline())
+        return min([due for due in (*own, self._tidy_at, again) if due is not None], default=None)
 
     def on_deadline(self, now: int) -> None:
         self.shards.on_deadline(now)
+        self._topic.on_deadline(now)
         while self._gone:
             for member in self.sessions.of_connection(self._gone.pop()):
                 self.close_session(member, now)

@@ -291,12 +291,13 @@ class SharePartitions:
         return show
 
     def release(self, session: ShareSession, now: int) -> None:
-        """Free all that the member of this session has, also in partitions that it has since left."""
+        """Free what the member has in the partitions of its session. What it has in those that it has left stays its
+        own until the locks end, as with Kafka."""
         group_id, member_id = session.member
-        for key, partition in list(self._partitions.items()):
-            if key.group_id == group_id:
-                release = partition.release
-                self._free(key, partition, lambda limits, store, to=release: to(member_id, limits, store), now)
+        keys = [ShareKey(group_id, *each) for each in session.partitions]
+        for key, partition in [(key, self._partitions[key]) for key in keys if key in self._partitions]:
+            release = partition.release
+            self._free(key, partition, lambda limits, store, to=release: to(member_id, limits, store), now)
 
     def _free(
         self, key: ShareKey, partition: SharePartition, free: Callable[..., Callable[[], None] | None], now: int

@@ -132,6 +132,9 @@ class ShareReader:
         self, topic_partition: TopicPartition, max_bytes: int, max_records: int, now: int
     ) -> PartitionData | None:
         key = self._key(topic_partition)
+        if max_records <= 0 or max_bytes <= 0:
+            self._shares.partition_of(key)  # who wants nothing is told of what there is not, and of no state
+            return None
         partition = self._shares.get(key)
         pieces: list[memoryview] = []
         acquired: list[StateRun] = []

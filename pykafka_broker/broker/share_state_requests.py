@@ -1,8 +1,8 @@
 """What share coordinators at other nodes are asked (KIP-932): to begin, tell, take, sum up and forget states.
 
 Rule: of one share partition things are asked in their order, one after the other. A coordinator that moves or is being
-loaded is looked up anew and asked again a few times; any other answer is final. A question is a place that an answer
-may rest on.
+loaded is looked up anew and asked again for some seconds; any other answer is final. A question is a place that an
+answer may rest on.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pykafka_broker.protocol.messages.read_share_group_state_summary_request imp
 from pykafka_broker.protocol.messages.write_share_group_state_request import WriteShareGroupStateRequest
 from pykafka_broker.protocol.runtime import Message
 
-_TRIES = 5
+_TRIES = 8  # which is 13 seconds, about as long as Kafka tries: a busy cluster makes its topic of states in that time
 _RETRY_MS = 100  # doubled each time
 
 

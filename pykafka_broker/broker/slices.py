@@ -2,7 +2,8 @@
 
 Rule: work is a generator, and what it does up to a `yield` takes about a millisecond. Works take turns, a few slices in
 each turn of the loop, and all sockets are served in between. What a work returns or raises belongs to its request
-alone, so `except Exception` stands here too. Work whose client has gone is ended where it is.
+alone, so `except Exception` stands here too; of work that nobody asked for (`unasked`) the log is told. Work whose
+client has gone is ended where it is.
 
 A handler whose answer takes long returns `services.slices.reply(steps)`; the response is what the generator returns in
 the end. Work that yields places (`reply.After`) goes on when all is committed there, or has the ApiError raised in it.
@@ -11,12 +12,15 @@ A handler that serves partitions does so in `shares` of them where `are_many`.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from pykafka_broker.broker.reply import After, Reply, Waiter, when_all
 from pykafka_broker.errors import ApiError
+
+log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 G = TypeVar("G")
@@ -154,6 +158,10 @@ class Slices:
             self._works.append(work)
             self._go_on_later()
 
+    def unasked(self, steps: Steps[object]) -> None:
+        """Work that follows from a change: nobody waits for it."""
+        self.begin(_told_of(steps), outlives_client=True)
+
     def reply(self, steps: Steps[R], *, outlives_client: bool = False) -> R | Reply:
         """For a handler to return: the response (or a further wait) that the work returns in the end."""
         work = self.begin(steps, outlives_client=outlives_client)
@@ -184,6 +192,15 @@ class Slices:
         """The broker ends."""
         while self._works:
             self._works.popleft().abandon()
+
+
+def _told_of(steps: Steps[object]) -> Steps[None]:
+    try:
+        yield from steps
+    except ApiError as error:
+        log.error("what follows from a change was not done: %s", error)
+    except Exception:
+        log.exception("a defect in what follows from a change")
 
 
 def are_many(groups: Iterable[Collection[object]]) -> bool:

@@ -88,7 +88,8 @@ class Channel:
             self._failed(error)
 
     def _receive(self) -> None:
-        reader, of_large_frame = self._reader, self._reader.has_partial
+        reader = self._reader
+        of_large_frame = reader.partial is not None
         count = self._transport.recv_into(reader.target())
         if not count:
             self._end_of_input()
@@ -96,7 +97,7 @@ class Channel:
         self.last_active = self._turns.clock.now
         if reader.received(count, self._deliver, self._turns.share) or self._transport.has_buffered:
             self._go_on_soon()
-        elif of_large_frame and reader.has_partial:
+        elif of_large_frame and reader.partial is not None:
             self._turns.in_parts += 1
 
     def _on_more_than_input(self, events: int) -> None:

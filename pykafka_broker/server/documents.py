@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from pykafka_broker.server.turns import Turns
@@ -84,15 +86,25 @@ def _scheme(url: str) -> str:
         return ""
 
 
-def _read(url: str) -> tuple[bytes, str]:
+def fetched(url: str, headers: Mapping[str, str], body: bytes | None) -> tuple[bytes, str]:
+    """What stands there, or is answered to `body`, and why it can't be had. For a thread beside the loop."""
+    return _read(url, headers, body)
+
+
+def _read(url: str, headers: Mapping[str, str] | None = None, body: bytes | None = None) -> tuple[bytes, str]:
     """What stands there, and why it can't be read."""
     from http.client import HTTPException  # most listeners read nothing
-    from urllib.request import urlopen
+    from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+    class Redirects(HTTPRedirectHandler):
+        def redirect_request(self, *args: Any) -> Request | None:  # what is sent may be a secret, for nobody else
+            return None if body is not None else super().redirect_request(*args)
 
     try:
         if _scheme(url) not in _SCHEMES:
             return b"", f"its URL must begin with one of {', '.join(_SCHEMES)}"
-        with urlopen(url, timeout=_TIMEOUT_S) as answer:
+        request = Request(url, body, dict(headers or {}))
+        with build_opener(Redirects).open(request, timeout=_TIMEOUT_S) as answer:
             content: bytes = answer.read(_MOST_BYTES + 1)
     except OSError as error:
         return b"", str(error)

@@ -51,14 +51,14 @@ class FrameReader:
     behind is kept until `resume`.
     """
 
-    __slots__ = ("_filled", "_partial", "_paused", "_pool", "_scratch", "_size", "_waiting", "is_known", "max_bytes")
+    __slots__ = ("_filled", "_paused", "_pool", "_scratch", "_size", "_waiting", "is_known", "max_bytes", "partial")
 
     def __init__(self, scratch: memoryview, pool: BufferPool, max_bytes: int) -> None:
         self._scratch = scratch  # shared: nothing of it survives the call in which it was filled
         self._pool = pool
         self.max_bytes = max_bytes
         self.is_known = True  # who sends them; else they are short, and have no part in the memory for requests
-        self._partial: bytearray | None = None  # the frame that is coming in, without its length prefix
+        self.partial: bytearray | None = None  # memory of its own of the frame that is coming in, without its length
         self._size = 0  # of that frame
         self._filled = 0
         self._paused = False  # what waits has a whole frame in it, or may have
@@ -69,27 +69,22 @@ class FrameReader:
         return bool(self._waiting)
 
     @property
-    def has_partial(self) -> bool:
-        """A frame is coming in that has memory of its own."""
-        return self._partial is not None
-
-    @property
     def in_the_middle(self) -> bool:
         """A frame has begun and is not complete."""
-        return self._partial is not None or bool(self._waiting)
+        return self.partial is not None or bool(self._waiting)
 
     def target(self) -> memoryview:
         """Where to receive into."""
-        partial = self._partial
+        partial = self.partial
         if partial is None:
             return self._scratch
         if self._filled == len(partial) < self._size:
-            partial = self._partial = _larger(partial, min(2 * len(partial), self._size))
+            partial = self.partial = _larger(partial, min(2 * len(partial), self._size))
         return memoryview(partial)[self._filled : self._size]
 
     def received(self, count: int, deliver: Callable[[memoryview], bool], most: int) -> bool:
         """`count` bytes were written to `target()`. True: not everything was served that could be."""
-        if self._partial is not None:
+        if self.partial is not None:
             self._filled += count
             if self._filled == self._size:
                 self._deliver_partial(deliver)
@@ -98,7 +93,7 @@ class FrameReader:
             self._waiting += bytes(self._scratch[:count])
             # It waited for the rest of a length prefix, or is served later.
             return True if self._paused else self.resume(deliver, most)
-        return self._serve(self._scratch[:count], deliver, most)
+        return self._serve(self._scratch, count, deliver, most)
 
     def resume(self, deliver: Callable[[memoryview], bool], most: int) -> bool:
         """Serve what waited; returns as `received` does."""
@@ -106,29 +101,29 @@ class FrameReader:
             return False
         # A copy of its own: `deliver` may write into it, as into the shared buffer.
         waiting, self._waiting = memoryview(bytearray(self._waiting)), b""
-        return self._serve(waiting, deliver, most)
+        return self._serve(waiting, len(waiting), deliver, most)
 
     def close(self) -> None:
-        self._partial = None
+        self.partial = None
         self._waiting = b""
 
     def _deliver_partial(self, deliver: Callable[[memoryview], bool]) -> None:
-        buffer = self._partial
+        buffer = self.partial
         assert buffer is not None
-        self._partial = None
+        self.partial = None
         deliver(memoryview(buffer)[: self._size])
         self._pool.give(buffer)
 
-    def _serve(self, data: memoryview, deliver: Callable[[memoryview], bool], most: int) -> bool:
+    def _serve(self, data: memoryview, end: int, deliver: Callable[[memoryview], bool], most: int) -> bool:
         self._paused = False
-        position, end = 0, len(data)
+        position = 0
         while end - position >= 4:
             (size,) = _LENGTH.unpack_from(data, position)
             if size < 0 or size > self.max_bytes:
                 raise _wrong_length(size, self.max_bytes, bytes(data[position : position + 4]))
             stop = position + 4 + size
             if stop > end:
-                self._begin_partial(size, data[position + 4 :])
+                self._begin_partial(size, data[position + 4 : end])
                 return self._paused
             more = deliver(data[position + 4 : stop])
             position = stop
@@ -137,7 +132,7 @@ class FrameReader:
                 self._paused = position < end
                 break
         if position < end:
-            self._waiting = bytes(data[position:])
+            self._waiting = bytes(data[position:end])
         return self._paused
 
     def _begin_partial(self, size: int, start: memoryview) -> None:
@@ -145,7 +140,7 @@ class FrameReader:
         if len(start) > len(buffer):
             buffer = bytearray(len(start))
         buffer[: len(start)] = start
-        self._partial, self._size, self._filled = buffer, size, len(start)
+        self.partial, self._size, self._filled = buffer, size, len(start)
 
 
 def _larger(buffer: bytearray, size: int) -> bytearray:

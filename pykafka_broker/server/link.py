@@ -76,8 +76,8 @@ class Security(Protocol):
     def transport(self, sock: socket.socket, host: str) -> Transport:
         """For a socket that is connected to that host."""
 
-    def begin(self, wall: int) -> LinkLogin | None:
-        """The login with which a connection begins, if it does."""
+    def begin(self, wall: int, host: str) -> LinkLogin | None:
+        """The login with which a connection to that host begins, if it does."""
 
 
 class _Plain:
@@ -86,7 +86,7 @@ class _Plain:
     def transport(self, sock: socket.socket, host: str) -> Transport:
         return PlainTransport(sock)
 
-    def begin(self, wall: int) -> None:
+    def begin(self, wall: int, host: str) -> None:
         return None
 
 
@@ -394,7 +394,7 @@ class Link:
             self._greet()
             return
         self._served = served
-        self._login = self._security.begin(self._clock.wall)
+        self._login = self._security.begin(self._clock.wall, self._host)
         if self._login is None:
             self._is_ready()
         else:
@@ -408,7 +408,15 @@ class Link:
     def _go_on_logging_in(self, answer: Message) -> None:
         login = self._login
         assert login is not None
-        asked = login.next(answer, self._served.get(ApiKey.SASL_AUTHENTICATE, (0, 0)))
+        served = self._served.get(ApiKey.SASL_AUTHENTICATE, (0, 0))
+        login.go_on(answer, served, self._turns, partial(self._has_gone_on, login))
+
+    def _has_gone_on(self, login: LinkLogin, asked: tuple[Message, int] | FrameError | None) -> None:
+        if self._login is not login or self.state is not LinkState.LOGGING_IN:
+            return  # the connection has gone meanwhile
+        if isinstance(asked, FrameError):
+            self._drop(str(asked))
+            return
         if asked is not None:
             self._ask_to_log_in(asked)
             return

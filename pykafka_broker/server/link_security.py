@@ -1,16 +1,22 @@
 """How links to one listener of other nodes are secured, as this node's settings of that listener say.
 
 Rule: the security protocol of a listener's name is the same on all nodes (`listener.security.protocol.map`). Settings
-are read when the first link is opened to that listener, and what is wrong with them is told there.
+are read when the first link is opened to that listener, and what is wrong with them is told there. A login that has to
+wait for somebody else, for a token or a ticket, does so in a thread, and the link's time for its setup goes on.
 """
 
 from __future__ import annotations
 
+import logging
 import secrets
 import socket
+import threading
+from collections.abc import Callable
+from functools import partial
 
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import FrameError
+from pykafka_broker.peers import Versions
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from pykafka_broker.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
@@ -20,9 +26,16 @@ from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.sasl.login import Login, LoginFailed, NewLogin, login_of
 from pykafka_broker.security.tls.contexts import client_context
+from pykafka_broker.server.documents import fetched
 from pykafka_broker.server.listeners import security_protocol_of
 from pykafka_broker.server.tls_client import TlsClientTransport, Unhurried
 from pykafka_broker.server.transport import PlainTransport, Transport
+from pykafka_broker.server.turns import Turns
+
+log = logging.getLogger(__name__)
+
+Asked = tuple[Message, int]  # a request, and its version
+Then = Callable[[Asked | FrameError | None], None]
 
 _HANDSHAKE_VERSION = 1  # from which on tokens travel in requests
 _RENEWED_AT = 0.8  # of a session, before the peer ends it (KIP-368)
@@ -34,14 +47,42 @@ class LinkLogin:
     def __init__(self, mechanism: str, login: Login) -> None:
         self._mechanism = mechanism
         self._login = login
+        self._waits = False  # a thread looks for what follows
         self.renew_after_ms: int | None = None  # known at the end
 
-    def first(self) -> tuple[Message, int]:
+    def first(self) -> Asked:
         """The first request, and its version."""
         return SaslHandshakeRequest(self._mechanism), _HANDSHAKE_VERSION
 
-    def next(self, answer: Message, versions: tuple[int, int]) -> tuple[Message, int] | None:
-        """What follows from the answer to the last one; None when the peer knows who this is. Raises FrameError."""
+    def go_on(self, answer: Message, versions: Versions, turns: Turns, then: Then) -> None:
+        """`then` is called with what follows from the answer to the last one: at once, or in a later turn where that
+        has to be waited for. Raises FrameError.
+        """
+        if not self._login.waits:
+            then(self._next(answer, versions))
+            return
+        if self._waits:
+            raise FrameError("an answer of the peer before it was asked")
+        self._waits = True
+        args = (answer, versions, turns, then)
+        threading.Thread(target=self._go_on_beside, args=args, daemon=True, name="login").start()
+
+    def _go_on_beside(self, answer: Message, versions: Versions, turns: Turns, then: Then) -> None:
+        try:
+            following: Asked | FrameError | None = self._next(answer, versions)
+        except FrameError as error:
+            following = error
+        try:
+            turns.loop.call_soon_threadsafe(turns.run, partial(self._has_waited, following, then))
+        except RuntimeError:
+            log.debug("the loop has ended before a login")
+
+    def _has_waited(self, following: Asked | FrameError | None, then: Then) -> None:
+        self._waits = False
+        then(following)
+
+    def _next(self, answer: Message, versions: Versions) -> Asked | None:
+        """None when the peer knows who this is."""
         if isinstance(answer, SaslHandshakeResponse):
             if answer.error_code:
                 known = ", ".join(answer.mechanisms)
@@ -55,7 +96,7 @@ class LinkLogin:
             self.renew_after_ms = int(answer.session_lifetime_ms * _RENEWED_AT)
         return self._token(answer.auth_bytes, versions)
 
-    def _token(self, challenge: bytes, versions: tuple[int, int]) -> tuple[Message, int] | None:
+    def _token(self, challenge: bytes, versions: Versions) -> Asked | None:
         try:
             token = self._login.step(challenge)
         except LoginFailed as error:
@@ -78,9 +119,9 @@ class LinkSecurity:
         self._new_login: NewLogin | None = None
         if protocol.startswith("SASL_"):
             controllers = [each.upper() for each in config.controller_listener_names or ()]
-            whose = "controller" if name in controllers else "inter.broker"
-            self._mechanism = config[f"sasl.mechanism.{whose}.protocol"]
-            self._new_login = login_of(settings, self._mechanism, lambda: secrets.token_urlsafe(18))
+            to_brokers: str = config["sasl.mechanism.inter.broker.protocol"]
+            self._mechanism = config["sasl.mechanism.controller.protocol"] if name in controllers else to_brokers
+            self._new_login = login_of(settings, self._mechanism, lambda: secrets.token_urlsafe(18), fetched)
 
     def transport(self, sock: socket.socket, host: str) -> Transport:
         """For a socket that is connected to that host."""
@@ -88,6 +129,6 @@ class LinkSecurity:
             return PlainTransport(sock)
         return TlsClientTransport(sock, self._context, self._pace, host)
 
-    def begin(self, wall: int) -> LinkLogin | None:
-        """The login with which a connection begins, if it does."""
-        return None if self._new_login is None else LinkLogin(self._mechanism, self._new_login(wall))
+    def begin(self, wall: int, host: str) -> LinkLogin | None:
+        """The login with which a connection to that host begins, if it does."""
+        return None if self._new_login is None else LinkLogin(self._mechanism, self._new_login(wall, host))

@@ -76,7 +76,7 @@ class LimitedFrameReader(FrameReader):
             self._give()
 
     def close(self) -> None:
-        if self._partial is not None:
+        if self.partial is not None:
             self._give()
         super().close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from pykafka_broker.cluster import heartbeats
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -22,7 +24,7 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
-from tests.broker.controller_node import NOW, ControllerNode
+from tests.broker.controller_node import NOW, ControllerNode, directory
 
 IDLE = 500
 
@@ -120,10 +122,12 @@ def test_a_freeze_that_is_hardly_longer_than_a_session_fences_nobody(tmp_path: P
     assert [node.image.brokers[each].fenced for each in (1, 2)] == [False, False]
 
 
-def with_partitions(node: ControllerNode, count: int) -> None:
+def with_partitions(
+    node: ControllerNode, count: int, *, join: tuple[int, ...] = (1, 2), replicas: tuple[int, ...] = (2, 1)
+) -> None:
     """All of them led by node 2."""
-    node.join(1, 2)
-    assigned = [CreatableReplicaAssignment(number, [2, 1]) for number in range(count)]
+    node.join(*join)
+    assigned = [CreatableReplicaAssignment(number, list(replicas)) for number in range(count)]
     assert node.ask(CreateTopicsRequest([CreatableTopic("t", -1, -1, assigned, [])])).topics[0].error_code == 0
 
 
@@ -155,6 +159,72 @@ def test_who_is_heard_of_between_two_portions_is_not_fenced(
     node.beat(2)
     let_pass(node, NOW + 9_000)
     assert (led_by_2(node), node.image.brokers[2].fenced) == (3, False)
+
+
+def seen_in_turns(node: ControllerNode, look: Callable[[], Any]) -> list[Any]:
+    """What is seen now, and after each turn that has something to do at once."""
+    seen = [look()]
+    while (due := node.next_deadline()) is not None and due <= node.clock.now:
+        node.on_deadline(node.clock.now)
+        seen.append(look())
+    return seen
+
+
+def test_who_wants_to_be_fenced_is_in_portions(node: ControllerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "PORTION", 2)
+    with_partitions(node, 4)
+    assert node.beat(2, want_fence=True).is_fenced is False
+    seen = seen_in_turns(node, lambda: (led_by_2(node), node.image.brokers[2].fenced))
+    assert seen == [(2, False), (0, False), (0, True)]
+    assert node.beat(2, want_fence=True).is_fenced is True
+
+
+def test_who_does_not_want_to_be_fenced_any_more_is_not(node: ControllerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "PORTION", 2)
+    with_partitions(node, 5)
+    node.beat(2, want_fence=True)
+    node.beat(2)
+    assert seen_in_turns(node, lambda: led_by_2(node)) == [3]
+    assert not node.image.brokers[2].fenced
+
+
+def test_what_was_in_a_lost_directory_moves_in_portions(node: ControllerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "PORTION", 2)
+    node.register(2, log_dirs=[directory(2), b"e" * 16])
+    node.beat(2)
+    with_partitions(node, 5, join=(1,))
+    topic = node.image.topics["t"]
+    places = [PartitionChangeRecord(number, topic.id, directories=[directory(2), directory(1)]) for number in range(5)]
+    node.commit_metadata([ApiMessageAndVersion(each, 2) for each in places])
+    node.beat(2, offline_log_dirs=[directory(2)])
+    node.beat(2, offline_log_dirs=[directory(2)])  # it says so as long as it is so
+    assert seen_in_turns(node, lambda: led_by_2(node)) == [3, 1, 0]
+    assert node.image.brokers[2].log_dirs == (b"e" * 16,)
+
+
+def test_who_comes_back_leads_again_in_portions(node: ControllerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "PORTION", 2)
+    with_partitions(node, 5, replicas=(2,))
+    node.beat(2, want_fence=True)
+    seen_in_turns(node, lambda: None)
+    assert led_by_2(node) == 0
+    assert node.beat(2).is_fenced is False
+    node.beat(2)  # an ordinary one does not end it
+    assert seen_in_turns(node, lambda: led_by_2(node)) == [2, 4, 5]
+
+
+def test_another_incarnation_has_nothing_left_to_do(node: ControllerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "PORTION", 2)
+    with_partitions(node, 5, replicas=(2,))
+    node.beat(2, want_fence=True)
+    seen_in_turns(node, lambda: None)
+    node.beat(2)
+    node.clock.set(NOW + 60_000)
+    epoch = node.image.brokers[2].epoch
+    answers = [node.register(2, 2, previous=epoch).error_code for _ in range(2)]
+    assert answers == [ErrorCode.DUPLICATE_BROKER_REGISTRATION, 0]
+    node.on_deadline(node.clock.now)
+    assert led_by_2(node) == 0
 
 
 def test_who_leaves_hands_over_in_portions(node: ControllerNode, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,8 @@ from pykafka_broker.protocol.messages.share_acknowledge_request import (
 )
 from pykafka_broker.protocol.messages.share_fetch_request import FetchPartition, FetchTopic, ShareFetchRequest
 from pykafka_broker.protocol.runtime import Message
-from tests.broker.test_giants import SMALL, Filler, SlowBroker
+from tests.broker.test_giants import SMALL, Filler
+from tests.broker.turns import SlowBroker
 from tests.protocol.values import messages
 
 

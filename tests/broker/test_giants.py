@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,9 @@ import pytest
 
 from protocol.generator.schema import Field, Message, StructType
 from pykafka_broker import steps
-from pykafka_broker.broker import router
+from pykafka_broker.broker import held
 from pykafka_broker.broker.divisions import DIVISIONS, Division, division_of
-from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply, served_versions
-from pykafka_broker.broker.slices import Slices
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol import splitting
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -28,6 +25,7 @@ from pykafka_broker.protocol.messages.describe_groups_request import DescribeGro
 from pykafka_broker.protocol.messages.describe_groups_response import DescribeGroupsResponse
 from pykafka_broker.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from pykafka_broker.protocol.messages.describe_topic_partitions_request import (
+    Cursor,
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
@@ -54,6 +52,7 @@ from pykafka_broker.protocol.messages.write_txn_markers_request import (
 from pykafka_broker.protocol.runtime import uvarint
 from tests.broker.api.real_broker import RealBroker, _frame
 from tests.broker.support import batch
+from tests.broker.turns import SlowBroker
 from tests.protocol.values import messages
 
 SMALL = {
@@ -128,7 +127,7 @@ def divided(monkeypatch: pytest.MonkeyPatch) -> Callable[[RealBroker, ApiKey, in
             division = division_of(key, version)
             return None if division is None else division._replace(items=max(1, items))
 
-        monkeypatch.setattr(router, "division_of", smaller)
+        monkeypatch.setattr(held, "division_of", smaller)
         endpoint = node.broker.router._endpoints.get(api_key) or node.broker.router._load(api_key)
         endpoint.giant_bytes = -1 if items else WHOLE
 
@@ -173,29 +172,6 @@ def test_the_parts_of_an_answer_are_the_answer(
         expected = answered(whole, api_key, version, body)
         divided(parts, api_key, 1 + seed % 4)
         assert answered(parts, api_key, version, body) == expected, (seed, version)
-
-
-class SlowBroker(RealBroker):
-    """Its slices are done one by one, when the test says so."""
-
-    def start(self) -> None:
-        super().start()
-        self.next: list[Callable[[], None]] = []
-        services = self.broker.services
-        services.slices = services.node.slices = services.node.led_metadata._slices = Slices(self.next.append)
-
-    def turns(self, api_key: ApiKey, version: int, body: bytes) -> Iterator[Parked]:
-        """The turns that a request takes."""
-        pending = self.broker.dispatch(self.connection, _frame(api_key, version, body), self.now)
-        while isinstance(pending, PendingReply) and not pending.parked.done:
-            yield pending.parked
-            due, self.next[:] = list(self.next), []
-            assert due, "nobody goes on with it"
-            for step in due:
-                step()
-        assert isinstance(pending, PendingReply)
-        answer = pending.pieces(pending.parked.reply)
-        self.answer = b"".join(answer)
 
 
 def test_a_giant_request_takes_many_turns_and_none_does_more_than_its_share(
@@ -303,6 +279,13 @@ STEPPED: list[tuple[Any, int, str]] = [
         "",
     ),
     (lambda count: DescribeTopicPartitionsRequest([TopicRequest(f"t{n}") for n in range(count)]), 0, "topics"),
+    (
+        lambda count: DescribeTopicPartitionsRequest(
+            [TopicRequest(f"t{n}") for n in range(count)], cursor=Cursor("u", 0)
+        ),
+        0,
+        "topics",
+    ),
     (lambda count: CreateTopicsRequest([CreatableTopic(f"t{n}%", 1, 1) for n in range(count)], 1, True), 7, "topics"),
     (lambda count: DeleteTopicsRequest(topic_names=[f"t{n}" for n in range(count)], timeout_ms=1), 5, "responses"),
     (lambda count: DescribeQuorumRequest([TopicData("t", [PartitionData(n) for n in range(count)])]), 2, "topics"),
@@ -346,21 +329,9 @@ def test_no_turn_of_a_giant_request_does_more_than_its_share(
     """What is counted are calls of Python functions: as many, whatever the machine does besides."""
     node = SlowBroker(tmp_path, **SMALL)
     count = 10_000
-    api_key, body = ApiKey(request_of(1).API_KEY), request_of(count).encode(version)
-    for _ in node.turns(api_key, version, request_of(2000).encode(version)):  # what is imported and made once
-        pass
-    turns = [0]
-
-    def called(frame: Any, event: str, argument: Any) -> None:
-        turns[-1] += event in ("call", "c_call")
-
-    sys.setprofile(called)
-    try:
-        for _ in node.turns(api_key, version, body):
-            turns.append(0)
-    finally:
-        sys.setprofile(None)
-    answer = SPECS[api_key].response_class().decode(node.answer[9:], version)
+    node.calls(request_of(2000), version)  # what is imported and made once
+    turns = node.calls(request_of(count), version)
+    answer = node.reply
     assert not name or elements(answer, name) == count
     assert max(turns) < sum(turns) / 20
 

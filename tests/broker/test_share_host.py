@@ -165,9 +165,30 @@ def test_states_may_go_while_what_a_member_has_is_released(
 
     both = [host.partitions.get(each) for each in (key, other)]
     monkeypatch.setattr(SharePartition, "release", failing)
-    host.partitions.release(host.sessions.open(("g", "m"), 1), broker.now)
+    session = host.sessions.open(("g", "m"), 1)
+    for each in (key, other):
+        session.add((each.topic_id, each.partition))
+    host.partitions.release(session, broker.now)
     assert released == both
     assert host.partitions._partitions == {}
+
+
+def test_what_a_session_has_left_is_not_released_with_it(
+    broker: LightBroker, host: ShareHost, key: ShareKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.add("u")
+    other = ShareKey("g", broker.image.topics["u"].id, 0)
+    host.initialize(other, 1, 0)
+    stays, left = (host.partitions.get(each) for each in (key, other))
+    released = []
+    monkeypatch.setattr(SharePartition, "release", lambda partition, *_: released.append(partition))
+    session = host.sessions.open(("g", "m"), 1)
+    for each in (key, other):
+        session.add((each.topic_id, each.partition))
+    session.forget((other.topic_id, other.partition))
+    host.partitions.release(session, broker.now)
+    assert released == [stays]
+    assert left is not stays
 
 
 def test_a_share_partition_is_made_anew_in_each_leader_epoch(

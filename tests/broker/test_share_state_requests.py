@@ -116,6 +116,43 @@ def asked(nodes: Neighbourhood) -> list[tuple[int, int, str]]:
     return found
 
 
+@pytest.fixture
+def before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Neighbourhood:
+    """Node 3 coordinates the group; there is no topic of states yet, and the controller takes its time."""
+    nodes = Neighbourhood(tmp_path, brokers=3)
+    nodes.add(CONSUMER_OFFSETS, 3)
+    nodes.add("t", 1)
+    monkeypatch.setattr(nodes[3].metadata, "create_topics", lambda *_: [])
+    return nodes
+
+
+def altering(offset: int) -> AlterShareGroupOffsetsRequest:
+    topic = AlterShareGroupOffsetsRequestTopic("t", [AlterShareGroupOffsetsRequestPartition(0, offset)])
+    return AlterShareGroupOffsetsRequest(GROUP, [topic])
+
+
+@pytest.mark.parametrize("keeper", [2, 3])
+def test_the_topic_of_states_is_waited_for(before: Neighbourhood, keeper: int) -> None:
+    answers = before.asked(3, altering(3), 0)
+    before.wait(1_000)
+    assert not answers
+    before.add(SHARE_GROUP_STATE, keeper, replicas=(2, 3))
+    for _ in range(5):
+        before.wait(100)
+    assert told(answers) == ErrorCode.NONE
+    assert kept(before, keeper)[0] == 3
+
+
+def test_a_topic_of_states_that_is_never_made_is_told(before: Neighbourhood) -> None:
+    answers = before.asked(3, altering(3), 0)
+    before.wait(14_900)
+    assert not answers
+    before.wait(200)
+    [answer] = answers
+    codes = {answer.error_code, *(one.error_code for topic in answer.responses for one in topic.partitions)}
+    assert ErrorCode.COORDINATOR_NOT_AVAILABLE in codes
+
+
 def test_a_group_reads_where_its_state_says(nodes: Neighbourhood) -> None:
     assert altered(nodes, 2) == ErrorCode.NONE
     answers = nodes.asked(1, fetching(nodes, 0), 1)
@@ -234,7 +271,7 @@ def test_a_coordinator_that_moves_is_found_again(nodes: Neighbourhood) -> None:
     assert (start, runs) == (0, [(0, 2, 2, 1)])
 
 
-def test_a_coordinator_that_stays_away_is_an_error_and_nothing_is_lost(nodes: Neighbourhood) -> None:
+def test_a_coordinator_that_is_away_for_seconds_is_waited_for(nodes: Neighbourhood) -> None:
     altered(nodes)
     nodes.asked(1, fetching(nodes, 0), 1)
     nodes.settle()
@@ -242,6 +279,21 @@ def test_a_coordinator_that_stays_away_is_an_error_and_nothing_is_lost(nodes: Ne
     answers = nodes.asked(1, acknowledging(nodes, 1, 0, 2, ACCEPT), 1)
     for _ in range(5):
         nodes.wait(1_000)
+    nodes.network.cut.clear()
+    for _ in range(5):
+        nodes.wait(1_000)
+    assert told(answers) == ErrorCode.NONE
+    assert kept(nodes) == (0, [(0, 2, 2, 1)])
+
+
+def test_a_coordinator_that_stays_away_is_an_error_and_nothing_is_lost(nodes: Neighbourhood) -> None:
+    altered(nodes)
+    nodes.asked(1, fetching(nodes, 0), 1)
+    nodes.settle()
+    nodes.network.cut.add(2)
+    answers = nodes.asked(1, acknowledging(nodes, 1, 0, 2, ACCEPT), 1)
+    for _ in range(130):  # as long as is asked, and shorter than the locks last
+        nodes.wait(100)
     assert told(answers) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     nodes.network.cut.clear()
     assert told([nodes.call(1, acknowledging(nodes, 2, 0, 2, ACCEPT), 1)]) == ErrorCode.NONE

@@ -125,3 +125,18 @@ def test_the_end_of_the_broker_ends_all() -> None:
 
 def test_without_a_loop_work_is_done_where_it_arises() -> None:
     assert Slices(None).reply(counted("a", 9, [])) == "a"
+
+
+@pytest.mark.parametrize("error", [ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is gone"), KeyError("a defect")])
+def test_what_nobody_waits_for_is_told_to_the_log(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    turns = Turns()
+
+    def fails() -> Generator[None, None, None]:
+        yield
+        raise error
+
+    turns.slices.unasked(fails())
+    turns.turn()
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    assert bool(record.exc_info) is not isinstance(error, ApiError)

@@ -22,6 +22,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/replication/replica_news
         """,
     ),
+    "broker/test_share_state_requests.py": (
+        "asks before the topic of states is made",
+        """
+        broker/awaited_topic
+        """,
+    ),
     "broker/test_metering.py": (
         "reads the throttle times of answers of every kind",
         """
@@ -55,14 +61,14 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "control/test_door.py": (
         "asks a real process over sockets",
         """
-        control/control control/http control/http_listener control/inside control/opening control/problems
+        control/control control/http_listener control/inside control/opening control/problems
         control/routes control/api/health testing/control_client
         """,
     ),
     "registry/test_registry.py": (
         "asks a real process over HTTP",
         """
-        registry/api registry/kinds registry/levels registry/opening registry/problems registry/topic
+        registry/api registry/call registry/kinds registry/levels registry/opening registry/problems registry/topic
         """,
     ),
     "registry/json_schema/test_compatibility.py": (
@@ -245,7 +251,8 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "runs the tool, also against older brokers",
         """
         client/group_description client/group_offsets
-        tools/consumer_group_tables tools/group_table tools/group_deletions tools/group_failures tools/group_resets
+        tools/consumer_group_tables tools/group_table tools/group_deletions tools/group_failures tools/group_options
+        tools/group_resets
         tools/reset_offsets tools/topic_partitions
         """,
     ),
@@ -294,7 +301,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "tools/test_console.py": (
         "what is sent and printed",
         """
-        tools/console_consumer tools/console_output tools/console_producer tools/input_lines tools/line_reader
+        tools/console_consumer tools/console_output tools/console_producer tools/line_reader
         tools/properties_of tools/record_text
         """,
     ),
@@ -400,7 +407,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/test_router.py": (
         "raises it in handlers",
         """
-        errors
+        broker/held errors
         """,
     ),
     "cli/test_main.py": (
@@ -573,7 +580,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "log/test_manager.py": (
         "starts, keeps up and ends a broker's logs",
         """
-        log/jobs log/metadata_topic log/upkeep
+        log/jobs log/metadata_topic
         """,
     ),
     "log/test_partition_log.py": (

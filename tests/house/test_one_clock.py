@@ -30,6 +30,7 @@ MAY_READ = {
     "pykafka_broker.testing.cluster": "waits for brokers in other processes",
     "pykafka_broker.testing.formatting": "the timestamp of a file that a broker begins with",
     "pykafka_broker.testing.process": "waits for a broker in another process",
+    "pykafka_broker.registry.avro.reading": "shows times that a record has, and asks no clock",
     "pykafka_broker.tools.delegation_tokens": "shows times that a broker has told, and asks no clock",
     "pykafka_broker.tools.java_time": "reads times that a user has written, and asks no clock",
     "pykafka_broker.log.filesystem": "the age of a segment that was found on disk and whose records have no timestamps",
@@ -52,6 +53,7 @@ MAY_WAIT = {
     "pykafka_broker.control.http": "how long a client of the control API may be silent",
     "pykafka_broker.control.inside": "the pause until a coordinator is asked again",
     "pykafka_broker.control.observing": "a fault whose delay is meant to be real",
+    "pykafka_broker.registry.topic": "until another node of the cluster has told something",
     "pykafka_broker.log.fresh_folders": "until a thread has done something, without a limit",
 }
 

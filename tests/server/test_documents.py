@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.server.documents import Documents
+from pykafka_broker.server.documents import Documents, fetched
 from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.turns import Turns
 
@@ -22,6 +22,7 @@ class Site:
     def __init__(self) -> None:
         site = self
         self.content, self.status, self.asked = b"one", 200, 0
+        self.posted: list[tuple[str, bytes]] = []
         self.open = threading.Event()
         self.open.set()
 
@@ -30,6 +31,14 @@ class Site:
                 site.asked += 1
                 site.open.wait(10)
                 self.send_response(site.status)
+                self.end_headers()
+                self.wfile.write(site.content)
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                site.posted.append((self.headers["Authorization"], body))
+                self.send_response(site.status)
+                self.send_header("Location", "/elsewhere")
                 self.end_headers()
                 self.wfile.write(site.content)
 
@@ -175,3 +184,13 @@ def test_a_reading_that_outlives_the_loop_is_forgotten(
             if thread.name == "document":
                 thread.join(10)
     assert "the loop has ended" in caplog.text
+
+
+def test_what_is_sent_is_answered_and_goes_nowhere_else(site: Site) -> None:
+    headers = {"Authorization": "Basic c2VjcmV0"}
+    assert fetched(site.url, headers, b"grant_type=x") == (b"one", "")
+    site.status = 307
+    content, error = fetched(site.url, headers, b"grant_type=x")
+    assert (content, error) == (b"", "HTTP Error 307: Temporary Redirect")
+    assert site.posted == [("Basic c2VjcmV0", b"grant_type=x")] * 2
+    assert site.asked == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Any
 import pytest
 
 from pykafka_broker.config import BrokerConfig, ConfigError
-from pykafka_broker.peers import Address, LinkTimeout
+from pykafka_broker.peers import Address, LinkClosed, LinkTimeout
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
+from pykafka_broker.security.sasl.login import Login, LoginFailed
 from pykafka_broker.server.link import Link, LinkState
 from pykafka_broker.server.link_peers import LinkPeers
+from pykafka_broker.server.link_security import LinkSecurity
 from pykafka_broker.server.serving import peers_of
 from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.turns import Turns
@@ -112,6 +115,77 @@ def test_a_certificate_of_strangers_or_of_another_host_is_not_trusted(tmp_path: 
         assert asked(broker, anywhere) == [(1, broker.port)]
 
 
+class Slow(Login):
+    """What somebody else has to be waited for says."""
+
+    waits = True
+
+    def __init__(self, token: bytes = b"\0broker\0broker-secret", failure: str = "") -> None:
+        self.token, self.failure = token, failure
+        self.may, self.begun = threading.Event(), threading.Event()
+
+    def step(self, challenge: bytes) -> bytes | None:
+        self.begun.set()
+        assert self.may.wait(LATER_MS / 1000)
+        if self.failure:
+            raise LoginFailed(self.failure)
+        token, self.token = self.token, b""
+        return token or None
+
+
+@asynccontextmanager
+async def linked_by(broker: KafkaBroker, login: Slow) -> AsyncIterator[Link]:
+    (listener,) = broker.listeners
+    turns = Turns(asyncio.get_running_loop(), SystemClock())
+    security = LinkSecurity(BrokerConfig(settings(broker, "PLAIN")), listener)
+    security._new_login = lambda wall, host: login
+    link = Link(turns, "127.0.0.1", broker.port, security=security)
+    try:
+        yield link
+    finally:
+        link.close()
+        await asyncio.sleep(0)
+        turns.close()
+
+
+def test_nobody_waits_for_a_login_that_waits() -> None:
+    with KafkaBroker(security="sasl_plaintext", users=PASSWORDS, mechanisms=["PLAIN"]) as broker:
+
+        async def scenario() -> None:
+            login = Slow()
+            async with linked_by(broker, login) as link:
+                answer = asyncio.create_task(link.ask(MetadataRequest(topics=[]), LATER_MS))
+                await asyncio.to_thread(login.begun.wait, LATER_MS / 1000)
+                assert link.state is LinkState.LOGGING_IN
+                login.may.set()
+                assert (await answer).brokers
+
+        run(scenario)
+
+
+def test_a_login_that_has_failed_is_told_and_one_that_comes_too_late_is_passed_over() -> None:
+    with KafkaBroker(security="sasl_plaintext", users=PASSWORDS, mechanisms=["PLAIN"]) as broker:
+
+        async def scenario() -> None:
+            login = Slow(failure="no ticket")
+            login.may.set()
+            async with linked_by(broker, login) as link:
+                with pytest.raises(LinkTimeout, match="no ticket"):
+                    await link.ask(MetadataRequest(topics=[]), SOON_MS)
+            late = Slow()
+            async with linked_by(broker, late) as link:
+                answer = asyncio.create_task(link.ask(MetadataRequest(topics=[]), LATER_MS))
+                await asyncio.to_thread(late.begun.wait, LATER_MS / 1000)
+                link.close()
+                late.may.set()
+                with pytest.raises(LinkClosed):
+                    await answer
+                await asyncio.sleep(0.05)
+                assert link.state is LinkState.CLOSED
+
+        run(scenario)
+
+
 def test_a_login_is_made_anew_before_it_ends() -> None:
     config = {"connections.max.reauth.ms": "400"}
     with KafkaBroker(config, security="sasl_plaintext", users=PASSWORDS, mechanisms=["PLAIN"]) as broker:
@@ -145,7 +219,7 @@ BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule re
 @pytest.mark.parametrize(
     ("mechanism", "more", "says"),
     [
-        ("GSSAPI", "com.sun.security.auth.module.Krb5LoginModule required;", "do not log in at each other by GSSAPI"),
+        ("CRAM-MD5", "Login required;", "nodes do not log in by CRAM-MD5, but by SCRAM-SHA-256"),
         ("OAUTHBEARER", BEARER, "has no option unsecuredLoginStringClaim_sub"),
     ],
 )

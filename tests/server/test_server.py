@@ -427,7 +427,7 @@ def test_a_part_of_a_large_request_settles_nothing(tmp_path: Any) -> None:
             settled, settle = [], server.turns.settle
 
             def count() -> None:
-                settled.append(connection._reader.has_partial)
+                settled.append(connection._reader.partial is not None)
                 settle()
 
             server.turns.settle = count

@@ -44,28 +44,27 @@ def describe_topic_partitions(
 def _described(
     services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> Steps[DescribeTopicPartitionsResponse | Joined]:
-    pace = Pace()
-    names: set[str] = set()
+    pace, cursor = Pace(), request.cursor
+    first, start = ("", 0) if cursor is None else (cursor.topic_name, cursor.partition_index)
+    names: dict[str, None] = {}  # no set: the garbage collector would look at each of them each time
+    is_named = cursor is None or not request.topics
     for asked in request.topics:
-        names.add(asked.name)
+        if asked.name >= first:
+            names[asked.name] = None
+            is_named = is_named or asked.name == first
         if pace.due():
             yield None
-    cursor = request.cursor
-    start = 0
-    if cursor is not None:
-        if cursor.partition_index < 0 or (names and cursor.topic_name not in names):
-            return _invalid(request)
-        names = {name for name in names or services.image.topics if name >= cursor.topic_name}
-        start = cursor.partition_index
+    if start < 0 or not is_named:
+        return (yield from _invalid(context, request))
+    if not request.topics:
+        names = dict.fromkeys(name for name in services.image.topics if name >= first)
     limit = max(1, min(request.response_partition_limit, services.config.max_request_partition_size_limit))
     page = _Page(services.image, limit)
-    if not names and cursor is None:
-        names = set(services.image.topics)
     answer = Joined(DescribeTopicPartitionsResponse, context.api_version, ("topics",)) if len(names) > _MANY else None
     refused: list[str] = []
     for name in (yield from in_order(names)):
         if services.allows(context, Operation.DESCRIBE, Resource.TOPIC, name, log=bool(request.topics)):
-            page.add(name, start if cursor is not None and name == cursor.topic_name else 0)
+            page.add(name, start if name == first else 0)
         elif request.topics:
             refused.append(name)
         if page.is_full and not request.topics:
@@ -89,10 +88,22 @@ def _described(
     return answer
 
 
-def _invalid(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    return DescribeTopicPartitionsResponse(
-        topics=[DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, topic.name) for topic in request.topics]
-    )
+def _invalid(
+    context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> Steps[DescribeTopicPartitionsResponse | Joined]:
+    pace, response = Pace(), DescribeTopicPartitionsResponse()
+    answer: Joined | None = None
+    for topic in request.topics:
+        if pace.due():
+            answer = answer or Joined(DescribeTopicPartitionsResponse, context.api_version, ("topics",))
+            answer.add(response)
+            response = DescribeTopicPartitionsResponse()
+            yield None
+        response.topics.append(DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, topic.name))
+    if answer is None:
+        return response
+    answer.add(response)
+    return answer
 
 
 class _Page:

@@ -122,25 +122,26 @@ class _Search:
         """Answer some of the partitions that are asked about."""
         topic, _, repeated, allowed = asked
         version, leader = self._context.api_version, self._services.replicas.leader
+        known, committed, is_follower = self._known, self._committed, self._is_follower
         for wanted in some:
-            index = wanted.partition_index
+            index, timestamp = wanted.partition_index, wanted.timestamp
             try:
                 if not allowed:
                     raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 if repeated and index in repeated:
                     raise ApiError(ErrorCode.INVALID_REQUEST)
-                if wanted.timestamp < EARLIEST and version < _NAMED_SINCE.get(wanted.timestamp, _NEVER):
+                if timestamp < EARLIEST and version < _NAMED_SINCE.get(timestamp, _NEVER):
                     raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-                if not self._known:
+                if not known:
                     raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
                 partition = leader(topic, index, wanted.current_leader_epoch)
                 log = partition.log
-                end = log.last_stable_offset if self._committed else log.high_watermark
-                if self._is_follower:
+                end = log.last_stable_offset if committed else log.high_watermark
+                if is_follower:
                     end = log.log_end_offset
-                elif partition.followers is not None and wanted.timestamp == LATEST:
+                elif partition.followers is not None and timestamp == LATEST:
                     self._refuse_unknown_end(partition)
-                if _needs_times(wanted.timestamp, version):
+                if timestamp >= 0 or timestamp == MAX_TIMESTAMP or (version == 0 and timestamp != EARLIEST):
                     self._begin(_LongOne(_timed_answer(log, wanted, end, version), index, answers, len(answers)))
                 else:
                     answers.append(_answer(log, wanted, end, version))
@@ -192,11 +193,6 @@ class _Search:
         return response
 
 
-def _needs_times(timestamp: int, version: int) -> bool:
-    """Whether what the segments' indexes say of times is looked at."""
-    return timestamp >= 0 or timestamp == MAX_TIMESTAMP or (version == 0 and timestamp != EARLIEST)
-
-
 def _repeated(topic: ListOffsetsTopic) -> set[int]:
     """The partitions that a request names more than once."""
     times = Counter(wanted.partition_index for wanted in topic.partitions)
@@ -212,18 +208,21 @@ def _answer(log: PartitionLog, wanted: ListOffsetsPartition, end: int, version: 
     timestamp = wanted.timestamp
     if version == 0:
         return ListOffsetsPartitionResponse(wanted.partition_index, 0, [log.log_start_offset][: _most(wanted)])
-    offset, leader_epoch = _NONE, _NONE
     if timestamp == LATEST:
         offset, leader_epoch = end, log.leader_epoch
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):
         offset = log.log_start_offset
         leader_epoch = log.leader_epoch if offset == log.log_end_offset else log.epoch_at(offset)
-    return _found(wanted, version, offset, _NONE, leader_epoch)
+    else:
+        offset = leader_epoch = _NONE
+    if version < _LEADER_EPOCHS_FROM:
+        leader_epoch = _NONE
+    return ListOffsetsPartitionResponse(wanted.partition_index, 0, _NO_OFFSETS, _NONE, offset, leader_epoch)
 
 
 def _timed_answer(log: PartitionLog, wanted: ListOffsetsPartition, end: int, version: int) -> _AnswerSteps:
-    """Where times are looked at, in steps of about a millisecond: of the record that `timestamp` names, which is not
-    the end; -1 each where there is none.
+    """Where the times in the segments' indexes are looked at, in steps of about a millisecond: of the record that
+    `timestamp` names, which is not the end; -1 each where there is none.
     """
     if log.segments.untimed:
         yield from learn_times(log)

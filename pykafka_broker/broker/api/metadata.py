@@ -11,12 +11,16 @@ epochs, 8 authorized operations (those of the cluster until v10), 10 topic ids i
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterable
+from typing import TYPE_CHECKING
+
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.divisions import BY_ID, INVALID_TOPIC, topic_trait
 from pykafka_broker.broker.encoded_reply import EncodedReply
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import NOT_ASKED, Operation, Resource
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, INTERNAL_TOPICS, name_problem
@@ -30,7 +34,13 @@ from pykafka_broker.protocol.messages.metadata_response import (
     MetadataResponseTopic,
 )
 from pykafka_broker.protocol.runtime import ZERO_UUID
+from pykafka_broker.steps import Pace, at_once
 
+if TYPE_CHECKING:
+    from pykafka_broker.protocol.joining import Joined
+
+_MANY = 2000  # partitions of an answer
+_TRIES = 3
 _NULL_IS_ALL_FROM = 1
 _LISTENER_NOT_FOUND_FROM = 6
 Names = tuple[tuple[str | None, bytes], ...]  # with ids
@@ -39,7 +49,7 @@ Names = tuple[tuple[str | None, bytes], ...]  # with ids
 @handles(ApiKey.METADATA)
 def metadata(
     services: Services, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | EncodedReply | Reply:
+) -> MetadataResponse | EncodedReply | Joined | Reply:
     version = context.api_version
     asked = request.topics
     traits = context.traits | {topic_trait(topic, version) for topic in asked or ()}
@@ -52,10 +62,31 @@ def metadata(
     made, answer = False, _Answer(services, context, request.include_topic_authorized_operations, BY_ID in traits)
     if names is not None and request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
         made = answer.create_missing(names)
-    response = answer.response(names, request.include_cluster_authorized_operations)
+    operations = request.include_cluster_authorized_operations
+    if not (made or context.is_part) and answer.has_many_partitions(names):
+        return services.slices.reply(_in_steps(services, version, lambda: answer.response(names, operations)))
+    response = at_once(answer.response(names, operations))
     if made:  # not to be remembered: where there was no room for a topic, the next asking tries again
         return resting(response, services.metadata.after())
     return response if context.is_part else EncodedReply(response.encode(version))
+
+
+def _in_steps(
+    services: Services, version: int, made: Callable[[], Generator[None, None, MetadataResponse]]
+) -> Steps[EncodedReply | Joined | MetadataResponse]:
+    """The answer about very many partitions; anew if the metadata changes meanwhile, but not for ever: topics of two
+    moments are in it then, and it is not to be remembered.
+    """
+    from pykafka_broker.protocol.splitting import written  # few nodes have so many
+
+    for _ in range(_TRIES):
+        generation = services.image.generation
+        answer = yield from written((yield from made()), version)
+        if services.image.generation == generation:
+            pieces: list[bytes] = []
+            answer.write(version, pieces.append)
+            return EncodedReply(b"".join(pieces))
+    return answer  # type: ignore[no-any-return]  # of the last one
 
 
 def _invalid(request: MetadataRequest) -> MetadataResponse:
@@ -77,6 +108,7 @@ class _Answer:
         self._is_by_id = by_id
         self._uncreatable: set[str] = set()
         self._reachable: set[int] | None = None  # nodes, looked up when there are several
+        self._pace = Pace()
         self._not_yet: set[str] = set()  # made by this request, and in the next one's answer
 
     def create_missing(self, names: Names) -> bool:
@@ -99,16 +131,29 @@ class _Answer:
                 self._not_yet = {name for name in missing if name in self._services.image.topics}
         return bool(missing)
 
-    def response(self, names: Names | None, cluster_operations: bool) -> MetadataResponse:
-        services = self._services
+    def has_many_partitions(self, names: Names | None) -> bool:
+        """Whether they are worth steps of their own."""
+        image = self._services.image
         if names is None:
-            topics = [
-                self._topic(topic) for topic in services.image.topics.values() if self._may_see(topic.name, log=False)
-            ]
-        elif self._is_by_id:
-            topics = [self._by_id(topic_id) for _, topic_id in names if topic_id != ZERO_UUID]
+            found: Iterable[TopicImage | None] = image.topics.values()
         else:
-            topics = [self._by_name(name or "") for name, _ in names]
+            found = (image.topics_by_id.get(topic_id) or image.topics.get(name or "") for name, topic_id in names)
+        return sum(len(topic.partitions) for topic in found if topic is not None) > _MANY
+
+    def response(self, names: Names | None, cluster_operations: bool) -> Generator[None, None, MetadataResponse]:
+        """In steps where there are many partitions."""
+        services, topics = self._services, list[MetadataResponseTopic]()
+        if names is None:
+            for topic in list(services.image.topics.values()):
+                if self._may_see(topic.name, log=False):
+                    topics.append((yield from self._topic(topic)))
+        elif self._is_by_id:
+            for _, topic_id in names:
+                if topic_id != ZERO_UUID:
+                    topics.append((yield from self._by_id(topic_id)))
+        else:
+            for name, _ in names:
+                topics.append((yield from self._by_name(name or "")))
         return MetadataResponse(
             brokers=[MetadataResponseBroker(*node) for node in services.nodes(self._context)],
             cluster_id=services.cluster_id,
@@ -128,15 +173,15 @@ class _Answer:
     def _of_topic(self, name: str) -> int:
         return self._rights.operations(Resource.TOPIC, name) if self._topic_operations else NOT_ASKED
 
-    def _by_id(self, topic_id: bytes) -> MetadataResponseTopic:
+    def _by_id(self, topic_id: bytes) -> Generator[None, None, MetadataResponseTopic]:
         topic = self._services.image.topics_by_id.get(topic_id)
         if topic is None:
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
         if not self._may_see(topic.name):
             return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id)
-        return self._topic(topic)
+        return (yield from self._topic(topic))
 
-    def _by_name(self, name: str) -> MetadataResponseTopic:
+    def _by_name(self, name: str) -> Generator[None, None, MetadataResponseTopic]:
         topic = self._services.image.topics.get(name)
         internal = name in INTERNAL_TOPICS
         if name in self._uncreatable or not self._may_see(name):
@@ -144,7 +189,7 @@ class _Answer:
         if name in self._not_yet:
             return MetadataResponseTopic(self._services.not_yet_created, name, is_internal=internal)
         if topic is not None:
-            return self._topic(topic)
+            return (yield from self._topic(topic))
         illegal = name_problem(name) is not None
         return MetadataResponseTopic(
             ErrorCode.INVALID_TOPIC_EXCEPTION if illegal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -153,9 +198,12 @@ class _Answer:
             topic_authorized_operations=self._of_topic(name),
         )
 
-    def _topic(self, topic: TopicImage) -> MetadataResponseTopic:
-        image = self._services.image
-        partitions = [_partition(image, partition) for partition in topic.partitions.values()]
+    def _topic(self, topic: TopicImage) -> Generator[None, None, MetadataResponseTopic]:
+        image, partitions = self._services.image, list[MetadataResponsePartition]()
+        for partition in list(topic.partitions.values()):
+            partitions.append(_partition(image, partition))
+            if self._pace.due():
+                yield
         if len(image.brokers) > 1:
             self._hide_unreachable(partitions)
         return MetadataResponseTopic(

@@ -2,8 +2,9 @@
 
 Behaviour: each partition is answered by itself; generation -1 without a member id is for clients outside the group
 protocol, and makes a simple group where there is none.
-Versions: 1 a commit time, 2 to 4 a retention time, 6 leader epochs (KIP-320), 7 static members (KIP-345), 9 the
-consumer protocol with GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH (KIP-848), 10 topic ids instead of names.
+Versions: 0 is ZooKeeper's, 1 a commit time, 2 to 4 a retention time, 6 leader epochs (KIP-320), 7 static members
+(KIP-345), 9 the consumer protocol with GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH (KIP-848), 10 topic ids instead of
+names.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.broker.api.group_protocols import may_lack_groups
+from pykafka_broker.broker.api.zookeeper_offsets import make_room
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import then
 from pykafka_broker.broker.router import handles
@@ -36,6 +38,7 @@ def offset_commit(services: Services, context: RequestContext, request: OffsetCo
     asked = request.topics
     try:
         services.authorise(context, *_READ_GROUP, request.group_id)
+        make_room(services, context)
         request.topics = allowed = _readable(services, context, asked)
         reply = services.groups.commit_offsets(request, context)
     except ApiError as error:

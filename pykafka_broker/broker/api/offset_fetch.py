@@ -2,16 +2,20 @@
 
 Behaviour: a partition without a commit is offset -1, without an error; null topics ask for everything that the group
 has. With RequireStable an offset that an open transaction may still change is UNSTABLE_OFFSET_COMMIT (KIP-447).
-Versions: 2 an error of the whole, and null topics, 5 leader epochs, 7 RequireStable, 8 many groups (KIP-709), 9 the
-member's epoch (KIP-848), 10 topic ids instead of names.
+Versions: 0 is ZooKeeper's, 2 an error of the whole, and null topics, 5 leader epochs, 7 RequireStable, 8 many groups
+(KIP-709), 9 the member's epoch (KIP-848), 10 topic ids instead of names.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.api.zookeeper_offsets import OF_ZOOKEEPER, as_zookeeper_said, make_room
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
+from pykafka_broker.broker.reply import After, Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -31,18 +35,37 @@ from pykafka_broker.protocol.messages.offset_fetch_response import (
 )
 from pykafka_broker.protocol.runtime import ZERO_UUID
 
+if TYPE_CHECKING:
+    from pykafka_broker.protocol.joining import Joined
+
 GROUPS_FROM = 8
 WHOLE_ERROR_FROM = 2
+_MANY = 2000  # partitions
 
 
 @handles(ApiKey.OFFSET_FETCH)
 def offset_fetch(
     services: Services, context: RequestContext, request: OffsetFetchRequest
-) -> OffsetFetchResponse | Reply:
+) -> OffsetFetchResponse | Joined | Reply:
     if context.api_version >= GROUPS_FROM:
         response = OffsetFetchResponse(groups=[_fetch(services, context, one, request) for one in request.groups])
-        return resting(response, services.groups.after_offsets(*(one.group_id for one in request.groups)))
-    return resting(_of_one_group(services, context, request), services.groups.after_offsets(request.group_id))
+        after = services.groups.after_offsets(*(one.group_id for one in request.groups))
+    else:
+        response = _of_one_group(services, context, request)
+        if context.api_version == OF_ZOOKEEPER:
+            response = as_zookeeper_said(response)
+        after = services.groups.after_offsets(request.group_id)
+    listed = [topic.partitions for group in response.groups or (response,) for topic in group.topics]
+    if context.is_part or sum(map(len, listed)) <= _MANY:
+        return resting(response, after)
+    return services.slices.reply(_of_many(response, context.api_version, after))
+
+
+def _of_many(response: OffsetFetchResponse, version: int, after: After) -> Steps[OffsetFetchResponse | Joined | Reply]:
+    """All that a group has committed is written in steps."""
+    from pykafka_broker.protocol.splitting import written  # few groups have so much
+
+    return resting((yield from written(response, version)), after)
 
 
 def _of_one_group(services: Services, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
@@ -80,6 +103,7 @@ def _fetch(
 ) -> OffsetFetchResponseGroup:
     if not services.allows(context, Operation.DESCRIBE, Resource.GROUP, group.group_id):
         return OffsetFetchResponseGroup(group.group_id, [], ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    make_room(services, context)
     error = services.groups.refusal(group.group_id)
     if error is not ErrorCode.NONE:
         return OffsetFetchResponseGroup(group.group_id, [], error)

@@ -31,7 +31,6 @@ from pykafka_broker.broker.produce_checks import (
     read_batch,
 )
 from pykafka_broker.broker.produce_joining import (
-    GapInSequence,
     Joining,
     RefusedByCoordinator,
     TopicAndPartitions,
@@ -41,7 +40,7 @@ from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.reply import Committing, Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps, are_many, shares
+from pykafka_broker.broker.slices import PARTITIONS_A_SLICE, Steps, shares
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.errors import ApiError, FrameError
@@ -105,7 +104,8 @@ class Production:
         self._request = request
         self._refusal: ApiError | None = None  # of all of it
         self._misled = False  # some partition has another leader
-        self._joining = Joining(services, context, request.transactional_id)
+        name = request.transactional_id
+        self._joining = None if name is None else Joining(services, context, name)
         self._unfinished: list[Unfinished] = []
         self._in_steps: list[Closer] = []
         self._copied = context.is_giant
@@ -113,18 +113,31 @@ class Production:
     def run(self) -> ProduceResponse | Reply | Parked | None:
         """The answer, or a wait for it."""
         topics = self._request.topic_data
-        are_together = not isinstance(topics, CutList) and not are_many([topic.partition_data for topic in topics])
+        if isinstance(topics, CutList):
+            return self._begin_slices()
+        asked: list[TopicAndPartitions] = []
+        count = 0
+        for topic in topics:
+            asked.append((topic, topic.partition_data))
+            count += len(topic.partition_data)
+        are_together = count <= PARTITIONS_A_SLICE
         if are_together or not self._context.is_giant:
-            self._refusal = self._refused([(topic, topic.partition_data) for topic in topics])
+            self._refusal = self._refused(asked)
         if not are_together:
-            self._keep_records()
-            return self._services.slices.reply(self._in_slices(), outlives_client=True)
+            return self._begin_slices()
         if self._joins:
-            joining = tuple(self._join([(topic, topic.partition_data) for topic in topics]))
+            joining = tuple(self._join(asked))
             if joining:
                 self._keep_records()
                 return Reply(joining, self.run)
-        return self._answer([self._write(topic, topic.partition_data) for topic in topics])
+        responses: list[TopicProduceResponse] = []
+        for topic, partitions in asked:
+            responses.append(self._write(topic, partitions))
+        return self._answer(responses)
+
+    def _begin_slices(self) -> ProduceResponse | Reply | Parked | None:
+        self._keep_records()
+        return self._services.slices.reply(self._in_slices(), outlives_client=True)
 
     def _in_slices(self) -> Steps[ProduceResponse | Reply | Parked | None]:
         """The same where many partitions are written to. What a producer has sent is written even if it has gone."""
@@ -183,8 +196,7 @@ class Production:
     @property
     def _joins(self) -> bool:
         """Whether there may be batches of a transaction."""
-        request = self._request
-        return request.transactional_id is not None and not self._refusal and request.acks in _ACKS
+        return self._joining is not None and not self._refusal and self._request.acks in _ACKS
 
     def _join(self, topics: Iterable[TopicAndPartitions]) -> list[tuple[Committing, int]]:
         """Let partitions take part, before the first one of all is written to. Returns what must be committed before
@@ -192,6 +204,8 @@ class Production:
         partition has its turn.
         """
         joining: list[tuple[Committing, int]] = []
+        coordinator = self._joining
+        assert coordinator is not None
         for topic, partitions in topics:
             for one in partitions:
                 with contextlib.suppress(ApiError, CorruptBatch):
@@ -199,9 +213,9 @@ class Production:
                     if header.attributes & TRANSACTIONAL_BIT:
                         name = self._name_of(topic)
                         partition = self._services.replicas.leader(name, one.index)
-                        joining += self._joining.ask(partition, header)
+                        joining += coordinator.ask(partition, header)
         if joining and not self._request.acks:
-            self._joining.refuse_all(ApiError(ErrorCode.CONCURRENT_TRANSACTIONS))
+            coordinator.refuse_all(ApiError(ErrorCode.CONCURRENT_TRANSACTIONS))
             return []
         return joining
 
@@ -276,22 +290,20 @@ class Production:
         batch, header = read_batch(one.records, self._context.api_version)
         if acks not in _ACKS:
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-        verified, gap = False, None
-        if header is not None and header.attributes & TRANSACTIONAL_BIT:
-            gap = self._joining.gap(topic, one.index)
-            verified = gap is None
+        verified = header is not None and header.attributes & TRANSACTIONAL_BIT != 0
+        if verified:
+            assert self._joining is not None  # without an id of the producer the whole request is refused
+            self._joining.check(topic, one.index)
         if topic in INTERNAL_TOPICS and self._context.client_id != INTERNAL_TOPICS_CLIENT:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
         config = partition.log.config
         if acks == ALL and config.min_insync_replicas > 1:
             partition.check_insync(config.min_insync_replicas)
-        return Target(partition, batch, header, verified, gap)
+        return Target(partition, batch, header, verified)
 
     def _append(self, target: Target, prepared: Prepared, answer: PartitionProduceResponse) -> None:
         partition, acks = target.partition, self._request.acks
         batch, header, log_append_time = prepared
-        if target.gap is not None:
-            raise target.gap
         wall = self._services.clock.wall
         appended = partition.append(batch, wall, header=header, verified=target.verified)
         # A duplicate is answered with the time of the batch that it repeats, whatever the topic's timestamp type.
@@ -363,13 +375,12 @@ class Production:
 
 
 class Target(NamedTuple):
-    """Where the records of one partition go. `gap` is raised once they have been looked at."""
+    """Where the records of one partition go."""
 
     partition: Partition
     batch: Buffer
     header: BatchHeader | None
     verified: bool
-    gap: GapInSequence | None
 
 
 class Closer(NamedTuple):

@@ -7,9 +7,7 @@ yet, and its member waits for a heartbeat interval).
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
-from pykafka_broker.broker.api.group_protocols import check_size, heartbeat_refusal, verdict
+from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, may_name, may_name_many, verdict
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
@@ -17,40 +15,40 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
-from pykafka_broker.coordinators.groups.many_names import are_many, ordered
+from pykafka_broker.coordinators.groups.many_names import are_many
 from pykafka_broker.coordinators.share.share_group import Topics
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
+from pykafka_broker.steps import at_once
 
 
 @handles(ApiKey.SHARE_GROUP_HEARTBEAT)
 def share_group_heartbeat(
     services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest
 ) -> ShareGroupHeartbeatResponse | Reply:
-    names = request.subscribed_topic_names or ()
+    names = request.subscribed_topic_names or []
     if are_many(names):
         return services.slices.reply(_of_many(services, context, request, names))
+    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+    at_once(may_name(services, context, names))
     return _answer(services, context, request)
 
 
 def _of_many(
-    services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest, names: Collection[str]
+    services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest, names: list[str]
 ) -> Steps[ShareGroupHeartbeatResponse | Reply]:
     """Its names are looked at before the group is."""
-    request.subscribed_topic_names = yield from ordered(names)  # type: ignore[assignment]  # nobody changes them
+    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+    yield from may_name_many(services, context, request, names)
     return _answer(services, context, request)
 
 
 def _answer(
     services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest
 ) -> ShareGroupHeartbeatResponse | Reply:
-    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
-    names = request.subscribed_topic_names or ()
-    check_size(services, names)
-    services.authorise_all(context, Operation.DESCRIBE, Resource.TOPIC, names)
     error = heartbeat_refusal(services, is_enabled(services.image.features), request.group_id)
     if error is not ErrorCode.NONE:
         return ShareGroupHeartbeatResponse(error_code=error)
@@ -67,7 +65,7 @@ def _answer(
 def _beat(
     services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest, states: list[ShareKey]
 ) -> ShareGroupHeartbeatResponse:
-    host, now = services.groups, context.now
+    host, now = services.groups, services.clock.now
     membership, caller = host.coordinator.share, host.caller(context)
     effects = membership.heartbeat(request, caller, now)
     host.apply(effects)

@@ -42,7 +42,9 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from pykafka_broker.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from pykafka_broker.protocol.runtime import ZERO_UUID
 from pykafka_broker.records.builder import BatchBuilder
 from tests.broker.api.real_broker import NOW, RealBroker
@@ -337,7 +339,31 @@ def test_the_broker_can_not_be_taken_out_of_itself(node: RealBroker) -> None:
     assert node.call(AddRaftVoterRequest(None), 1).error_code == ErrorCode.INVALID_REQUEST
     wanted = AddRaftVoterRequest(None, 0, 2, b"d" * 16, [Listener("CONTROLLER", "127.0.0.1", 1)])
     assert node.call(wanted, 1).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert node.call(RemoveRaftVoterRequest(None, 1, b"d" * 16), 0).error_code == ErrorCode.UNSUPPORTED_VERSION
     assert 1 in node.broker.image.brokers
+
+
+def test_the_voter_stands_in_the_log_once_the_quorum_has_gone_up(node: RealBroker) -> None:
+    def seen() -> tuple[int, bytes]:
+        features = node.call(ApiVersionsRequest("n", "1"), 4).finalized_features
+        level = next((each.max_version_level for each in features if each.name == "kraft.version"), 0)
+        asked = DescribeQuorumRequest([TopicData("__cluster_metadata", [PartitionData(0)])])
+        [voter] = node.call(asked, 2).topics[0].partitions[0].current_voters
+        return level, voter.replica_directory_id
+
+    assert seen() == (0, ZERO_UUID)
+    request = UpdateFeaturesRequest(0, [FeatureUpdateKey("kraft.version", 1)])
+    assert node.call(request, 2).error_code == 0
+    level, mine = seen()
+    assert (level, mine != ZERO_UUID) == (1, True)
+    node.restart()
+    assert seen() == (1, mine)
+    again = AddRaftVoterRequest(None, 0, 1, mine, [Listener("CONTROLLER", "127.0.0.1", 1)])
+    assert node.call(again, 1).error_code == ErrorCode.DUPLICATE_VOTER
+    another = AddRaftVoterRequest(None, 0, 2, b"d" * 16, [Listener("CONTROLLER", "127.0.0.1", 1)])
+    assert node.call(another, 1).error_code == ErrorCode.UNSUPPORTED_VERSION
+    for number, directory_id in ((1, mine), (2, b"d" * 16)):
+        assert node.call(RemoveRaftVoterRequest(None, number, directory_id), 0).error_code == ErrorCode.VOTER_NOT_FOUND
 
 
 def test_a_partition_without_a_leader(node: RealBroker) -> None:
