@@ -70,18 +70,21 @@ class History:
         if known != node:
             self.violation(f"partition {partition} has two leaders in epoch {epoch}: {known} and {node}")
 
-    def note_asked(self, group: str, partition: TopicPartition, offset: int) -> None:
-        """It may be committed from now on."""
+    def note_asked(self, group: str, partition: TopicPartition, offset: int) -> int:
+        """It may be committed from now on. Returns what is known to be committed: what no such commit may go behind.
+
+        To be called for each attempt: one that is answered late, or never, was before what others commit meanwhile.
+        """
         key = group, partition
         self.asked_offsets[key] = max(offset, self.asked_offsets.get(key, -1))
+        return self.committed_offsets.get(key, -1)
 
-    def note_committed(self, group: str, partition: TopicPartition, offset: int) -> None:
-        """Somebody was told that it is. Nobody commits less than what is committed."""
+    def note_committed(self, group: str, partition: TopicPartition, offset: int, known: int) -> None:
+        """Somebody was told that it is. Nobody commits less than what was `known` as the attempt was sent."""
         key = group, partition
-        known = self.committed_offsets.get(key, -1)
         if offset < known:
             self.violation(f"{group} has committed {offset} of {partition}, and had {known}")
-        self.committed_offsets[key] = max(offset, known)
+        self.committed_offsets[key] = max(offset, self.committed_offsets.get(key, -1))
 
     def is_shared_out(self, group: str) -> bool:
         """Whether members of a share group have been given everything."""

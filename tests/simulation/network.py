@@ -72,7 +72,7 @@ class End:
             return
         _, frame = self._arriving.popleft()
         self.pump()
-        if self.life != self.host.life:
+        if self.life != self.host.life or (not self.open and frame is not None):  # nobody has such a connection
             if self.host.name not in self.network.dark:
                 self.far.broken("the connection was reset")
         elif self.open and frame is None:
@@ -199,10 +199,11 @@ class Network:
             end.pump()
 
     def break_connections(self, chosen: Callable[[str, str], bool]) -> None:
-        """Connections between such hosts are reset."""
+        """Connections between such hosts are reset: one side hears of it now, the other a little later."""
         for end in list(self.ends):
-            if chosen(end.host.name, end.far.host.name):
+            if end.open and chosen(end.host.name, end.far.host.name):
                 end.broken("the connection was reset")
+                end.far.receive(None)
 
     def process_ended(self, host: Host) -> None:
         """Its system closes what it had open; called before the process is forgotten."""

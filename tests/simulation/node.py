@@ -185,6 +185,7 @@ class SimNode(Host):
 
     def wipe_disk(self, directory: str) -> None:
         """Another disk, with nothing on it, is in the place of that one. The node does not run."""
+        self.disk.broken.pop(directory, None)
         self.disk.remove_tree(directory)
         self.disk.make_directory(directory)
         self.disk.sync_all("/data")

@@ -135,6 +135,7 @@ class Transactional:
         self._group = f"of-{client.name}"
         self._number = 0
         self._offset = 0
+        self._known = -1  # what was committed as the last offset was sent
 
     def script(self) -> Script:
         """Until the client stops."""
@@ -168,15 +169,15 @@ class Transactional:
             yield Wait(random.randrange(2 * TRANSACTION_MS))
         who = yield from end_transaction(client, self._id, who, transaction, commit=random.random() < 0.7)
         if offset >= 0 and transaction.ending is Ending.COMMITTED:
-            client.history.note_committed(self._group, OF, offset)
+            client.history.note_committed(self._group, OF, offset, self._known)
         return who
 
     def _commit_offset(self, who: Identity) -> Generator[Ask | Wait, Any, int]:
         client = self._client
         self._offset += 1
-        client.history.note_asked(self._group, OF, self._offset)
         while True:
             place = yield from client.coordinator(GROUP, self._group)
+            self._known = client.history.note_asked(self._group, OF, self._offset)
             request = TxnOffsetCommitRequest(self._id, self._group, who.id, who.epoch, -1, "", None)
             request.topics = [
                 TxnOffsetCommitRequestTopic(OF[0], [TxnOffsetCommitRequestPartition(OF[1], self._offset)])

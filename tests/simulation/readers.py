@@ -112,9 +112,9 @@ def committer(client: SimClient, group: str) -> Script:
     while not client.stopping:
         offset += 1
         topic = OffsetCommitRequestTopic(OF[0], partitions=[OffsetCommitRequestPartition(OF[1], offset)])
-        history.note_asked(group, OF, offset)
         while True:
             place = yield from client.coordinator(GROUP, group)
+            known = history.note_asked(group, OF, offset)
             answer = yield Ask(place, OffsetCommitRequest(group, -1, "", topics=[topic]), (8, 8))
             if not isinstance(answer, LinkError):
                 code = answer.topics[0].partitions[0].error_code
@@ -123,7 +123,7 @@ def committer(client: SimClient, group: str) -> Script:
                 client.expect(code, "OffsetCommit")
             client.forget_coordinator(GROUP, group)
             yield client.backoff()
-        history.note_committed(group, OF, offset)
+        history.note_committed(group, OF, offset, known)
         history.did["commit"] += 1
         if client.random.random() < 0.3:
             yield from committed_offset(client, group, OF)

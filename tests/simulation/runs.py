@@ -6,7 +6,8 @@ tests.simulation.soak` does them for as long as one likes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from tests.simulation.faults import (
     Fault,
@@ -22,7 +23,7 @@ from tests.simulation.faults import (
     stop,
     wipe_disk,
 )
-from tests.simulation.layouts import ALONE, CLUSTER_ID, DIRECTORIES, cluster
+from tests.simulation.layouts import ALONE, CLUSTER_ID, DIRECTORIES, Settings, cluster
 from tests.simulation.simulation import Simulation
 
 TROUBLE_MS = 4_000
@@ -43,6 +44,17 @@ def run_alone(seed: int, settings: dict[str, str], faults: Sequence[Fault]) -> S
         return _in_trouble(seed, simulation, faults)
 
 
+@contextmanager
+def _started(seed: int, settings: dict[int, Settings]) -> Iterator[Simulation]:
+    """A cluster, and a topic of it."""
+    with Simulation(seed, settings) as simulation:
+        for node in simulation.nodes.values():
+            node.format(CLUSTER_ID)
+            node.start()
+        simulation.create_topic(2, 3)
+        yield simulation
+
+
 def run_cluster(
     seed: int,
     faults: Sequence[Fault],
@@ -52,11 +64,7 @@ def run_cluster(
     patient: bool = False,
 ) -> Simulation:
     """Three brokers, under a controller of its own or one that is one of them."""
-    with Simulation(seed, cluster(3, combined=combined)) as simulation:
-        for node in simulation.nodes.values():
-            node.format(CLUSTER_ID)
-            node.start()
-        simulation.create_topic(2, 3)
+    with _started(seed, cluster(3, combined=combined)) as simulation:
         return _in_trouble(seed, simulation, faults, trouble_ms, patient=patient)
 
 
@@ -64,22 +72,14 @@ def run_groups(
     seed: int, faults: Sequence[Fault], *, combined: bool = False, trouble_ms: int = TROUBLE_MS
 ) -> Simulation:
     """The same with groups whose members come and go."""
-    with Simulation(seed, cluster(3, combined=combined)) as simulation:
-        for node in simulation.nodes.values():
-            node.format(CLUSTER_ID)
-            node.start()
-        simulation.create_topic(2, 3)
+    with _started(seed, cluster(3, combined=combined)) as simulation:
         simulation.groups_begin()
         return _in_trouble(seed, simulation, faults, trouble_ms)
 
 
 def run_shares(seed: int, faults: Sequence[Fault], *, trouble_ms: int = TROUBLE_MS) -> Simulation:
     """Three brokers, and a share group."""
-    with Simulation(seed, cluster(3)) as simulation:
-        for node in simulation.nodes.values():
-            node.format(CLUSTER_ID)
-            node.start()
-        simulation.create_topic(2, 3)
+    with _started(seed, cluster(3)) as simulation:
         simulation.shares_begin()
         return _in_trouble(seed, simulation, faults, trouble_ms)
 
@@ -94,11 +94,7 @@ def run_changes(
     on_disk: bool = False,
 ) -> Simulation:
     """Four brokers with two disks each, whose operators never rest; `on_disk`: they move replicas between disks too."""
-    with Simulation(seed, cluster(4, combined=combined, directories=2)) as simulation:
-        for node in simulation.nodes.values():
-            node.format(CLUSTER_ID)
-            node.start()
-        simulation.create_topic(2, 3)
+    with _started(seed, cluster(4, combined=combined, directories=2)) as simulation:
         if groups:
             simulation.groups_begin()
         simulation.operators_begin(directories=DIRECTORIES if on_disk else ())

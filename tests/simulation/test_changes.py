@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import pytest
 
+from pykafka_broker.cluster import heartbeats
 from tests.simulation.faults import Fault, break_disk, drift, kill, stop
-from tests.simulation.runs import EVERYTHING, KILLS, TROUBLE_MS, run_changes
+from tests.simulation.runs import EVERYTHING, KILLS, POWER_CUTS, TROUBLE_MS, run_changes, run_cluster
 
 SEEDS = 50
 DISKS: tuple[Fault, ...] = (break_disk, break_disk, break_disk, kill, stop, drift)
@@ -42,3 +43,10 @@ def test_what_has_failed_once_with_a_controller_that_is_a_broker(failed: int) ->
     6031, 6051: a disk failed just as a broker that started looked for what is not its own, and it never served.
     """
     run_changes(failed, (break_disk, break_disk, *KILLS, drift), combined=True, trouble_ms=6_000)
+
+
+def test_what_is_written_in_portions_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others are served between any two partitions that a broker loses or gets back."""
+    monkeypatch.setattr(heartbeats, "PORTION", 1)
+    run_changes(1, EVERYTHING)
+    run_cluster(2, POWER_CUTS)

@@ -4,10 +4,14 @@ acknowledged is on the others, and comes back to where it is missing.
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from tests.simulation.faults import break_disk
+from tests.simulation.layouts import CLUSTER_ID, cluster
 from tests.simulation.runs import KILLS, WIPES, run_changes, run_cluster
+from tests.simulation.simulation import Simulation
 
 SEEDS = 2
 
@@ -25,9 +29,25 @@ def test_moves_between_disks_lose_nothing(seed: int) -> None:
     run_changes(seed, (break_disk, *KILLS, *WIPES), on_disk=True)
 
 
+def test_another_disk_works_where_one_was_full() -> None:
+    with Simulation(1, cluster(1)) as simulation:
+        node = simulation.nodes[1]
+        node.format(CLUSTER_ID)
+        (directory,) = node.directories
+        node.disk.broken[directory] = errno.ENOSPC
+        node.wipe_disk(directory)
+        node.format(CLUSTER_ID)
+        assert node.disk.exists(f"{directory}/meta.properties")
+
+
 @pytest.mark.parametrize("failed", [1, 9])
 def test_what_has_failed_once(failed: int) -> None:
     """1, 9: a broker with one disk, and another one in its place, never told which directory its replicas are in now,
     and none of them was ever in sync again.
     """
     run_cluster(failed, WIPES)
+
+
+def test_a_replica_whose_disk_was_replaced_waits_for_another_to_lead() -> None:
+    """162: nobody led it at that moment, and it was told as lost."""
+    run_changes(162, (break_disk, *KILLS, *WIPES), on_disk=True)

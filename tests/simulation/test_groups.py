@@ -20,12 +20,7 @@ def test_a_run_does_much_of_everything() -> None:
     assert did["member vanished"] > 0
 
 
-OPEN = {42: "a committed offset goes back; why is not found yet"}
-
-
-def test_each_record_has_its_output(seed: int, request: pytest.FixtureRequest) -> None:
-    if seed in OPEN:
-        request.applymarker(pytest.mark.xfail(reason=OPEN[seed], strict=True))
+def test_each_record_has_its_output(seed: int) -> None:
     run_groups(seed, KILLS, combined=bool(seed % 2))
 
 

@@ -145,6 +145,19 @@ def test_a_connection_that_breaks_is_told_to_both_sides() -> None:
     assert isinstance(world.answers[2], MetadataResponse)
 
 
+@pytest.mark.parametrize("broken", ["c", "n1"])
+def test_who_waits_hears_of_it_whichever_side_breaks(broken: str) -> None:
+    world = World()
+    world.ask()
+    world.pass_time()
+    world.node.pause()
+    world.ask(30_000)
+    world.network.break_connections(lambda one, other: one == broken)
+    world.node.go_on()
+    world.pass_time()
+    assert isinstance(world.answers[1], LinkBroken)
+
+
 def test_who_closes_his_link_is_told_later() -> None:
     world = World()
     world.ask()

@@ -133,8 +133,6 @@ class AtLeastOnce(Worker):
     def _commit(self, positions: dict[TopicPartition, int]) -> Script:
         """Until it is done or refused."""
         client, member = self.client, self.membership
-        for partition, offset in positions.items():
-            client.history.note_asked(member.group, partition, offset)
         while member.epoch >= 0:
             topics = [
                 OffsetCommitRequestTopic(topic, partitions=[OffsetCommitRequestPartition(number, offset)])
@@ -142,12 +140,13 @@ class AtLeastOnce(Worker):
             ]
             request = OffsetCommitRequest(member.group, member.epoch, member.member_id, member.instance, topics=topics)
             place = yield from client.coordinator(GROUP, member.group)
+            known = {each: client.history.note_asked(member.group, each, to) for each, to in positions.items()}
             answer = yield Ask(place, request, (9, 9))
             if not isinstance(answer, LinkError):
                 codes = {ErrorCode(each.error_code) for topic in answer.topics for each in topic.partitions}
                 if codes == {ErrorCode.NONE}:
                     for partition, offset in positions.items():
-                        client.history.note_committed(member.group, partition, offset)
+                        client.history.note_committed(member.group, partition, offset, known[partition])
                     return
                 code = max(codes)
                 if not client.expect(code, "OffsetCommit of a member", *GONE, *BEHIND):
@@ -166,6 +165,7 @@ class ExactlyOnce(Worker):
         self._output = output
         self._id = f"tx-{client.name}"
         self._number = 0
+        self._known = -1  # what was committed as the last offset was sent
 
     def script(self) -> Script:
         """Nothing is left open."""
@@ -198,7 +198,7 @@ class ExactlyOnce(Worker):
             self._who = yield from identity(client, self._id)
             fine = False
         if fine:
-            client.history.note_committed(self.membership.group, partition, end)
+            client.history.note_committed(self.membership.group, partition, end, self._known)
             client.history.did["exactly once"] += len(records)
         else:
             self.membership.positions.clear()  # what is committed is asked anew
@@ -207,13 +207,13 @@ class ExactlyOnce(Worker):
     def _commit_offset(self, partition: TopicPartition, offset: int) -> Generator[Ask | Wait, Any, bool]:
         """Whether the group takes it of this member."""
         client, member, who = self.client, self.membership, self._who
-        client.history.note_asked(member.group, partition, offset)
         topic = TxnOffsetCommitRequestTopic(partition[0], [TxnOffsetCommitRequestPartition(partition[1], offset)])
         while member.epoch >= 0:
             place = yield from client.coordinator(GROUP, member.group)
             request = TxnOffsetCommitRequest(
                 self._id, member.group, who.id, who.epoch, member.epoch, member.member_id, member.instance, [topic]
             )
+            self._known = client.history.note_asked(member.group, partition, offset)
             answer = yield Ask(place, request, (5, 5))
             if not isinstance(answer, LinkError):
                 code = ErrorCode(answer.topics[0].partitions[0].error_code)
