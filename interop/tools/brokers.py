@@ -31,4 +31,7 @@ def brokers_of(table: Table, kafka: bool, directory: Path) -> Iterator[str]:
     kind = THEIRS if kafka else OURS
     cluster = KafkaCluster(directory, controllers=[kind], brokers=[kind] * table.brokers)
     with cluster, table.prepared(cluster.bootstrap_servers):
+        if table.stopped:
+            cluster.broker(table.stopped).stop()
+            table.module.settle(cluster.bootstrap_servers)
         yield cluster.bootstrap_servers

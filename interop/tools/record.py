@@ -1,4 +1,7 @@
-"""What Kafka's own scripts print: `python -m interop.tools.record NAME...` (all tables without a name)."""
+"""What Kafka's own scripts print: `python -m interop.tools.record NAME...` (all tables without a name).
+
+Rule: they are asked of a real Kafka; of ours with `--of-ours`, which will do for what a script makes of a state.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,16 @@ from interop.tools.steps import Table, names, run_java, table
 
 
 def main() -> int:
+    of_ours = "--of-ours" in sys.argv
     with JavaTools() as jvm:
-        for name in sys.argv[1:] or names():
-            _record(jvm, table(name))
+        for name in [each for each in sys.argv[1:] if not each.startswith("-")] or names():
+            _record(jvm, table(name), kafka=not of_ours)
     return 0
 
 
-def _record(jvm: JavaTools, wanted: Table) -> None:
+def _record(jvm: JavaTools, wanted: Table, *, kafka: bool) -> None:
     rows = []
-    with tempfile.TemporaryDirectory() as folder, brokers_of(wanted, True, Path(folder)) as bootstrap:
+    with tempfile.TemporaryDirectory() as folder, brokers_of(wanted, kafka, Path(folder)) as bootstrap:
         for step in wanted.steps:
             found = run_java(jvm, step, bootstrap, Path(folder))
             out = [] if step.why_not else step.normal(found.out)  # what is not compared is not kept

@@ -116,6 +116,11 @@ class Table:
         return int(getattr(self.module, "BROKERS", 1))
 
     @property
+    def stopped(self) -> int:
+        """The broker that is stopped before the first step; 0: none."""
+        return int(getattr(self.module, "STOPPED", 0))
+
+    @property
     def recorded(self) -> Path:
         return Path(__file__).parent / "recorded" / f"{self.name}.json"
 

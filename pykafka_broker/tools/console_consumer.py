@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.consumer import Chunk, Consumer
+from pykafka_broker.client.consumer import Consumer
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.group_consumer import GroupConsumer
 from pykafka_broker.client.offsets import EARLIEST, LATEST
@@ -24,7 +24,6 @@ from pykafka_broker.tools.usage import given, never_with, one_of, required
 SUMMARY = "print records of topics"
 
 _OLD = Old("consumer.config", "consumer-property")
-_FOR_EVER_MS = 2**31
 _LEVELS = ("read_committed", "read_uncommitted")
 
 
@@ -54,12 +53,12 @@ async def run(tool: Tool) -> int:
             if tool.options.partition is None:
                 async with GroupConsumer(client, {}, wanted) as member:
                     with output.progress():
-                        await _print(tool, member, output)
+                        await _print(member, output)
             else:
                 async with Consumer(client) as consumer:
                     _assign(tool, consumer, offset)
                     with output.progress():
-                        await _print(tool, consumer, output)
+                        await _print(consumer, output)
         finally:
             output.event("shutdown_complete")
             output.end()
@@ -71,6 +70,8 @@ def _offset(tool: Tool) -> int:
     given_offset = tool.options.offset
     if tool.options.partition is not None and tool.options.topic is None:
         raise UsageError("The topic is required when partition is specified.")
+    if tool.options.partition is not None and tool.options.partition < 0:
+        raise UsageError("--partition must be at least 0")
     if given(tool, "offset") and tool.options.partition is None:
         raise UsageError("The partition is required when offset is specified.")
     never_with(tool, "offset", "from_beginning")
@@ -124,20 +125,7 @@ def _assign(tool: Tool, consumer: Consumer, offset: int) -> None:
         consumer.seek_to_time(place, offset)
 
 
-async def _print(tool: Tool, consumer: Consumer | GroupConsumer, output: Output) -> None:
-    wait_ms = tool.options.timeout_ms if (tool.options.timeout_ms or -1) >= 0 else _FOR_EVER_MS
-    while not output.full:
-        try:
-            chunks = await consumer.poll(wait_ms, output.left)
-        except ClientError as error:
-            tool.warn(f"Error processing message, terminating consumer process: {error}")
-            return
-        if not chunks and wait_ms != _FOR_EVER_MS:
-            return
-        for chunk in chunks:
-            _print_chunk(chunk, output)
-
-
-def _print_chunk(chunk: Chunk, output: Output) -> None:
-    for record in chunk.records:
-        output.print(Consumed(chunk.partition, record, chunk.timestamp_type, chunk.leader_epoch))
+async def _print(consumer: Consumer | GroupConsumer, output: Output) -> None:
+    async for chunk in output.polled(consumer.poll, "consumer"):
+        for record in chunk.records:
+            output.print(Consumed(chunk.partition, record, chunk.timestamp_type, chunk.leader_epoch))

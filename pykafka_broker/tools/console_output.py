@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import base64
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
@@ -24,7 +24,9 @@ _PROPERTIES = (
     "false), print.delivery, key.separator, line.separator, headers.separator, null.literal, key.deserializer, "
     "value.deserializer, headers.deserializer"
 )
+_FOR_EVER_MS = 2**31
 Text = Callable[[Consumed], bytes]
+Chunk = TypeVar("Chunk")
 
 
 def add_formatter(parser: ToolParser) -> None:
@@ -102,6 +104,23 @@ class Output:
             return False
         write(text)
         return True
+
+    async def polled(self, poll: Callable[[int, int], Awaitable[list[Chunk]]], who: str) -> AsyncIterator[Chunk]:
+        """What comes, until it is enough or --timeout-ms bring nothing. poll: is given how long to wait and how many to
+        take at most; who: for what is said of an error that ends it.
+        """
+        timeout_ms = self._tool.options.timeout_ms
+        wait_ms = _FOR_EVER_MS if timeout_ms is None or timeout_ms < 0 else timeout_ms
+        while not self.full:
+            try:
+                found = await poll(wait_ms, self.left)
+            except ClientError as error:
+                self._tool.warn(f"Error processing message, terminating {who} process: {error}")
+                return
+            if not found and wait_ms != _FOR_EVER_MS:
+                return
+            for each in found:
+                yield each
 
     @contextmanager
     def progress(self) -> Iterator[None]:

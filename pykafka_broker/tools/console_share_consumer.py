@@ -8,7 +8,6 @@ refuses what it asks for.
 from __future__ import annotations
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.share_consumer import ACCEPT, REJECT, RELEASE, ShareConsumer
 from pykafka_broker.tools.console_output import Output, add_formatter
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
@@ -19,7 +18,6 @@ from pykafka_broker.tools.usage import never_with, required
 SUMMARY = "print records of a topic as a member of a share group"
 
 _OLD = Old("consumer-config", "consumer-property")
-_FOR_EVER_MS = 2**31
 _GROUP = "console-share-consumer"
 
 
@@ -61,16 +59,7 @@ def _properties(tool: Tool) -> dict[str, str]:
 
 
 async def _print(tool: Tool, consumer: ShareConsumer, output: Output) -> None:
-    wait_ms = tool.options.timeout_ms if (tool.options.timeout_ms or -1) >= 0 else _FOR_EVER_MS
     kind = RELEASE if tool.options.release else REJECT if tool.options.reject else ACCEPT
-    while not output.full:
-        try:
-            found = await consumer.poll(wait_ms, output.left)
-        except ClientError as error:
-            tool.warn(f"Error processing message, terminating share consumer process: {error}")
-            return
-        if not found and wait_ms != _FOR_EVER_MS:
-            return
-        for each in found:
-            consumed = Consumed(each.partition, each.record, each.timestamp_type, each.leader_epoch, each.deliveries)
-            consumer.acknowledge(each, kind if output.print(consumed) else REJECT)
+    async for each in output.polled(consumer.poll, "share consumer"):
+        consumed = Consumed(each.partition, each.record, each.timestamp_type, each.leader_epoch, each.deliveries)
+        consumer.acknowledge(each, kind if output.print(consumed) else REJECT)

@@ -6,6 +6,7 @@ Rule: flags have names since Kafka 4.2; the five or six words of older scripts a
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 
 from pykafka_broker.client.cluster import Client
@@ -15,7 +16,7 @@ from pykafka_broker.client.offsets import LATEST, Found, list_offsets
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import read_properties
 from pykafka_broker.client.topology import Leaders
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import Headers, Record
 from pykafka_broker.server.system_clock import nanoseconds
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.statistics import percentiles
@@ -30,6 +31,7 @@ _OLD = (
 )
 _WAIT_MS = 60_000
 _EVERY = 1_000
+_LARGEST = 2**31 - 1
 
 
 def options(parser: ToolParser) -> None:
@@ -48,7 +50,7 @@ def options(parser: ToolParser) -> None:
 async def run(tool: Tool) -> int:
     _take_words(tool, tool.options.words)
     required(tool, "bootstrap_server", "topic", "num_records", "producer_acks", "record_size")
-    count, size = _number(tool, "num_records", 1), _number(tool, "record_size", 0)
+    count, make = _number(tool, "num_records", 1), _Parts(tool)
     if tool.options.producer_acks not in ("1", "all"):
         wrong = "Invalid value for --producer-acks. Latency testing requires synchronous acknowledgement."
         raise UsageError(f"{wrong} Please use '1' or 'all'.")
@@ -68,7 +70,7 @@ async def run(tool: Tool) -> int:
         latencies = []
         with tool.progress("measuring", count, "record") as shown:
             for number in range(count):
-                latencies.append(await _one(tool, producer, consumer, size, number))
+                latencies.append(await _one(tool, producer, consumer, make, number))
                 shown.update()
     _report(tool, latencies)
     return 0
@@ -87,9 +89,10 @@ def _take_words(tool: Tool, words: Sequence[str]) -> None:
 
 
 def _number(tool: Tool, name: str, least: int) -> int:
+    """An int of Java's. Raises UsageError."""
     text = getattr(tool.options, name)
     spelt = name.replace("_", "-")
-    if not text.isascii() or not text.lstrip("-").isdigit():
+    if not re.fullmatch(r"[-+]?\d{1,10}", text, re.ASCII) or abs(int(text)) > _LARGEST:
         raise UsageError(f"Cannot parse argument '{text}' of option {spelt}")
     if int(text) < least:
         raise UsageError(f"Value for --{spelt} must be at least {least}.")
@@ -112,17 +115,31 @@ async def _begin(tool: Tool, client: Client, consumer: Consumer) -> None:
         consumer.seek(place, end.offset)
 
 
-async def _one(tool: Tool, producer: Producer, consumer: Consumer, size: int, number: int) -> float:
+class _Parts:
+    """Of the records that are sent. Raises UsageError."""
+
+    def __init__(self, tool: Tool) -> None:
+        self._value = _number(tool, "record_size", 0)
+        self._key = _number(tool, "record_key_size", 0)
+        self._headers = _number(tool, "num_headers", 0)
+        self._header_key = _number(tool, "record_header_key_size", 0)
+        self._header = _number(tool, "record_header_size", 0)
+
+    def value(self) -> bytes:
+        return os.urandom(self._value)
+
+    def key(self) -> bytes | None:
+        return os.urandom(self._key) if self._key else None
+
+    def headers(self) -> Headers:
+        return [("h" * self._header_key, os.urandom(self._header)) for _ in range(self._headers)]
+
+
+async def _one(tool: Tool, producer: Producer, consumer: Consumer, make: _Parts, number: int) -> float:
     """The latency of one record, in milliseconds."""
-    options = tool.options
-    key = os.urandom(int(options.record_key_size)) if int(options.record_key_size) else None
-    headers: list[tuple[str, bytes | None]] = [
-        ("h" * int(options.record_header_key_size), os.urandom(int(options.record_header_size)))
-        for _ in range(int(options.num_headers))
-    ]
-    value = os.urandom(size)
+    key, headers, value = make.key(), make.headers(), make.value()
     began = nanoseconds()
-    await producer.deliver(options.topic, value, key, headers=headers)
+    await producer.deliver(tool.options.topic, value, key, headers=headers)
     chunks = await consumer.poll(_WAIT_MS)
     elapsed = (nanoseconds() - began) / 1e6
     records: list[Record] = [each for chunk in chunks for each in chunk.records]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import json
 import logging
 import os
@@ -24,6 +25,7 @@ from pykafka_broker import __version__
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.properties import read_properties
+from pykafka_broker.protocol.runtime import EncodeError
 from pykafka_broker.tools.progress import NOTHING, Bar, bar
 
 FAILED = 1  # wrong usage too, as with Kafka's scripts
@@ -137,7 +139,7 @@ class Tool:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.result: Any = None  # what `--json` prints
-        self.stdin: TextIO = sys.stdin
+        self.stdin: TextIO = sys.stdin or io.TextIOWrapper(io.BytesIO())  # a closed one has nothing to tell
         self._bar: Bar = NOTHING
 
     def print(self, text: str = "") -> None:
@@ -208,7 +210,7 @@ def main(name: str, arguments: Sequence[str]) -> int:
         return status
     except UsageError as error:
         print(f"{parser.prog}: {error}; --help shows what there is", file=sys.stderr)
-    except ClientError as error:
+    except (ClientError, EncodeError) as error:  # a number or a name that no request can have
         print(f"{parser.prog}: {error}", file=sys.stderr)
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,6 +10,7 @@ from pykafka_broker.client.errors import ClientError, Refused, TimedOut
 from pykafka_broker.client.group_offsets import delete_group, delete_offsets
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.frame import Tool
+from pykafka_broker.tools.group_options import INACTIVE
 from pykafka_broker.tools.group_table import print_table
 from pykafka_broker.tools.topic_partitions import places_of_topics
 
@@ -50,7 +51,7 @@ async def delete_listed_groups(
     for group in groups:
         if group not in listed:
             failed[group] = f"java.lang.IllegalArgumentException: {unknown.format(group)}"
-        elif listed[group] not in ("Empty", "Dead"):
+        elif listed[group] not in INACTIVE:
             not_empty = f"{kind.capitalize()} group '{group}' is not EMPTY."
             failed[group] = Refused(ErrorCode.NON_EMPTY_GROUP, not_empty).java
         else:

@@ -12,8 +12,12 @@ import re
 import stat
 import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from io import UnsupportedOperation
 from typing import TextIO
+
+from pykafka_broker.client.errors import ClientError
 
 _AT_ONCE = 64 << 10
 _END = re.compile(rb"\r\n|\n|\r")
@@ -29,7 +33,7 @@ def size_of(stdin: TextIO) -> int | None:
 
 
 async def lines_of(stdin: TextIO) -> AsyncIterator[list[bytes]]:
-    """Those that have come, without their ends; the last one may have none."""
+    """Those that have come, without their ends; the last one may have none. Raises ClientError."""
     rest = b""
     async for chunk in _chunks(stdin):
         found = _END.split(rest + chunk)
@@ -48,17 +52,26 @@ async def _chunks(stdin: TextIO) -> AsyncIterator[bytes]:
     except UnsupportedOperation:  # text of a test
         yield stdin.buffer.read()
         return
-    loop, chunks = asyncio.get_running_loop(), asyncio.Queue[bytes](2)
+    loop, chunks = asyncio.get_running_loop(), asyncio.Queue[bytes | OSError](2)
+
+    def hand_over(found: bytes | OSError) -> None:
+        putting = chunks.put(found)
+        try:
+            asyncio.run_coroutine_threadsafe(putting, loop).result()
+        finally:
+            putting.close()  # of a loop that has ended it was never begun
 
     def read() -> None:
-        chunk = b"-"
-        while chunk:
-            chunk = os.read(descriptor, _AT_ONCE)
+        with suppress(RuntimeError, CancelledError):  # nobody is there any more
             try:
-                asyncio.run_coroutine_threadsafe(chunks.put(chunk), loop).result()
-            except RuntimeError:  # nobody is there any more
-                return
+                while chunk := os.read(descriptor, _AT_ONCE):
+                    hand_over(chunk)
+                hand_over(b"")
+            except OSError as error:
+                hand_over(error)
 
     threading.Thread(target=read, name="standard input", daemon=True).start()
     while chunk := await chunks.get():
+        if isinstance(chunk, OSError):
+            raise ClientError(f"standard input can't be read: {chunk.strerror}")
         yield chunk

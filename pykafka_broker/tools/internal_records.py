@@ -1,7 +1,7 @@
 """Records of Kafka's own topics as its formatters print them: one JSON object after the other, without an end of line.
 
 Rule: a field stands in the text if the record's version has it; a tagged one unless it has its default. Records of
-another kind than the formatter's are passed over.
+another kind than the formatter's are passed over, but not such as can't be read: with those it is another topic.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
+from pykafka_broker.client.errors import ClientError
 from pykafka_broker.protocol.runtime import ZERO_UUID, DecodeError, Fields, uuid_text
 from pykafka_broker.protocol.specs import RecordSpec
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
 from pykafka_broker.tools.record_text import Consumed
 
 _INT16 = struct.Struct(">h")
-_UUID_BYTES = 16
+_IDS = {"topic_id"}  # all others that end so are text
 _LAST = 1 << 15
 _VERSIONS = {  # of fields that not every version has
     ("OffsetCommitValue", "leader_epoch"): (3, _LAST),
@@ -33,6 +34,7 @@ _TAGGED = {
     ("TransactionLogValue", "next_producer_id"): -1,
     ("TransactionLogValue", "next_producer_epoch"): -1,
     ("TransactionLogValue", "client_transaction_version"): 0,
+    ("ShareGroupTargetAssignmentMetadataValue", "assignment_timestamp"): 0,
     ("ShareSnapshotValue", "delivery_complete_count"): -1,
     ("ShareUpdateValue", "delivery_complete_count"): -1,
 }
@@ -40,49 +42,56 @@ _TAGGED = {
 
 def _formatter(specs: dict[int, RecordSpec], types: tuple[int, ...]) -> Callable[[Consumed], bytes]:
     def text(consumed: Consumed) -> bytes:
-        key, value = consumed.record.key, consumed.record.value
-        if key is None or len(key) < _INT16.size:
+        record = consumed.record
+        if record.key is None:
             return b""
-        kind = _INT16.unpack_from(key)[0]
+        try:
+            kind = _number(record.key)
+            if kind not in specs:
+                return b""
+            key = _plain(_decoded(specs[kind].key_class(), record.key, 0), 0)
+            value = None if record.value is None else _value(specs[kind], record.value)
+        except DecodeError as error:
+            raise ClientError(f"Could not read record at offset {record.offset} due to: {error}") from None
         if kind not in types:
             return b""
-        spec = specs[kind]
-        told = {
-            "key": {"type": kind, "data": _decoded(spec.key_class(), key, 0)},
-            "value": None if value is None else _value(spec, value),
-        }
+        told = {"key": {"type": kind, "data": key}, "value": value}
         return json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
 
     return text
 
 
+def _number(data: bytes) -> int:
+    """Which kind a key is of, or which version a value has."""
+    if len(data) < _INT16.size:
+        raise DecodeError(f"{len(data)} bytes are too few")
+    return int(_INT16.unpack_from(data)[0])
+
+
 def _value(spec: RecordSpec, value: bytes) -> dict[str, Any]:
-    version = _INT16.unpack_from(value)[0] if len(value) >= _INT16.size else -1
-    return {"version": version, "data": _decoded(spec.value_class(), value, version)}
+    version = _number(value)
+    return {"version": version, "data": _plain(_decoded(spec.value_class(), value, version), version)}
 
 
-def _decoded(kind: Any, data: bytes, version: int) -> Any:
+def _decoded(kind: Any, data: bytes, version: int) -> Fields:
     if not kind.MIN_VERSION <= version <= kind.MAX_VERSION:
-        return "unknown"
-    try:
-        return _plain(kind.read(data, _INT16.size, version)[0], version)
-    except DecodeError:
-        return "unknown"
+        raise DecodeError(f"{kind.__name__} has no version {version}")
+    found: Fields = kind.read(data, _INT16.size, version)[0]
+    return found
 
 
 def _plain(value: Any, version: int) -> Any:
     if isinstance(value, Fields):
         kind = type(value).__name__
         return {
-            _camel(name): _plain(getattr(value, name), version)
-            for name in value.__match_args__
-            if _stands(kind, name, getattr(value, name), version)
+            _camel(name): uuid_text(at) if name in _IDS else _plain(at, version)
+            for name, at in ((name, getattr(value, name)) for name in value.__match_args__)
+            if _stands(kind, name, at, version)
         }
     if isinstance(value, list):
         return [_plain(each, version) for each in value]
     if isinstance(value, bytes | bytearray | memoryview):
-        data = bytes(value)
-        return uuid_text(data) if len(data) == _UUID_BYTES else b64encode(data).decode()
+        return b64encode(value).decode()
     return value
 
 
@@ -99,6 +108,7 @@ def _camel(name: str) -> str:
 FORMATTERS: dict[str, Callable[[Consumed], bytes]] = {
     "OffsetsMessageFormatter": _formatter(GROUP_RECORDS, (0, 1)),
     "GroupMetadataMessageFormatter": _formatter(GROUP_RECORDS, (2,)),
+    "ShareGroupMessageFormatter": _formatter(GROUP_RECORDS, (10, 11, 12, 13, 14, 15)),
     "TransactionLogMessageFormatter": _formatter(TRANSACTION_RECORDS, (0,)),
     "group.share.ShareGroupStateMessageFormatter": _formatter(SHARE_RECORDS, (0, 1)),
 }

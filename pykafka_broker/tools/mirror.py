@@ -24,6 +24,7 @@ from pykafka_broker.tools.progress import Bar
 
 SUMMARY = "mirror topics and groups from one cluster to another, by a file of MirrorMaker 2"
 _AGAIN_S = 5
+Duty = Callable[[], Coroutine[Any, Any, None]]
 
 
 def options(parser: ToolParser) -> None:
@@ -57,6 +58,9 @@ async def _keep(tool: Tool, flow: Flow, do: Callable[[], Awaitable[None]]) -> No
             await do()
         except* ClientError as errors:
             tool.warn(f"{flow.source}->{flow.target}: {errors.exceptions[0]}")
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():  # a task group that has an error to tell does not tell this
+            raise asyncio.CancelledError
         await asyncio.sleep(_AGAIN_S)
 
 
@@ -72,17 +76,18 @@ async def _mirror(tool: Tool, flow: Flow, shown: Bar) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(mirror.run())
             for each in await _duties(mirror, producer):
-                group.create_task(each)
+                group.create_task(each())
 
 
 async def _beat(flow: Flow) -> None:
     """Heartbeats, and nothing else."""
     properties = flow.properties(flow.target, "producer")
     async with Client(*flow.client(flow.target)) as target, Producer(target, properties) as producer:
-        await (await _heartbeats(flow, target, producer))
+        beats = await _heartbeats(flow, target, producer)
+        await beats()
 
 
-async def _duties(mirror: Mirror, producer: Producer) -> list[Coroutine[Any, Any, None]]:
+async def _duties(mirror: Mirror, producer: Producer) -> list[Duty]:
     flow = mirror.flow
 
     async def look() -> None:
@@ -112,7 +117,7 @@ async def _duties(mirror: Mirror, producer: Producer) -> list[Coroutine[Any, Any
     return found
 
 
-async def _heartbeats(flow: Flow, target: Client, producer: Producer) -> Coroutine[Any, Any, None]:
+async def _heartbeats(flow: Flow, target: Client, producer: Producer) -> Duty:
     factor = flow.number("heartbeats.topic.replication.factor", 3)
     await ensure_topic(target, "heartbeats", 1, factor, {"cleanup.policy": "compact"})
 
@@ -124,7 +129,12 @@ async def _heartbeats(flow: Flow, target: Client, producer: Producer) -> Corouti
     return _every(flow.number("emit.heartbeats.interval.seconds", 1), beat)
 
 
-async def _every(seconds: int, do: Callable[[], Awaitable[None]]) -> None:
-    while True:
-        await do()
-        await asyncio.sleep(seconds)
+def _every(seconds: int, do: Callable[[], Awaitable[None]]) -> Duty:
+    """Less than a second is never, as an interval of -1 is for MirrorMaker."""
+
+    async def run() -> None:
+        while seconds > 0:
+            await do()
+            await asyncio.sleep(seconds)
+
+    return run

@@ -30,6 +30,8 @@ SUMMARY = "measure how fast records are sent"
 _LETTERS = string.ascii_uppercase.encode()
 _SAID = "Option --{} has been deprecated and will be removed in a future version. Use --{} instead."
 _TRANSACTION_MS = 3_000
+_LARGEST = 2**31 - 1
+_MOST_BYTES = 16 << 20  # of values that are made before the first is sent
 
 
 def options(parser: ToolParser) -> None:
@@ -75,6 +77,8 @@ def _check(tool: Tool) -> None:
         raise UsageError("--num-records should be greater than zero")
     if options.record_size is not None and options.record_size <= 0:
         raise UsageError("--record-size should be greater than zero")
+    if options.record_size is not None and options.record_size > _LARGEST:
+        raise UsageError(f"--record-size should be at most {_LARGEST}")
     if not 0 <= options.warmup_records < options.num_records:
         raise UsageError("--warmup-records must be at least 0 and fewer than --num-records")
     if options.reporting_interval <= 0:
@@ -107,12 +111,16 @@ def _values(tool: Tool) -> Callable[[int], bytes]:
         return lambda number: b"%d" % number
     if options.record_size is not None:
         alike = random.Random(0)
-        some = [bytes(alike.choices(_LETTERS, k=options.record_size)) for _ in range(min(100, options.num_records))]
+        count = min(100, options.num_records, max(1, _MOST_BYTES // options.record_size))
+        some = [bytes(alike.choices(_LETTERS, k=options.record_size)) for _ in range(count)]
         return lambda number: some[number % len(some)]
     tool.print(f"Reading payloads from: {Path(options.payload_file).absolute()}")
-    delimiter = options.payload_delimiter.encode().decode("unicode_escape")
     try:
-        lines = Path(options.payload_file).read_text().split(delimiter)
+        delimiter = options.payload_delimiter.encode().decode("unicode_escape")
+    except UnicodeError:
+        raise UsageError(f"--payload-delimiter {options.payload_delimiter} makes no sense") from None
+    try:
+        lines = Path(options.payload_file).read_text("utf-8", "replace").split(delimiter)  # as Java decodes it
     except OSError:
         lines = []
     if lines and not lines[-1]:

@@ -22,36 +22,30 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.group_deletions import delete_listed_groups, print_deleted
 from pykafka_broker.tools.group_failures import why
+from pykafka_broker.tools.group_options import (
+    INACTIVE,
+    add_group_flags,
+    check_group_flags,
+    connect,
+    only_group,
+    print_groups,
+    wanted,
+)
 from pykafka_broker.tools.group_table import print_table
-from pykafka_broker.tools.reset_offsets import add_scenarios, scenario_of, targets, whole_number
+from pykafka_broker.tools.reset_offsets import add_scenarios, scenario_of, targets
 from pykafka_broker.tools.topic_partitions import parse_topics, places_within
-from pykafka_broker.tools.usage import given, never_with, one_of, only_with, required
+from pykafka_broker.tools.usage import given, one_of, required
 
 SUMMARY = "list, describe and delete share groups, and reset where they begin"
 
 _ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 _STATES = ("Empty", "Stable", "Dead")
 _SCENARIOS = ("to_earliest", "to_latest", "to_datetime")
-_EVERYTHING = ""  # the value of --state without one
 _LISTING = ("list", "delete")
 
 
 def options(parser: ToolParser) -> None:
-    parser.add_connection()
-    add = parser.add_argument
-    add("--list", action="store_true", help="list all share groups")
-    add("--describe", action="store_true", help="describe groups: --offsets, --members or --state")
-    add("--delete", action="store_true", help="delete groups")
-    add("--delete-offsets", action="store_true", help="delete the offsets of one group for topics")
-    add("--group", action="append", metavar="GROUP", help="the group; may be given several times")
-    add("--all-groups", action="store_true", help="all share groups")
-    add("--topic", action="append", metavar="TOPIC[:0,1]", help="the topic, or partitions of it; several times")
-    add("--all-topics", action="store_true", help="all topics that the group has offsets of")
-    add("--offsets", action="store_true", help="describe where the group begins, and its lag; the default")
-    add("--members", action="store_true", help="describe the members")
-    add("--state", nargs="?", const=_EVERYTHING, metavar="STATE,...", help="describe the state; list those in a state")
-    add("--verbose", action="store_true", help="describe more of it")
-    add("--timeout", metavar="MS", help="how long to wait for an answer")
+    add_group_flags(parser, "share groups", offsets="where the group begins, and its lag")
     add_scenarios(parser, _SCENARIOS)
 
 
@@ -60,10 +54,7 @@ async def run(tool: Tool) -> int:
     required(tool, "bootstrap_server")
     _check(tool, action)
     try:
-        extra = {}
-        if given(tool, "timeout"):
-            extra["default.api.timeout.ms"] = str(whole_number(tool, "timeout"))
-        async with tool.connect(extra) as client:
+        async with connect(tool) as client:
             await _DONE_BY[action](tool, client)
     except ClientError as error:
         tool.fail(f"\nError: Executing share group command failed due to {why(error, action, _LISTING)}")
@@ -72,20 +63,9 @@ async def run(tool: Tool) -> int:
 
 def _check(tool: Tool, action: str) -> None:
     """Raises UsageError."""
-    for flag in ("members", "offsets", "verbose"):
-        only_with(tool, flag, "describe")
-    if tool.options.state is not None and action not in ("describe", "list"):
-        raise UsageError("--state can only be used with --describe or --list")
-    never_with(tool, "group", "list", "all_groups")
-    never_with(tool, "topic", "list", "describe", "delete")
+    check_group_flags(tool, action)
     if action in ("describe", "delete") and not given(tool, "group") and not tool.options.all_groups:
         raise UsageError(f"--{action} takes one of these options: --all-groups, --group")
-    if action == "describe":
-        asked = [name for name in ("members", "offsets") if given(tool, name)]
-        if len(asked) + (tool.options.state is not None) > 1:
-            raise UsageError("--describe takes at most one of these options: --members, --offsets, --state")
-        if tool.options.state:
-            raise UsageError("--describe does not take a value for --state")
     if action == "delete_offsets":
         required(tool, "topic", "group")
     if action == "reset_offsets":
@@ -103,18 +83,8 @@ async def _listed(client: Client) -> dict[str, str]:
 
 
 async def _list(tool: Tool, client: Client) -> None:
-    known = {each.lower(): each for each in _STATES}
-    asked = [each.strip().lower() for each in (tool.options.state or "").split(",") if each.strip()]
-    if not set(asked) <= known.keys():
-        raise UsageError(f"Invalid state list '{tool.options.state}'. Valid states are: {', '.join(_STATES)}")
-    wanted = {known[each] for each in asked}
-    found = [each for each in (await _listed(client)).items() if not wanted or each[1] in wanted]
-    tool.result = [{"group_id": group, "state": state} for group, state in found]
-    if tool.options.state is not None:
-        print_table(tool, [("GROUP", 15), ("STATE", 15)], found, apart=False)
-        return
-    for group, _ in found:
-        tool.print(group)
+    states = wanted(tool.options.state, _STATES, "state")
+    print_groups(tool, [each for each in (await _listed(client)).items() if not states or each[1] in states])
 
 
 async def _describe(tool: Tool, client: Client) -> None:
@@ -188,14 +158,8 @@ async def _delete(tool: Tool, client: Client) -> None:
     print_deleted(tool, groups, failed, "share")
 
 
-def _only_group(tool: Tool) -> str:
-    if len(tool.options.group) > 1:
-        raise ClientError("Found multiple arguments for option group, but you asked for only one")
-    return str(tool.options.group[0])
-
-
 async def _delete_offsets(tool: Tool, client: Client) -> None:
-    group, topics = _only_group(tool), list(dict.fromkeys(tool.options.topic))
+    group, topics = only_group(tool), list(dict.fromkeys(tool.options.topic))
     found: dict[str, ClientError | None] = {}
     try:
         found |= await delete_share_group_starts(client, group, topics)
@@ -209,7 +173,7 @@ async def _delete_offsets(tool: Tool, client: Client) -> None:
 
 
 async def _reset_offsets(tool: Tool, client: Client) -> None:
-    group = _only_group(tool)
+    group = only_group(tool)
     try:
         state = (await describe_share_group(client, group)).state
     except Refused as error:
@@ -218,7 +182,7 @@ async def _reset_offsets(tool: Tool, client: Client) -> None:
         state = "Dead"
     except ClientError as error:
         raise UsageError(str(error)) from None
-    if state not in ("Empty", "Dead"):
+    if state not in INACTIVE:
         raise UsageError(f"Share group '{group}' is not empty.")
     places: list[Place]
     if given(tool, "topic"):

@@ -20,38 +20,31 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.group_deletions import delete_listed_groups, delete_offsets_of_group, print_deleted
 from pykafka_broker.tools.group_failures import why
+from pykafka_broker.tools.group_options import (
+    INACTIVE,
+    add_group_flags,
+    check_group_flags,
+    connect,
+    print_groups,
+    print_not_inactive,
+    wanted,
+)
 from pykafka_broker.tools.group_resets import print_plans, reset
-from pykafka_broker.tools.group_table import print_table
 from pykafka_broker.tools.reset_offsets import add_scenarios, scenario_of, whole_number
 from pykafka_broker.tools.streams_group_tables import describe
 from pykafka_broker.tools.topic_partitions import parse_topics, places_within
-from pykafka_broker.tools.usage import given, never_with, one_of, only_with, required
+from pykafka_broker.tools.usage import given, one_of, only_with, required
 
 SUMMARY = "list, describe and delete groups of Kafka Streams, and reset their offsets"
 
 _ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 _STATES = ("Empty", "NotReady", "Stable", "Assigning", "Reconciling", "Dead")
-_EVERYTHING = ""  # the value of --state without one
 _LISTING = ("list", "delete")
-_INACTIVE = ("Empty", "Dead")
 
 
 def options(parser: ToolParser) -> None:
-    parser.add_connection()
     add = parser.add_argument
-    add("--list", action="store_true", help="list all streams groups")
-    add("--describe", action="store_true", help="describe groups: --offsets, --members or --state")
-    add("--delete", action="store_true", help="delete groups with their offsets")
-    add("--delete-offsets", action="store_true", help="delete the offsets of one group for topics")
-    add("--group", action="append", metavar="GROUP", help="the group; may be given several times")
-    add("--all-groups", action="store_true", help="all streams groups")
-    add("--input-topic", action="append", metavar="TOPIC[:0,1]", help="the topic, or partitions of it; several times")
-    add("--all-input-topics", action="store_true", help="all topics that the group has offsets of")
-    add("--offsets", action="store_true", help="describe the lag; the default")
-    add("--members", action="store_true", help="describe the members with their tasks")
-    add("--state", nargs="?", const=_EVERYTHING, metavar="STATE,...", help="describe the state; list those in a state")
-    add("--verbose", action="store_true", help="describe more of it")
-    add("--timeout", metavar="MS", help="how long to wait for an answer")
+    add_group_flags(parser, "streams groups", offsets="the lag", topics="input-topic")
     add_scenarios(parser)
     add("--export", action="store_true", help="print what was reset to as CSV")
     add("--delete-internal-topic", action="append", metavar="TOPIC", help="after a reset, delete this topic")
@@ -63,10 +56,7 @@ async def run(tool: Tool) -> int:
     required(tool, "bootstrap_server")
     _check(tool, action)
     try:
-        extra = {}
-        if given(tool, "timeout"):
-            extra["default.api.timeout.ms"] = str(whole_number(tool, "timeout"))
-        async with tool.connect(extra) as client:
+        async with connect(tool) as client:
             await _DONE_BY[action](tool, client)
     except ClientError as error:
         reason = why(error, action, _LISTING)
@@ -81,14 +71,9 @@ def _check(tool: Tool, action: str) -> None:
             whole_number(tool, flag)
     except ClientError as error:
         raise UsageError(str(error)) from None
-    for flag in ("members", "offsets", "verbose"):
-        only_with(tool, flag, "describe")
-    if tool.options.state is not None and action not in ("describe", "list"):
-        raise UsageError("--state can only be used with --describe or --list")
+    check_group_flags(tool, action, topics="input_topic")
     if action != "reset_offsets" and (tool.options.execute or tool.options.dry_run):
         raise UsageError("Only --reset-offsets accepts --execute or --dry-run")
-    never_with(tool, "group", "list", "all_groups")
-    never_with(tool, "input_topic", "list", "describe", "delete")
     groups = "--group" if action == "delete_offsets" else "--all-groups, --group"
     if action != "list" and not (given(tool, "group") or (tool.options.all_groups and action != "delete_offsets")):
         raise UsageError(f"--{action.replace('_', '-')} takes one of these options: {groups}")
@@ -96,12 +81,6 @@ def _check(tool: Tool, action: str) -> None:
         raise UsageError("--delete-offsets takes one of these options: --all-input-topics, --input-topic")
     if action == "delete_offsets" and len(tool.options.group) > 1:
         raise UsageError("--delete-offsets supports only one --group at a time")
-    if action == "describe":
-        asked = [name for name in ("members", "offsets") if given(tool, name)]
-        if len(asked) + (tool.options.state is not None) > 1:
-            raise UsageError("--describe takes at most one of these options: --members, --offsets, --state")
-        if tool.options.state:
-            raise UsageError("--describe does not take a value for --state")
     _check_internal_topics(tool, action)
 
 
@@ -123,17 +102,8 @@ async def _group_ids(tool: Tool, client: Client) -> list[str]:
 
 
 async def _list(tool: Tool, client: Client) -> None:
-    known = {each.lower(): each for each in _STATES}
-    asked = [each.strip().lower() for each in (tool.options.state or "").split(",") if each.strip()]
-    if not set(asked) <= known.keys():
-        raise UsageError(f"Invalid state list '{tool.options.state}'. Valid states are: {', '.join(_STATES)}")
-    found = list((await _listed(client, [known[each] for each in asked])).items())
-    tool.result = [{"group_id": group, "state": state} for group, state in found]
-    if tool.options.state is not None:
-        print_table(tool, [("GROUP", 15), ("STATE", 15)], found, apart=False)
-        return
-    for group, _ in found:
-        tool.print(group)
+    states = wanted(tool.options.state, _STATES, "state")
+    print_groups(tool, list((await _listed(client, states)).items()))
 
 
 async def _describe(tool: Tool, client: Client) -> None:
@@ -145,7 +115,7 @@ async def _delete(tool: Tool, client: Client) -> None:
     groups = list(listed) if tool.options.all_groups else list(dict.fromkeys(tool.options.group))
     own: dict[str, list[str]] = {}
     if tool.options.delete_all_internal_topics:
-        for group in (each for each in groups if listed.get(each) in _INACTIVE):
+        for group in (each for each in groups if listed.get(each) in INACTIVE):
             own[group] = internal_topics(await describe_streams_group(client, group))
     unknown = "Group '{}' does not exist or is not a streams group."
     failed = await delete_listed_groups(client, groups, listed, kind="streams", unknown=unknown)
@@ -201,11 +171,8 @@ async def _reset_offsets(tool: Tool, client: Client) -> None:
     plans: dict[str, dict[Place, int]] = {}
     for group in groups:
         state, own = await _state_of(client, group)
-        if state not in _INACTIVE:
-            tool.print(
-                f"\nError: Assignments can only be reset if the group '{group}' is inactive, "
-                f"but the current state is {state}."
-            )
+        if state not in INACTIVE:
+            print_not_inactive(tool, group, state)
             continue
         plans[group] = await _reset(tool, client, group, scenario, groups)
         if tool.options.execute:

@@ -16,6 +16,8 @@ from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.statistics import Throttle
 from pykafka_broker.tools.usage import never_with, required
 
+_LATEST_MS = 2**53  # there is room for those that follow
+
 SUMMARY = "send numbers, and tell of each whether it has arrived"
 
 
@@ -37,6 +39,8 @@ async def run(tool: Tool) -> int:
     never_with(tool, "command_config", "producer_config")
     if options.repeating_keys is not None and options.repeating_keys <= 0:
         raise UsageError("--repeating-keys has to be above zero")
+    if options.message_create_time > _LATEST_MS:
+        raise UsageError(f"--message-create-time has to be at most {_LATEST_MS}")
     path = options.command_config or options.producer_config
     properties = {} if path is None else read_properties(path)
     properties |= {"acks": str(options.acks), "retries": "0"}

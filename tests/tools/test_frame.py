@@ -37,3 +37,30 @@ def test_wrong_use_is_one_line_and_exit_code_1(
     assert out == ""
     assert says in err
     assert err.count("\n") == 1
+
+
+_LATENCY = "end-to-end-latency --topic a --producer-acks 1 --record-size 5 --num-records"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"{_LATENCY} --5",
+        f"{_LATENCY} 99999999999999999999",
+        *(f"{_LATENCY} 1 --{flag} abc" for flag in ("record-key-size", "num-headers", "record-header-size")),
+        f"{_LATENCY} 1 --record-header-key-size -1",
+        "console-consumer --topic a --partition -1",
+        "producer-perf-test --topic a --throughput -1 --num-records 1 --record-size 99999999999999999999",
+        "verifiable-producer --topic a --message-create-time 99999999999999999999",
+    ],
+)
+def test_a_value_that_makes_no_sense_is_told_in_a_line(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    tool, *flags = words.split()
+    assert main(tool, ["--bootstrap-server", "127.0.0.1:1", *flags]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_so_is_a_name_that_no_request_can_have(capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker() as broker:
+        assert main("console-consumer", ["--bootstrap-server", broker.bootstrap_servers, "--topic", "\udcff"]) == 1
+    assert "can't encode" in capsys.readouterr().err

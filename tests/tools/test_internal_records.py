@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.topology import TopicPartition
+from pykafka_broker.protocol.stored.group_metadata_key import GroupMetadataKey
+from pykafka_broker.protocol.stored.group_metadata_value import GroupMetadataValue, MemberMetadata
 from pykafka_broker.protocol.stored.offset_commit_key import OffsetCommitKey
 from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
 from pykafka_broker.records.record import Record
@@ -27,8 +32,25 @@ def test_fields_are_those_of_the_version() -> None:
     assert text(KEY, third) == TOLD % told
 
 
-def test_what_is_not_there_and_what_is_not_known() -> None:
+def test_what_is_not_there_is_passed_over() -> None:
     assert text(KEY, None) == TOLD % "null"
-    assert text(KEY, b"\0\x63x") == TOLD % '{"version":99,"data":"unknown"}'
-    assert text(KEY, b"\0\3x") == TOLD % '{"version":3,"data":"unknown"}'
-    assert text(b"\0\2rest", None) == text(None, None) == text(b"x", None) == ""
+    assert text(None, None) == text(b"\0\x4drest", None) == ""
+    assert text(b"\0\2" + GroupMetadataKey("g").encode(0), None) == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(b"x", None), (b"\0\2rest", None), (KEY[:-1], None), (KEY, b"\0"), (KEY, b"\0\3x"), (KEY, b"\0\x63x")],
+)
+def test_what_can_not_be_read_is_an_error(key: bytes, value: bytes | None) -> None:
+    with pytest.raises(ClientError, match="Could not read record at offset 0"):
+        text(key, value)
+
+
+def test_bytes_as_long_as_an_id_are_bytes() -> None:
+    member = MemberMetadata("m", subscription=bytes(16), assignment=b"")
+    record = Record(
+        0, 0, b"\0\2" + GroupMetadataKey("g").encode(0), b"\0\4" + GroupMetadataValue(members=[member]).encode(4)
+    )
+    told = FORMATTERS["GroupMetadataMessageFormatter"](Consumed(TopicPartition("t", 0), record, 0, 0)).decode()
+    assert '"subscription":"AAAAAAAAAAAAAAAAAAAAAA==","assignment":""' in told

@@ -1,5 +1,6 @@
 """A mirror between two brokers."""
 
+import asyncio
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools.frame import main
+from pykafka_broker.tools.mirror import _every
 from tests.tools.asking import Asked
 
 SETTINGS = """
@@ -152,3 +154,11 @@ def test_a_file_that_makes_no_sense(text: str, says: str, tmp_path: Path, capsys
     file.write_text(text)
     assert main("mirror", [str(file)]) == 1
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", [-1, 0])
+def test_an_interval_may_say_never(seconds: int) -> None:
+    async def do() -> None:
+        raise AssertionError("it is not to be done")
+
+    asyncio.run(asyncio.wait_for(_every(seconds, do)(), 5))

@@ -89,7 +89,7 @@ STEPS: list[Step] = steps(
     "--topic one --group g1 --max-messages 1 --timeout-ms 6000",
     "--topic one --group g1 --timeout-ms 400",
     f"--topic one --group g2 {_NEW} --from-beginning --max-messages 3 --timeout-ms 6000",
-    "--topic one --command-property group.id=g2 " + _NEW + " --timeout-ms 400",
+    "--topic one --command-property group.id=g2 " + _NEW + " --max-messages 2 --timeout-ms 6000",
     "--topic one --group g3 --command-property auto.offset.reset=earliest --max-messages 1 --timeout-ms 6000",
     "--topic one --group g4 --command-property auto.offset.reset=none --timeout-ms 3000",
     "--topic one --group g3 --command-property group.id=other --max-messages 1 --timeout-ms 6000",

@@ -3,6 +3,7 @@
 import re
 
 from interop.tools.steps import Step, steps
+from interop.tools.tables.metadata_quorum import of_any_node
 
 _TIMEOUT = "{file:default.api.timeout.ms=400\\nrequest.timeout.ms=200}"
 
@@ -14,8 +15,7 @@ def _any_epoch(out: str) -> str:
 
 _DESCRIBED = Step("features", "describe", alike=_any_epoch)
 
-# Not here: kraft.version=1, and with it whole releases. Kafka takes it for a static quorum, of which our controller is
-# the one voter that can never become another.
+_STATUS = Step("metadata-quorum", "describe --status", alike=of_any_node)
 STEPS: list[Step] = steps(
     "features",
     _DESCRIBED,
@@ -84,4 +84,16 @@ STEPS: list[Step] = steps(
     "{nowhere} --bootstrap-server nonsense describe",
     "{nowhere} --bootstrap-server {bootstrap} --bootstrap-controller {bootstrap} describe",
     "--command-config /no/such/file describe",
+    "upgrade --feature kraft.version=2",
+    "upgrade --feature kraft.version=1 --dry-run",
+    "upgrade --feature kraft.version=1",
+    "upgrade --feature kraft.version=1",
+    Step("features", "describe", alike=lambda out: re.sub(r"Epoch: \d+", "Epoch: N", out)),
+    _STATUS,
+    "downgrade --feature kraft.version=0",
+    "downgrade --feature kraft.version=0 --unsafe",
+    "disable --feature kraft.version",
+    Step("metadata-quorum", "remove-controller --controller-id 1 --controller-directory-id vzdFkeVGTZq3yR5zXE_fdg"),
+    _STATUS,
+    "upgrade --release-version 4.3",
 )

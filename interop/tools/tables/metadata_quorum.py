@@ -7,13 +7,13 @@ from interop.tools.steps import Step, steps
 _TIMEOUT = "{file:default.api.timeout.ms=400\\nrequest.timeout.ms=200}"
 
 
-def _of_any_node(out: str) -> str:
+def of_any_node(out: str) -> str:
     """Epochs, offsets and times are those of the moment; our node without a listener for controllers tells another."""
     return re.sub(r"(?<![\w.])\d+(?![\w.])", "N", out).replace("CONTROLLER://", "PLAINTEXT://")
 
 
 def _described(*flags: str) -> list[Step]:
-    return [Step("metadata-quorum", f"describe {each}", alike=_of_any_node) for each in flags]
+    return [Step("metadata-quorum", f"describe {each}", alike=of_any_node) for each in flags]
 
 
 STEPS: list[Step] = steps(
