@@ -4,18 +4,25 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from threading import Event, Thread
+from uuid import uuid4
 
 import pytest
 
+from interop.differential.compare import Chance, forgiven
 from interop.differential.hunt import Hunt
 from interop.differential.making import sequence
 from interop.differential.pair import CONFIG, Pair
 from interop.differential.recording import RECORDED, Recording, differences, read
 from interop.differential.steps import Step, prefix_of, step_of
+from interop.differential.turns import Turns, is_for_all
 from interop.differential.warm import offered, warm_up
+from interop.differential.world import World
 from interop.rights import AUTHORIZER, STRANGER, open_up
 from interop.targets import Target, start
+from interop.waiting import eventually
 from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
 
 ALL = [one for path in sorted(RECORDED.glob("*.json")) for one in read(path)]
 SEED, STEPS = 20_261_121, 400
@@ -62,6 +69,110 @@ def test_a_seed_is_a_sequence_and_a_sequence_is_json() -> None:
         assert [step_of(json.loads(json.dumps(step.to_json()))) for step in steps] == steps
 
 
+def test_what_changes_something_for_all_plays_alone() -> None:
+    turns, entered, leave = Turns(), {name: Event() for name in ("one", "alone", "late")}, Event()
+
+    def play(name: str, alone: bool) -> None:
+        with turns.taken(alone):
+            entered[name].set()
+            assert leave.wait(10)
+
+    playing = [Thread(target=play, args=("one", False)), Thread(target=play, args=("alone", True))]
+    playing[0].start()
+    assert entered["one"].wait(10)
+    with turns.taken(alone=False):
+        playing[1].start()
+        eventually(lambda: turns.want_alone, 1)
+        playing.append(Thread(target=play, args=("late", False)))
+        playing[2].start()
+        assert not entered["late"].wait(0.05), "it came after the one that wants to be alone"
+        assert not entered["alone"].is_set()
+    leave.set()
+    for thread in playing:
+        thread.join(10)
+    assert all(event.is_set() for event in entered.values())
+
+
+def test_a_sequence_tells_whether_others_would_see_what_it_does() -> None:
+    def altered(kind: int) -> Step:
+        return Step("IncrementalAlterConfigs", 1, {"resources": [{"resource_type": kind, "configs": []}]})
+
+    assert is_for_all([altered(2), altered(4)])
+    assert is_for_all([Step("OffsetCommit", 8, {"group_id": ""})])
+    assert not is_for_all([altered(2), Step("OffsetCommit", 8, {"group_id": "§g"})])
+
+
+def test_what_follows_from_chance_is_told_by_what_came_before_it() -> None:
+    joined, refused = {"m": {"error_code": 0}}, {"m": {"error_code": 25}}
+    join, heartbeat = {"m": Step("JoinGroup", 9)}, {"main": Step("ConsumerGroupHeartbeat", 1)}
+    shares = ["ConsumerGroupHeartbeat v1.assignment.topic_partitions[0].partitions: Kafka 2, found 1"]
+    epochs = ["ConsumerGroupHeartbeat v1.member_epoch: Kafka 2, found 3"]
+    for outcome, by_chance, counts in ((joined, shares, epochs), (refused, epochs, shares)):
+        chance = Chance()
+        assert not chance.is_it(heartbeat, {}, by_chance)
+        assert not chance.is_it(join, outcome, [])
+        assert chance.is_it(heartbeat, {}, by_chance)
+        assert not chance.is_it(heartbeat, {}, counts)
+
+
+def test_a_group_that_refused_a_classic_member_may_be_missing_with_kafka() -> None:
+    for line in (
+        "OffsetDelete v0.error_code: Kafka 69, found 0",
+        "ShareGroupHeartbeat v1.error_code: Kafka 0, found 69",
+    ):
+        chance = Chance()
+        assert not chance.is_it({}, {}, [line])
+        assert not chance.is_it({"m": Step("JoinGroup", 9)}, {"m": {"error_code": 25}}, [])
+        assert chance.is_it({}, {}, [line])
+
+
+def test_ids_that_only_a_list_has_named_may_be_exchanged_and_others_not() -> None:
+    line = 'JoinGroup v2.member_id: Kafka "<{0} 1>", found "<{0} 2>"'
+    assert Chance().is_it({}, {}, [line.format("member")])
+    assert not Chance().is_it({}, {}, [line.format("member_id")])
+
+
+def test_where_kafka_stumbles_a_request_may_wait() -> None:
+    lines = ['JoinGroup v8: Kafka {"error_code": 27, "members": []}, found "parked"']
+    assert Chance().is_it({}, {"m": {"error_code": 27}, "main": {"error_code": -1}}, lines)
+    assert not Chance().is_it({}, {"m": {"error_code": 27}, "main": {"error_code": 0}}, lines)
+
+
+def test_which_answer_has_what_a_share_fetch_gives_back_is_chance() -> None:
+    def fetch_with(kind: int) -> dict[str, Step]:
+        batch = {"first_offset": 0, "last_offset": 0, "acknowledge_types": [kind]}
+        partitions = [{"partition_index": 0, "acknowledgement_batches": [batch]}, {"partition_index": 1}]
+        return {"share": Step("ShareFetch", 2, {"topics": [{"partitions": partitions}]})}
+
+    lines = ["ShareFetch v2.responses: Kafka [], found [...]"]
+    assert Chance().is_it(fetch_with(2), {}, lines)
+    assert not Chance().is_it(fetch_with(1), {}, lines)
+
+
+def test_what_a_small_limit_leaves_may_go_to_another_partition() -> None:
+    for lines in (
+        ["Fetch v18.responses[1].partitions[0].records: Kafka [], found [...]"],
+        ["Fetch v18.responses[0].partitions[1].aborted_transactions: Kafka [], found null"],
+    ):
+        assert Chance().is_it({"main": Step("Fetch", 18, {"max_bytes": 200})}, {}, lines)
+        for fields in ({"max_bytes": 1_000_000}, {}):
+            assert not Chance().is_it({"main": Step("Fetch", 18, fields)}, {}, lines)
+
+
+def test_whose_words_tell_of_a_transaction_is_chance_beside_other_sequences_alone() -> None:
+    lines = ["Produce v9.responses[0].partition_responses[0].error_code: Kafka 120, found 48"]
+    assert Chance(beside_others=True).is_it({}, {}, lines)
+    assert not Chance().is_it({}, {}, lines)
+    assert not Chance(beside_others=True).is_it({}, {}, [lines[0].replace("48", "47")])
+
+
+def test_where_kafka_stumbles_the_error_of_an_acknowledgement_will_do() -> None:
+    stumbled = {"error_code": -1, "responses": []}
+    for code, as_kafka in ((121, True), (0, False)):
+        ours = {"error_code": 0, "responses": [{"partitions": [{"acknowledge_error_code": code}]}]}
+        assert (forgiven(ours, stumbled) == stumbled) is as_kafka
+
+
 @pytest.mark.java
 @pytest.mark.ours_only
 def test_answers_are_those_that_kafka_gives(usual_broker: Target, slow: bool) -> None:
@@ -102,3 +213,12 @@ def started(stack: ExitStack, ours: str = "") -> Pair:
     for address in (ours, kafka):
         warm_up(address)
     return Pair(ours, kafka)
+
+
+def test_members_are_named_by_what_is_told_of_them_and_not_by_the_order_of_their_ids() -> None:
+    members = [DescribedGroupMember(f"x-{uuid4()}", instance) for instance in (None, "o")]
+    found = [
+        World("d0000001-").plain(DescribedGroup(members=several, group_id="g")) for several in (members, members[::-1])
+    ]
+    assert found[0] == found[1]
+    assert {one["member_id"] for one in found[0]["members"]} == {"<member 0>", "<member 1>"}

@@ -29,6 +29,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--areas", nargs="+", choices=AREAS, help="only these")
     parser.add_argument("--jobs", type=int, default=1, help="pairs of brokers that play at the same time")
+    parser.add_argument("--lanes", type=int, default=1, help="sequences at the same time on each of these pairs")
     parser.add_argument("--kafka", help="HOST:PORT of a Kafka that runs already, for one job")
     parser.add_argument("--ours", help="HOST:PORT of a broker of ours that runs already, for one job")
     parser.add_argument("--acls", action="store_true", help="as a client whose rights change, with the authorizer")
@@ -53,7 +54,8 @@ def record(pair: Pair, versions: Versions) -> None:
     write(RECORDED / "found.json", found)
 
 
-def started(chosen: argparse.Namespace, stack: ExitStack) -> Pair:
+def started(chosen: argparse.Namespace, stack: ExitStack) -> list[Pair]:
+    """Two brokers, and who plays on them."""
     config = CONFIG | AUTHORIZER if chosen.acls else CONFIG
     ours = chosen.ours or stack.enter_context(KafkaBroker(config, quick_groups=False)).bootstrap_servers
     theirs = chosen.kafka or stack.enter_context(RealKafka(config)).bootstrap_servers
@@ -61,14 +63,15 @@ def started(chosen: argparse.Namespace, stack: ExitStack) -> Pair:
         warm_up(address)
         if chosen.acls:
             open_up(address)
-    return Pair(ours, theirs, stranger=STRANGER if chosen.acls else "")
+    stranger = STRANGER if chosen.acls else ""
+    return [Pair(ours, theirs, stranger=stranger, lane=lane, lanes=chosen.lanes) for lane in range(chosen.lanes)]
 
 
 def main() -> None:
     """Ends with status 1 where there is a difference that stays."""
     chosen = arguments()
     with ExitStack() as stack:
-        pairs = [started(chosen, stack) for _ in range(chosen.jobs)]
+        pairs = [pair for _ in range(chosen.jobs) for pair in started(chosen, stack)]
         versions = offered(*pairs[0].addresses)
         if chosen.record:
             record(pairs[0], versions)

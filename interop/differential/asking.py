@@ -42,6 +42,10 @@ def transactional(topic: str, sequence: int, *stamps: int, version: int = 13, bu
     return produce(batch, topic, version, transactional_id="§x")
 
 
+def idempotent(sequence: int) -> Fields:
+    return records(producer=[of("producer_id x"), of("producer_epoch x"), sequence])
+
+
 def init(keep: str = "x") -> Step:
     fields = {"transactional_id": "§" + keep, "transaction_timeout_ms": 60_000}
     return Step("InitProducerId", 4, fields, keep=keep)

@@ -33,20 +33,52 @@ ON_PURPOSE = [
 CHANCE = re.compile(
     # Which member becomes a group's leader when the old one is gone comes from a hash table of random ids.
     r"JoinGroup v\d+\.(leader|members)\b"
+    # Two that have waited are answered in one step, and the leader's list, in the order of that table, has named them.
+    r'|JoinGroup v\d+\.member_id: Kafka "<member \d+>", found "<member \d+>"'
     # A JoinGroup with an unknown id that an empty group of a newer protocol refuses: Kafka describes it as it was,
     # and takes offsets and heartbeats as if there were none.
     r"|OffsetCommit v\d+\.topics\[\d+\]\.partitions\[\d+\]\.error_code: Kafka 69, found 25"
     r"|StreamsGroupHeartbeat v\d+\.error_code: Kafka 69, found 25"
 )
+# The same, once a JoinGroup of the sequence was answered with that error. 0: what a member of the consumer protocol
+# gets beside classic ones depends on the ids that the broker made up for those, with Kafka from run to run. 25: see
+# above; a member that joins then begins a group anew.
+CHANCE_AFTER_JOIN = {
+    0: re.compile(r"ConsumerGroup(Heartbeat|Describe) v\d+\..*\bassignment\b.*\.partitions\b"),
+    25: re.compile(
+        r"ConsumerGroupHeartbeat v\d+\.member_epoch: Kafka 2, found [3-9]"
+        r"|OffsetDelete v\d+\.error_code: Kafka 69, found 0"
+        r"|DeleteGroups v\d+\.results\[\d+\]\.error_code: Kafka 69, found 0"
+        r"|ShareGroupHeartbeat v\d+\.error_code: Kafka 0, found 69"
+    ),
+}
+# Where Kafka stumbles it may answer requests that wait here: a JoinGroup with an instance id and a member id that was
+# given out without one; joins into a group that it began to convert although a member does not fit.
+WAITS = re.compile(r'\w+ v\d+: Kafka .*, found "parked"$')
+# Kafka fills a fetch's limit with a piece of a batch; here the next partition may have what is left of it, or a limit
+# that is too small for a batch and not 0, and then no list of aborted transactions.
+SMALL, LEFT_OVER = (
+    1000,
+    re.compile(
+        r"Fetch v\d+\.responses\[\d+\]\.partitions\[\d+\]\.(records: Kafka \[\], found"
+        r"|aborted_transactions: Kafka \[\], found null$)"
+    ),
+)
+# Whether what a share fetch gives back comes with its answer or the next one depends on how fast Kafka writes.
+RELEASE, GIVEN_BACK = 2, re.compile(r"ShareFetch v\d+\.responses\b")
+# Kafka asks its coordinator about several producers at once, and tells all of them in the words of the first one's
+# version. So this is of the brokers' own making only where one sequence plays at a time.
+IN_WORDS_OF_OTHERS = re.compile(r"(Produce|TxnOffsetCommit) v\d+\..*\.error_code: Kafka (120, found 48|48, found 120)$")
 # Differences that the makers of sequences keep clear of:
 # - The header of an uncompressed batch is believed; Kafka looks at every record of it, and writes the greatest
 #   timestamp anew.
 # - A topic or partition that is named twice in Produce, Fetch or OffsetCommit is answered twice; no client does it.
-# - To negative limits of a fetch, to unknown isolation levels and to null records Kafka answers UNKNOWN_SERVER_ERROR or
-#   nothing at all, and to AlterConfigs that names a resource twice nothing either.
+# - To negative limits of a fetch or a share fetch, to unknown isolation levels and to null records Kafka answers
+#   UNKNOWN_SERVER_ERROR or nothing at all, and to AlterConfigs that names a resource twice nothing either.
 # - A group whose only commit was refused stays with Kafka, empty and in memory, until the broker stops.
 # - A regular expression is resolved within the heartbeat that brings it, not some time later.
 # - A topic that Metadata creates is in the same answer, where Kafka says UNKNOWN_TOPIC_OR_PARTITION at first.
+# - A topic id that Metadata has twice, with a name and without, is answered twice.
 # - Produce v0-v2 are served, which Kafka 4 only says.
 # - Which of several partitions of a share session gets what the limits leave depends on how far Kafka has looked into
 #   each; a topic that there is not, or that the group does not read, makes it fail with UNKNOWN_SERVER_ERROR, or not.
@@ -75,7 +107,7 @@ def has_error(answer: Any) -> bool:
     if isinstance(answer, list):
         return any(map(has_error, answer))
     return isinstance(answer, dict) and any(
-        bool(value) if name == "error_code" else has_error(value) for name, value in answer.items()
+        bool(value) if name.endswith("error_code") else has_error(value) for name, value in answer.items()
     )
 
 
@@ -90,6 +122,43 @@ def found(steps: dict[str, Step], ours: Outcome, theirs: Outcome) -> Iterator[st
         ):
             if not any(pattern.match(line) for pattern in _EXCUSED):
                 yield line
+
+
+class Chance:
+    """Tells where a sequence ends because what follows is not of the brokers' own making."""
+
+    def __init__(self, beside_others: bool = False) -> None:
+        """`beside_others`: whether other sequences play on the same brokers at the same time."""
+        self._beside_others = beside_others
+        self._joins: set[int] = set()
+
+    def is_it(self, steps: dict[str, Step], theirs: Outcome, lines: list[str]) -> bool:
+        """Whether one of these differences is; called with every outcome, since some follow from earlier ones."""
+        for on, answer in theirs.items():
+            if on in steps and steps[on].api == "JoinGroup" and isinstance(answer, dict):
+                self._joins.add(answer["error_code"])
+        patterns = [CHANCE, *(pattern for code, pattern in CHANCE_AFTER_JOIN.items() if code in self._joins)]
+        for is_one, pattern in (
+            (self._beside_others, IN_WORDS_OF_OTHERS),
+            (any(map(_has_stumbled, theirs.values())), WAITS),
+            (any(map(_gives_back, steps.values())), GIVEN_BACK),
+            (any(step.fields.get("max_bytes", SMALL) < SMALL for step in steps.values()), LEFT_OVER),
+        ):
+            patterns += [pattern] * is_one
+        return any(pattern.match(line) for pattern in patterns for line in lines)
+
+
+def _has_stumbled(answer: Any) -> bool:
+    return isinstance(answer, dict) and bool(answer.get("error_code") == STUMBLED)
+
+
+def _gives_back(step: Step) -> bool:
+    return step.api == "ShareFetch" and any(
+        RELEASE in batch["acknowledge_types"]
+        for topic in step.fields["topics"]
+        for partition in topic["partitions"]
+        for batch in partition.get("acknowledgement_batches", ())
+    )
 
 
 def class_of(line: str) -> str:

@@ -4,6 +4,8 @@ is written down here in short, so that `recorded/found.json` holds Kafka's answe
 
 from __future__ import annotations
 
+from typing import Any
+
 from interop.differential.asking import (
     ACCEPT,
     FUTURE,
@@ -20,6 +22,7 @@ from interop.differential.asking import (
     fetch,
     group_config,
     heartbeat,
+    idempotent,
     init,
     join,
     join_transaction,
@@ -42,6 +45,9 @@ from interop.differential.steps import STAMP, Step, of
 TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16
 EARLIEST = group_config("share.auto.offset.reset", "earliest")
 STATES = ("InitializeShareGroupState", "ReadShareGroupStateSummary", "DeleteShareGroupState")
+NOT_ONCE: list[list[dict[str, Any]]] = [
+    [{}, {}], [{"name": "§a", "topic_id": of("topic_id a")}] * 2, [{"name": "§none"}] * 2, [{}, {"name": "§a"}, {}],
+]  # fmt: skip
 SET, APPEND, SUBTRACT, UNKNOWN = 0, 2, 3, 9
 FOUND: dict[str, list[Step]] = {
     "an-empty-log-has-its-leader-epoch": [
@@ -119,6 +125,24 @@ FOUND: dict[str, list[Step]] = {
     "as-many-votes-for-each-assignor": [
         create("§a"), heartbeat("n" * 22, server_assignor="range"), heartbeat("o" * 22, server_assignor="uniform"),
         Step("ConsumerGroupDescribe", 1, {"group_ids": ["§g"]}),
+    ],
+    "a-share-fetch-that-wants-nothing": [
+        create("§a"), share_fetch(0, "§a", parts={0: (), 9: ()}, max_wait_ms=100, max_records=0),
+        share_fetch(1, max_wait_ms=100, max_bytes=0), share_fetch(2, max_wait_ms=100, min_bytes=0, max_records=0),
+    ],
+    "a-share-group-that-begins-with-its-offsets": [
+        create("§a"), Step("AlterShareGroupOffsets", 0, {"group_id": "§g", "topics": [
+            {"topic_name": "§a", "partitions": [{"partition_index": n, "start_offset": 0} for n in (0, 1)]}]}),
+        Step("ShareGroupDescribe", 1, {"group_ids": ["§g"]}), share_join("§a"),
+        Step("ShareGroupDescribe", 1, {"group_ids": ["§g"]}),
+    ],
+    "what-a-session-has-left-is-not-free-when-it-ends": [
+        create("§a"), create("§b"), EARLIEST, produce(records()), produce(records(), "§b"), share_join("§a", "§b"),
+        share_fetch(0, "§a"), share_fetch(1, "§b"),
+        share_fetch(2, max_wait_ms=100, forgotten_topics_data=[{"topic_id": of("topic_id a"), "partitions": [0]}]),
+        share_fetch(-1), share_fetch(0, "§a", max_wait_ms=100), share_fetch(1, "§b"),
+        share_fetch(0, "§a", max_wait_ms=100), share_acknowledge(-1),
+        share_fetch(0, "§a"), share_fetch(1, "§b", max_wait_ms=100),
     ],
     "a-share-fetch-of-an-unknown-kind": [
         create("§a"), share_join("§a"), share_fetch(0, share_acquire_mode=2),
@@ -220,6 +244,9 @@ FOUND: dict[str, list[Step]] = {
         Step("DescribeLogDirs", 4, {"topics": [{"topic": "§a", "partitions": [0, 0]}]}),
         Step("DeleteGroups", 2, {"groups_names": ["§g", "§g"]}),
     ],
+    "topics-to-delete-that-are-not-named-once": [
+        create("§a"), *(Step("DeleteTopics", 6, {"topics": topics, "timeout_ms": 10_000}) for topics in NOT_ONCE),
+    ],
     "acls-of-unknown-kinds": [*acls(2), *acls(99), *acls(0), *acls(2, 0)],
     "what-is-not-for-clients": [
         *(Step(api, 0, {}, "gone") for api in ("Vote", "AllocateProducerIds", "FetchSnapshot", "AssignReplicasToDirs")),
@@ -280,6 +307,11 @@ FOUND: dict[str, list[Step]] = {
         heartbeat("mAAAAAAAAAAAAAAAAAAAAA", instance_id="§m"), join("o", "nobody", 7, group_instance_id="§o"),
         join("o", "nobody", 7, group_instance_id="§m"),
     ],
+    "a-static-member-turns-back-after-another-has-left": [
+        create("§a"), heartbeat("m" * 22), heartbeat("o" * 22, instance_id="§o"),
+        heartbeat("m" * 22, member_epoch=-1), join("o", "", 6, group_instance_id="§o"),
+        Step("DescribeGroups", 5, {"groups": ["§g"]}), join("o", of("member_id o"), 6, group_instance_id="§o"),
+    ],
     "a-partition-that-is-not-in-the-transaction": [
         create("§a"), create("§s", message_timestamp_type="LogAppendTime"), init(),
         transactional("§a", 0, FUTURE, version=9), transactional("§a", 0, bump=-1), transactional("§a", 7, FUTURE),
@@ -291,6 +323,16 @@ FOUND: dict[str, list[Step]] = {
     "a-new-producer-whose-first-try-was-of-an-old-version": [
         create("§a"), create("§b"), init(), transactional("§a", 0, version=10), transactional("§b", 1, version=12),
         init(), transactional("§a", 1, version=12), transactional("§b", 1, version=12),
+    ],
+    "what-is-in-no-transaction-behind-a-refused-beginning": [
+        create("§a"), init(), transactional("§a", 0, version=10), produce(idempotent(1)), produce(idempotent(0)),
+        produce(idempotent(2)), join_transaction("§a"), transactional("§a", 2, version=10), end_transaction(True),
+        produce(idempotent(4)), produce(idempotent(0)), fetch(),
+    ],
+    "a-marker-and-what-was-tried": [
+        create("§a"), create("§b"), init(), transactional("§a", 0, version=10), join_transaction("§b"),
+        join_transaction("§a"), transactional("§b", 0, version=10), end_transaction(True), produce(idempotent(0)),
+        produce(idempotent(2)),
     ],
     "what-comes-behind-a-refused-beginning": [
         create("§a", message_timestamp_before_max_ms="1000"), init(), transactional("§a", 0, OLD),

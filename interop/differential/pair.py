@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from interop.differential.cleaning import clean
-from interop.differential.compare import CHANCE, class_of, found
+from interop.differential.compare import Chance, class_of, found
 from interop.differential.play import Outcome, Side, lockstep
 from interop.differential.steps import Step, prefix_of
 
 SETTLE_S, CAREFUL_SETTLE_S = 0.12, 0.4
+SHRINKS_FOR_S = 45.0
 ASSIGNED = {"ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"}
 CONFIG = {
     "group.initial.rebalance.delay.ms": "0",
@@ -27,6 +28,8 @@ CONFIG = {
     # What works in the background would come at its own time.
     "log.retention.check.interval.ms": "3600000",
     "log.cleaner.enable": "false",
+    # Beside much else on a machine Kafka's broker is late at its controller, and leaders get new epochs.
+    "broker.session.timeout.ms": "120000",
 }
 
 
@@ -42,7 +45,11 @@ class Difference:
         return class_of(self.lines[0])
 
     def script(self) -> str:
-        return "\n".join([*(f"  {step}" for step in self.steps), *(f"    -> {line}" for line in self.lines[:6])])
+        return "\n".join([*(f"  {step}" for step in self.steps[:-1]), self.last()])
+
+    def last(self) -> str:
+        """The step that shows it, with what it shows."""
+        return "\n".join([f"  {self.steps[-1]}", *(f"    -> {line}" for line in self.lines[:6])])
 
 
 @dataclass
@@ -56,12 +63,16 @@ class Run:
 class Pair:
     """Our broker and theirs, by address."""
 
-    def __init__(self, ours: str, theirs: str, *, settles: bool = True, stranger: str = "") -> None:
+    def __init__(
+        self, ours: str, theirs: str, *, settles: bool = True, stranger: str = "", lane: int = 0, lanes: int = 1
+    ) -> None:
+        """One of `lanes` pairs that play on the same two brokers, each under names of its own."""
         self.addresses = (ours, theirs)
+        self._lane, self._beside_others = lane, lanes > 1
         self._settles = settles  # whether theirs needs time after a change of metadata
         self._stranger = stranger  # where a client comes from that has only the rights that a sequence gives it
         # A broker that runs on from run to run still knows the groups of earlier ones.
-        self._numbers = itertools.count(int(time.time() * 10) % 9_000_000)
+        self._numbers = itertools.count(int(time.time()) * 10 % 9_000_000 + lanes + lane, lanes)
 
     def run(self, steps: Sequence[Step], settle_s: float = SETTLE_S, to_the_end: bool = False) -> Run:
         """Up to the first difference, unless Kafka's answers to all are wanted."""
@@ -70,16 +81,17 @@ class Pair:
         settled = settle_s * self._settles
         sides = [
             Side(self.addresses[0], prefix, stranger=self._stranger),
-            Side(self.addresses[1], prefix, settled, asks, self._stranger),
+            Side(self.addresses[1], prefix, settled, asks, self._stranger, self._lane),
         ]
         theirs: list[Outcome] = []
+        chance = Chance(self._beside_others)
         try:
             for at, step in enumerate(steps):
                 answered = dict(sides[0].waiting) | {step.on: step}
                 outcomes = lockstep(sides, step)
                 theirs.append(outcomes[1])
                 lines = list(found(answered, *outcomes))
-                if any(map(CHANCE.match, lines)) and not to_the_end:
+                if chance.is_it(answered, outcomes[1], lines) and not to_the_end:
                     return Run(theirs, None)
                 if lines and not to_the_end:
                     return Run(theirs, Difference(list(steps[: at + 1]), lines))
@@ -93,17 +105,23 @@ class Pair:
     def examined(self, steps: Sequence[Step]) -> Difference | None:
         """A difference that stays, made small."""
         first = self.run(steps).difference
-        return None if first is None else self.confirmed(first)
+        stays = None if first is None else self.again(first)
+        return None if stays is None else self.shrunk(stays)
 
-    def confirmed(self, first: Difference) -> Difference | None:
-        again = self.run(first.steps, CAREFUL_SETTLE_S).difference
-        return self.shrunk(again) if again is not None and again.kind == first.kind else None
+    def again(self, first: Difference) -> Difference | None:
+        """The same difference in another run, if it shows."""
+        found = self.run(first.steps, CAREFUL_SETTLE_S).difference
+        return found if found is not None and found.kind == first.kind else None
 
     def shrunk(self, difference: Difference) -> Difference:
+        """As small as it gets while others wait."""
         smallest = difference
         size = len(smallest.steps) // 2
+        until = time.monotonic() + SHRINKS_FOR_S
         while size:
             for candidate in without(smallest.steps, size):
+                if time.monotonic() > until:
+                    return smallest
                 shown = self.run(candidate, CAREFUL_SETTLE_S).difference
                 if shown is not None and shown.kind == difference.kind and len(shown.steps) < len(smallest.steps):
                     smallest = shown

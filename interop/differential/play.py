@@ -19,10 +19,13 @@ from interop.differential.world import World
 from interop.raw import Closed, RawClient, framed
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
+from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from pykafka_broker.protocol.messages.request_header import RequestHeader
 from pykafka_broker.protocol.messages.response_header import ResponseHeader
+from pykafka_broker.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
 from pykafka_broker.protocol.runtime import EncodeError
 
 PARKED_AFTER_S = 0.3  # with no answer from either broker until then
@@ -32,8 +35,8 @@ RETRIED = {14, 15, 16, 51}  # loading, not there yet, moved, and a transaction w
 UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
 MISSING_INTERNAL_TOPICS = 3
 RETRY_EVERY_S, RETRY_FOR_S = 0.03, 1.5
-# One group for each partition of __consumer_offsets; their names are those of another sequence.
-PROBES = [f"{prefix_of(0)}{letter}" for letter in "abc"]
+MADE_WITHIN_S = 5.0  # a topic that Metadata creates, beside other work
+PROBES = "abc"  # as ends of names: one group for each partition of __consumer_offsets, whatever stands in front
 CHANGES_METADATA = script.CHANGES_METADATA | {
     ApiKey.ALTER_CLIENT_QUOTAS,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
@@ -42,6 +45,8 @@ CHANGES_METADATA = script.CHANGES_METADATA | {
     ApiKey.CREATE_ACLS,
     ApiKey.DELETE_ACLS,
 }
+COMMITS = {ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT}
+ALTERS, SET, GROUP = {ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS}, 0, 32
 CLOSED = "closed"
 PARKED = "parked"
 Outcome = dict[str, Any]
@@ -57,13 +62,17 @@ class Side:
         settle_s: float = 0.0,
         asks_coordinators: bool = False,
         stranger: str = "",
+        lane: int = 0,
     ) -> None:
-        """`stranger`: the address that requests come from, but those of who prepares rights for it."""
+        """`stranger`: the address that requests come from, but those of who prepares rights for it. `lane`: who plays,
+        of several on the same broker."""
         self.world = World(prefix)
+        self._probes = [prefix_of(lane) + letter for letter in PROBES]  # as if they were another sequence's
         self._asks_coordinators = asks_coordinators  # whether a change of topics waits for them
         self._bootstrap, self._prefix, self._settle_s = bootstrap_servers, prefix, settle_s
         self._stranger = stranger
         self._clients: dict[str, RawClient] = {}
+        self._committing: set[str] = set()  # groups
         self.waiting: dict[str, Step] = {}
 
     def encoded(self, step: Step) -> bytes | None:
@@ -103,35 +112,59 @@ class Side:
         step, client = self.waiting.pop(on), self._clients[on]
         request = self.encoded(step)
         assert request is not None
-        until = time.monotonic() + RETRY_FOR_S
+        start = time.monotonic()
         while True:
             try:
                 answer = decoded(step, client.receive_frame())
             except (Closed, ConnectionError):
                 self._clients.pop(on).close()
                 return CLOSED
-            if time.monotonic() > until or not (
-                _too_early(answer) or _is_being_made(step, answer) or self._is_being_assigned(step, answer)
+            waited_s = time.monotonic() - start
+            if not (
+                (waited_s < MADE_WITHIN_S and _is_being_made(step, answer))
+                or (waited_s < RETRY_FOR_S and (_too_early(answer) or self._is_being_assigned(step, answer)))
             ):
                 break
             time.sleep(RETRY_EVERY_S)
             client.send_bytes(framed(request))
         self.world.learn(step, answer)
-        self._settle(step, self._client(PREPARER) if self._stranger else client)
+        self._settle(step, answer, self._client(PREPARER) if self._stranger else client)
         return self.world.plain(answer)
 
     def _is_being_assigned(self, step: Step, answer: Any) -> bool:
         """Where Kafka must make something ready first: a share group's partitions, a streams group's inner topics."""
         if step.key == ApiKey.SHARE_GROUP_HEARTBEAT and not answer.error_code and answer.assignment is not None:
             names = {name.replace(PREFIX, self._prefix) for name in step.fields.get("subscribed_topic_names") or ()}
-            return len(answer.assignment.topic_partitions) < sum(1 for n in names if self.world.topics.get(n, 0))
+            there = sum(self.world.topics.get(name, 0) for name in names)
+            own = sum(len(topic.partitions) for topic in answer.assignment.topic_partitions)
+            return own < there and self._read_by_all(step, names) < there
         if step.key == ApiKey.STREAMS_GROUP_HEARTBEAT:
             return any(status.status_code == MISSING_INTERNAL_TOPICS for status in answer.status or ())
         return False
 
-    def _settle(self, step: Step, client: RawClient) -> None:
+    def _read_by_all(self, step: Step, names: set[str]) -> int:
+        """How many partitions of these topics the members of a share group have together."""
+        group: str = step.fields["group_id"].replace(PREFIX, self._prefix)
+        [described] = self._client(step.on).call(ShareGroupDescribeRequest([group]), 1).groups
+        return len(
+            {
+                (topic.topic_name, number)
+                for member in described.members
+                for topic in member.assignment.topic_partitions
+                if topic.topic_name in names
+                for number in topic.partitions
+            }
+        )
+
+    def _settle(self, step: Step, answer: Any, client: RawClient) -> None:
+        if step.key in COMMITS:
+            self._committing.add(step.fields["group_id"].replace(PREFIX, self._prefix))
         if step.key in CHANGES_METADATA and self._settle_s:
             self._wait_for_topics(client)
+            if step.key in ALTERS:
+                self._wait_for_configs(step, answer, client)
+            elif step.key == ApiKey.DELETE_TOPICS:
+                self._wait_for_offsets(client)
             time.sleep(self._settle_s)
         elif step.key in (ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID):
             name = (step.fields.get("transactional_id") or "").replace(PREFIX, self._prefix)
@@ -150,8 +183,38 @@ class Side:
             if all(told.get(name, 0) == count for name, count in self.world.topics.items()):
                 break
             time.sleep(RETRY_EVERY_S)
-        for group in PROBES if self._asks_coordinators else ():
+        for group in self._probes if self._asks_coordinators else ():
             while time.monotonic() < until and not self._is_known_to(group, client):
+                time.sleep(RETRY_EVERY_S)
+
+    def _wait_for_configs(self, step: Step, answer: Any, client: RawClient) -> None:
+        """Until the broker tells what was set for groups: a share group begins where its config says."""
+        until = time.monotonic() + RETRY_FOR_S
+        refused = any(response.error_code for response in answer.responses) or step.fields.get("validate_only")
+        groups = [resource for resource in step.fields["resources"] if resource["resource_type"] == GROUP]
+        for resource in () if refused else groups:
+            name = resource["resource_name"].replace(PREFIX, self._prefix)
+            wanted = {
+                config["name"]: config["value"]
+                for config in resource["configs"]
+                if config.get("config_operation", SET) == SET and config["value"] is not None
+            }
+            asked = DescribeConfigsResource(resource["resource_type"], name, [*wanted])
+            while wanted and time.monotonic() < until:
+                [described] = client.call(DescribeConfigsRequest([asked]), 4).results
+                told = {config.name: config.value for config in described.configs}
+                if described.error_code or all(told.get(key) in (value, None) for key, value in wanted.items()):
+                    break
+                time.sleep(RETRY_EVERY_S)
+
+    def _wait_for_offsets(self, client: RawClient) -> None:
+        """Until the groups have forgotten what was committed for topics that are gone."""
+        until = time.monotonic() + RETRY_FOR_S
+        for group in self._committing:
+            while time.monotonic() < until:
+                fetched = client.call(OffsetFetchRequest(group, topics=None), 7)
+                if all(self.world.topics.get(topic.name) != 0 for topic in fetched.topics):
+                    break
                 time.sleep(RETRY_EVERY_S)
 
     def _is_known_to(self, group: str, client: RawClient) -> bool:

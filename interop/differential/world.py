@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from interop.differential.records import plain_batches
@@ -108,9 +109,23 @@ class World:
         if field == "responses" and value and type(value[0]).__name__ == "FetchableTopicResponse":
             value = merged(value)
         if isinstance(value, list | tuple):
+            if field == "members":
+                self._name_members(value)
             items = [self.plain(item, field) for item in value if not self._is_others(item)]
             return items if field in IN_ORDER else sorted(items, key=repr)
         return self._scalar(value, field)
+
+    def _name_members(self, members: Sequence[Any]) -> None:
+        """Those that no answer has named yet, by what else is told of them: their ids are random, and so is the order
+        in which they come."""
+
+        def known_by(member: Any) -> list[str]:
+            told = (getattr(member, name) for name in type(member).__match_args__ if name != "member_id")
+            plain = (bytes(value) if isinstance(value, memoryview) else value for value in told)
+            return [repr(value) for value in plain if isinstance(value, str | bytes | int | None)]
+
+        for member in sorted((one for one in members if isinstance(one, Fields)), key=known_by):
+            self.plain(getattr(member, "member_id", ""), "member_id")
 
     def _is_others(self, item: Any) -> bool:
         name = getattr(item, LISTED.get(type(item).__module__.rpartition(".")[2], ""), "")

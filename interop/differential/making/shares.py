@@ -162,7 +162,7 @@ def fetch(maker: Maker) -> list[Step]:
         "max_wait_ms": WAIT_MS,
         "min_bytes": maker.mostly(1, 0),
         "max_bytes": maker.mostly(1_000_000, *limited, share=0.95),
-        "max_records": maker.mostly(maker.one(100, *limited, *limited), 0, -1, share=0.97),
+        "max_records": maker.mostly(maker.one(100, *limited, *limited), 0, share=0.97),
         "batch_size": maker.mostly(maker.one(100, 1), 0, share=0.97),
     }
     if version >= 2:
