@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from interop.matrix.__main__ import arguments, chosen, main
+from interop.matrix.brokers import TARGETS, plain
 from interop.matrix.cells import run_cell
 from interop.matrix.columns import COLUMNS
-from interop.matrix.preparing import KINDS, Prepared
+from interop.matrix.preparing import KINDS, Prepared, Unprepared, once, reason
 from interop.matrix.publishing import as_markdown, ranges, red_here
 from interop.matrix.results import GREEN, GREY, RED, Cell, Results
 from interop.matrix.rows import ROWS, load
@@ -101,15 +104,77 @@ def test_a_toy_row_runs_and_each_exit_code_has_its_colour(toy: Path, broker: Sta
     assert broker.restarts == 1
     assert sorted(broker.topics) == [("group", 4), ("large", 1), ("produce", 1), ("restart", 1)]
     assert ours["produce"].note == "all went well"
-    assert ours["large"].note.startswith("as is known: Error: the broker <b>answered</b> nothing (")
+    assert ours["large"].note.startswith("Error: the broker <b>answered</b> nothing (")
     assert ours["large"].note.endswith("/ours/toy-1/large.log)")
     assert ours["admin"].note == "no toy has it"
     assert ours["group"].note == "the toy can't"
     assert (cells["older", "headers"].state, cells["older", "headers"].note) == (GREY, "Kafka 0.10.0 has none")
     page = (toy / "index.html").read_text()
     assert "&lt;b&gt;answered" in page
+    assert "as is known: Error: the broker" in page
     assert "<b>answered" not in page
+    assert "it can't be tried" in page
     assert "| 1 | 0.10.0 |" in (toy / "MATRIX.md").read_text()
+
+
+def test_what_is_known_of_a_column_and_of_a_target_is_both_said(toy: Path) -> None:
+    (toy / "toy.toml").write_text(ROW + 'explains.older = "it asks in the old way"\n')
+    [row] = load(toy)
+    assert row.why("older", "large", "Error") == "as is known; it asks in the old way: Error"
+    assert row.why("ours", "large", "Error") == "as is known: Error"
+    assert row.why("older", "seek", "Error") == "it asks in the old way: Error"
+
+
+def test_what_is_red_here_and_green_against_kafka_is_named(toy: Path) -> None:
+    results = Results(toy / "results.json")
+    results.put(("toy 1", "ours", "seek"), Cell(RED, "2026-11-22 10:00"))
+    results.put(("toy 1", "kafka", "seek"), Cell(GREEN, "2026-11-22 10:00"))
+    text = as_markdown(load(toy), results)
+    assert "Red here and green against Kafka: 1 (toy 1: seek).\n" in text
+    assert "Red here and not run against Kafka: 0.\n" in text
+
+
+def test_what_is_known_of_a_target_is_said_of_its_red_cells_once(toy: Path, broker: Stand) -> None:
+    (toy / "toy.toml").write_text(ROW.replace("explains.large", "explains.older"))
+    run(toy, "--targets", "ours,older", "--columns", "large,produce")
+    [ours, older] = [line for line in (toy / "MATRIX.md").read_text().splitlines() if line.startswith("- ✗ large")]
+    assert "(ours): Error: the broker" in ours
+    assert "(older): as is known: Error: the broker" in older
+    assert load(toy)[0].why("older", "large", "as is known: so it is") == "as is known: so it is"
+
+
+@pytest.mark.parametrize(
+    ("said", "telling"),
+    [
+        (
+            "npm error notarget No matching version\nnpm error A complete log of this run is in x",
+            "npm error notarget No m",
+        ),
+        (
+            "FileNotFoundError: CHANGES.rst\n---\nCommand setup.py failed with error code 1",
+            "FileNotFoundError: CHANGES",
+        ),
+        ("java.net.ConnectException: no\nand no more", "java.net.ConnectException: no"),
+        ("one\ntwo", "two"),
+        ("", "it said nothing"),
+    ],
+)
+def test_the_line_that_says_most_is_told(said: str, telling: str) -> None:
+    assert reason(said).startswith(telling)
+
+
+def test_records_that_are_years_old_stay_in_a_topic_of_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retention looks after half a minute: a look-up by time then found nothing, once in a hundred runs."""
+    asked: list[dict[str, str]] = []
+
+    @contextmanager
+    def broker(**_: object) -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(bootstrap_servers="", create_topic=lambda *_, config: asked.append(config))
+
+    monkeypatch.setattr("interop.matrix.brokers.KafkaBroker", broker)
+    with plain("ours", "2.8") as running:
+        running.create_topic("seek-1", 1)
+    assert asked == [{"retention.ms": "-1"}]
 
 
 def test_a_program_that_does_not_end_is_red_and_gone(tmp_path: Path) -> None:
@@ -153,6 +218,46 @@ def test_a_client_that_can_not_be_had_is_grey_and_says_why(toy: Path) -> None:
     code, cells = run(toy, "--targets", "ours", "--columns", "produce")
     assert code == 0
     assert cells["ours", "produce"].note == "not run here: no-such-program is not on this machine"
+
+
+def test_a_program_is_built_again_when_its_source_is_newer(tmp_path: Path) -> None:
+    source, folder, asked = tmp_path / "main.go", tmp_path / "built", []
+    source.touch()
+
+    def build(unfinished: Path) -> None:
+        asked.append(unfinished)
+        (unfinished / f"program-{len(asked)}").touch()
+
+    def built_at(source_s: int) -> list[str]:
+        os.utime(source, (source_s, source_s))
+        once(folder, build, [source])
+        return [path.name for path in folder.iterdir()]
+
+    assert built_at(1) == built_at(2) == ["program-1"]
+    os.utime(folder, (3, 3))
+    assert built_at(4) == ["program-2"]
+
+
+def test_one_that_can_not_be_built_is_tried_again_when_its_source_is_newer(tmp_path: Path) -> None:
+    source, folder = tmp_path / "main.go", tmp_path / "built"
+    source.touch()
+    os.utime(source, (1, 1))
+    tried = []
+
+    def build(unfinished: Path) -> None:
+        tried.append(unfinished)
+        if len(tried) == 1:
+            raise Unprepared("no such module")
+
+    for _ in range(2):
+        with pytest.raises(Unprepared, match="no such module"):
+            once(folder, build, [source])
+    assert len(tried) == 1
+    os.utime(folder.with_name("built.refused"), (2, 2))
+    os.utime(source, (3, 3))
+    once(folder, build, [source])
+    assert folder.exists()
+    assert not folder.with_name("built.refused").exists()
 
 
 @pytest.mark.parametrize(
@@ -212,7 +317,7 @@ def test_the_rows_of_the_project_are_sound() -> None:
     rows = load(ROWS)
     names = {column.name for column in COLUMNS}
     assert len(rows) > 100
-    assert {name for row in rows for name in (*row.lacks, *row.explains)} <= names
+    assert {name for row in rows for name in (*row.lacks, *row.explains)} <= {*names, *TARGETS}
     assert {row.prepare.get("kind", "command") for row in rows} <= {*KINDS}
 
 

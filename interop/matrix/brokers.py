@@ -17,12 +17,17 @@ from interop.raw import RawClient
 from interop.real_kafka import RealKafka
 from interop.secured_targets import secured
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.create_topics_request import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.testing import KafkaBroker
 
 OURS, KAFKA, OLDER = TARGETS = ("ours", "kafka", "older")
 RELEASE_OF_OURS = "4.3"
+LASTING = {"retention.ms": "-1"}  # scenarios write records that are years old
 USER, PASSWORD = "alice", "alice-secret"
 _KNOWN_WITHIN_S = 20
 
@@ -43,7 +48,7 @@ class _Ours:
         self.bootstrap_servers = broker.bootstrap_servers
 
     def create_topic(self, name: str, partitions: int) -> None:
-        self._broker.create_topic(name, partitions)
+        self._broker.create_topic(name, partitions, config=LASTING)
 
     def restart(self) -> None:
         self._broker.restart()
@@ -56,7 +61,9 @@ class _Kafka:
 
     def create_topic(self, name: str, partitions: int) -> None:
         """Kafka's own answer comes before its brokers know the topic."""
-        request = CreateTopicsRequest([CreatableTopic(name, num_partitions=partitions, replication_factor=1)])
+        configs = [CreatableTopicConfig(key, value) for key, value in LASTING.items()]
+        topic = CreatableTopic(name, num_partitions=partitions, replication_factor=1, configs=configs)
+        request = CreateTopicsRequest([topic])
         asked = MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
         with RawClient(self.bootstrap_servers) as client:
             [answer] = client.call(request).topics

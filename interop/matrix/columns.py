@@ -29,7 +29,7 @@ COLUMNS = [
     Column("transactions", "transactions", "commits and aborts, read with both isolation levels", since=(0, 11)),
     Column("group", "group", "two members share four partitions; one leaves, and the other has all", 4, (0, 9)),
     Column("next_group", "KIP-848", "the same with group.protocol=consumer", 4, (4, 0)),
-    Column("commit", "commit, resume", "commits an offset; the next member of the group goes on there", since=(0, 9)),
+    Column("commit", "commit, resume", "commits an offset; the next member of the group goes on there"),
     Column("seek", "seek by time", "finds offsets by time, first and last, and reads from there", since=(0, 10, 1)),
     Column("admin", "admin", "creates a topic, adds partitions, changes and reads a config, deletes it", since=(1, 0)),
     Column("large", "large", "records of 900 kB come back as they were"),

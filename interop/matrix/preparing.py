@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,10 +77,11 @@ def run(
 
 
 def reason(text: str) -> str:
-    """The line that says most, without paths of this machine."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    """The line that says most, without paths of this machine: the last one of an exception, or else of an error."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and "complete log of this run" not in line]
+    thrown = [line for line in lines if re.match(r"[\w.$]*(Error|Exception)\b", line)]
     telling = [line for line in lines if re.search(r"error|exception|not found|no matching", line, re.IGNORECASE)]
-    return shortened((telling or lines or ["it said nothing"])[-1])
+    return shortened((thrown or telling or lines or ["it said nothing"])[-1])
 
 
 def shortened(line: str) -> str:
@@ -189,7 +190,7 @@ def java_version(home: Path) -> str:
 
 
 def _npm(row: Row) -> Prepared:
-    """Packages that are sources or carry what they need built: nothing is compiled, no script is run."""
+    """Where no other `options` are named, packages that carry what they need built: no script is run."""
     folder = CACHE / f"{row.client}-{row.version}".replace(" ", "-").replace("/", "-")
     need("node", "npm")
 
@@ -197,7 +198,8 @@ def _npm(row: Row) -> Prepared:
         (unfinished / "package.json").write_text('{"private": true}')
         packages = [each.format(version=row.version) for each in row.prepare["packages"]]
         options = ["--omit=dev", "--no-audit", "--no-fund", "--loglevel=error"]
-        run(["npm", "install", *options, *row.prepare.get("options", ["--ignore-scripts"]), *packages], cwd=unfinished)
+        options += row.prepare.get("options", ["--ignore-scripts"])
+        run(["npm", "install", *options, *packages], row.prepare.get("environment"), cwd=unfinished)
 
     once(folder, fetch)
     version = run(["node", "--version"]).strip().removeprefix("v")
@@ -208,20 +210,45 @@ def _go(row: Row) -> Prepared:
     """A program of one folder, built with the modules in those versions."""
     folder = CACHE / f"{row.client}-{row.version}".replace(" ", "-").replace("/", "-")
     need("go")
-    source = ROOT / row.prepare["source"]
+    sources = _sources(row, "*.go")
 
     def build(unfinished: Path) -> None:
         modules = [each.format(version=row.version) for each in row.prepare["modules"]]
         run(["go", "mod", "init", "matrix"], cwd=unfinished)
-        for path in (*source.glob("*.go"), *(ROOT / each for each in row.prepare.get("with", []))):
+        for path in sources:
             shutil.copy(path, unfinished)
         run(["go", "get", *modules], cwd=unfinished)
         run(["go", "mod", "tidy"], cwd=unfinished)
         run(["go", "build", "-o", "program", "."], cwd=unfinished)
 
-    once(folder, build)
+    once(folder, build, sources)
     version = run(["go", "version"]).split()[2].removeprefix("go")
     return Prepared(filled(row, program=str(folder / "program")), {}, f"Go {version}")
+
+
+def _cargo(row: Row) -> Prepared:
+    """A program of one folder, built with the crates in those versions and not optimized."""
+    folder = CACHE / f"{row.client}-{row.version}".replace(" ", "-")
+    need("cargo")
+    sources = _sources(row, "*.rs")
+
+    def build(unfinished: Path) -> None:
+        run(["cargo", "init", "--quiet", "--name", "matrix", "--vcs", "none"], cwd=unfinished)
+        for path in sources:
+            shutil.copy(path, unfinished / "src")
+        for crate in row.prepare["crates"]:
+            run(["cargo", "add", "--quiet", *crate.format(version=row.version).split()], cwd=unfinished)
+        run(["cargo", "build", "--quiet"], cwd=unfinished)
+        shutil.copy(unfinished / "target" / "debug" / "matrix", unfinished / "program")
+        shutil.rmtree(unfinished / "target")
+
+    once(folder, build, sources)
+    version = run(["cargo", "--version"]).split()[1]
+    return Prepared(filled(row, program=str(folder / "program")), {}, f"Rust {version}")
+
+
+def _sources(row: Row, glob: str) -> list[Path]:
+    return [*(ROOT / row.prepare["source"]).glob(glob), *(ROOT / each for each in row.prepare.get("with", []))]
 
 
 def need(*programs: str) -> None:
@@ -230,12 +257,14 @@ def need(*programs: str) -> None:
             raise Unprepared(f"{program} is not on this machine")
 
 
-def once(folder: Path, make: Callable[[Path], object]) -> None:
-    """A folder that is there is complete; one that could not be made remembers why, and is not tried again."""
+def once(folder: Path, make: Callable[[Path], object], sources: Sequence[Path] = ()) -> None:
+    """A folder that is there is complete; one that could not be made remembers why, and is not tried again, as long as
+    no source of it is newer."""
     refused = folder.with_name(folder.name + ".refused")
-    if folder.exists():
+    newest = max((path.stat().st_mtime for path in sources), default=0)
+    if folder.exists() and folder.stat().st_mtime >= newest:
         return
-    if refused.exists():
+    if refused.exists() and refused.stat().st_mtime >= newest:
         raise Unprepared(refused.read_text())
     unfinished = folder.with_name(folder.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -245,6 +274,8 @@ def once(folder: Path, make: Callable[[Path], object]) -> None:
     except Unprepared as error:
         refused.write_text(str(error))
         raise
+    shutil.rmtree(folder, ignore_errors=True)
+    refused.unlink(missing_ok=True)
     unfinished.replace(folder)
 
 
@@ -254,4 +285,5 @@ KINDS: Mapping[str, Callable[[Row], Prepared]] = {
     "java": _java,
     "npm": _npm,
     "go": _go,
+    "cargo": _cargo,
 }

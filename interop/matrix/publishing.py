@@ -67,9 +67,18 @@ def _summary(results: Results) -> str:
             counts = {state: sum(cell.state == state for cell in cells) for state in (GREEN, RED, GREY)}
             days = sorted({cell.when[:10] for cell in cells})
             lines.append(f"| {target} | {counts[GREEN]:,} | {counts[RED]:,} | {counts[GREY]:,} | {_between(days)} |\n")
-    green, unknown = len(red_here(results, GREEN)), len(red_here(results, None))
-    said = f"Red here and green against Kafka: {green}. Red here and not run against Kafka: {unknown}."
+    said = "\n".join(
+        f"Red here and {what}: {len(found)}{_named(found)}."
+        for what, found in (
+            ("green against Kafka", red_here(results, GREEN)),
+            ("not run against Kafka", red_here(results, None)),
+        )
+    )
     return "| target | ● | ✗ | ○ | run on |\n|---|---|---|---|---|\n" + "".join(lines) + f"\n{said}\n"
+
+
+def _named(found: Sequence[Key]) -> str:
+    return f" ({'; '.join(f'{row}: {column}' for row, _, column in found)})" if found else ""
 
 
 def _between(days: Sequence[str]) -> str:
@@ -102,6 +111,7 @@ def _reasons(rows: Sequence[Row], results: Results) -> Iterable[str]:
                 cell = results.cells.get((row.name, target, column.name))
                 if cell is not None and cell.state != GREEN:
                     note = _without_its_release(cell, row)
+                    note = row.why(target, column.name, note) if cell.state == RED else note
                     found.setdefault((column.title, cell.state, note), {}).setdefault(row.version, []).append(target)
     order = [row.version for row in rows]
     for (title, state, note), releases in found.items():

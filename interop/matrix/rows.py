@@ -30,12 +30,17 @@ class Row(NamedTuple):
     prepare: dict[str, Any]
     older: str  # the release that ours passes for in the third target
     lacks: dict[str, str]  # columns that are grey without being tried, and why
-    explains: dict[str, str]  # columns that may be red, and what is known of it
+    explains: dict[str, str]  # columns and targets that may be red, and what is known of it
     timeout_s: float
 
     @property
     def name(self) -> str:
         return f"{self.client} {self.version}"
+
+    def why(self, target: str, column: str, note: str) -> str:
+        """What a red cell's program said, after what is known of it."""
+        known = "; ".join(self.explains[each] for each in (column, target) if each in self.explains)
+        return note if not known or note.startswith(known) else f"{known}: {note}"
 
 
 def load(folder: Path = ROWS) -> list[Row]:

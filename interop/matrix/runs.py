@@ -19,7 +19,7 @@ from interop.matrix.brokers import KAFKA, OLDER, Broker, Shared, plain, release_
 from interop.matrix.cells import LOGS, now, run_cell
 from interop.matrix.columns import Column, release
 from interop.matrix.preparing import Prepared, Unprepared, prepare, shortened
-from interop.matrix.results import GREY, RED, Cell, Key, Results
+from interop.matrix.results import GREY, Cell, Key, Results
 from interop.matrix.rows import Row
 from interop.raw import Closed
 
@@ -107,10 +107,7 @@ class Run:
         topic = f"{wanted.column.name}-{self._number}"
         broker.create_topic(topic, wanted.column.partitions)
         name, row = wanted.column.name, wanted.row
-        cell = run_cell(prepared, name, broker, topic, environment, wanted.log, row.timeout_s)
-        if cell.state == RED and name in row.explains:
-            return cell._replace(note=f"{row.explains[name]}: {cell.note}")
-        return cell
+        return run_cell(prepared, name, broker, topic, environment, wanted.log, row.timeout_s)
 
     def _tell(self, wanted: Wanted, cell: Cell) -> None:
         if self._out:

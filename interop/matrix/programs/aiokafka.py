@@ -187,8 +187,8 @@ async def group(bootstrap: str, topic: str) -> None:
     first = await consumer(bootstrap, topic, topic, **timing)
     await until(lambda: len(first.assignment()) == 4, "the first member has four partitions")
     second = await consumer(bootstrap, topic, topic, **timing)
-    both = lambda: (len(first.assignment()), len(second.assignment())) == (2, 2)  # noqa: E731
-    await until(both, "two partitions each")
+    members = (first, second)
+    await until(lambda: [len(each.assignment()) for each in members] == [2, 2], "two partitions each")
     await first.stop()
     await until(lambda: len(second.assignment()) == 4, "the second member has four partitions")
     await second.stop()

@@ -1,14 +1,11 @@
 // KafkaJS, 1.0 to 2. What a release lacks is found by asking it, never by its number.
 const fs = require('node:fs')
 const path = require('node:path')
-const readline = require('node:readline')
 const modules = process.env.NODE_PATH
+const { COUNT, FIRST_MS, NotSupported, awaitRestart, largeOnes, main, same, sleep, until, values } = require('./scenario.js')
 const { CompressionCodecs, CompressionTypes, Kafka, logLevel } = require(path.join(modules, 'kafkajs'))
 
 const [, , scenario, bootstrap, topic] = process.argv
-const COUNT = 100
-const FIRST_MS = 1600000000000
-const values = Array.from({ length: COUNT }, (_, number) => `value ${number}`)
 const secure = {
   ssl: { ca: scenario === 'security' ? [fs.readFileSync(process.env.MATRIX_CA, 'utf8')] : [] },
   sasl: { mechanism: 'scram-sha-512', username: process.env.MATRIX_USER, password: process.env.MATRIX_PASSWORD },
@@ -16,23 +13,11 @@ const secure = {
 const kafka = new Kafka({
   brokers: [bootstrap], clientId: 'matrix', logLevel: logLevel.NOTHING, ...(scenario === 'security' ? secure : {}),
 })
-const sleep = (ms) => new Promise((done) => setTimeout(done, ms))
-
-class NotSupported extends Error {}
-
-function same(found, wanted) {
-  const [one, other] = [found, wanted].map((value) => JSON.stringify(value))
-  if (one !== other) throw new Error(`found ${one.slice(0, 300)}, not ${other.slice(0, 300)}`)
-}
-
-async function until(condition, what) {
-  for (const end = Date.now() + 40000; !condition(); await sleep(20)) if (Date.now() > end) throw new Error(`not within 40 s: ${what}`)
-}
 
 async function send(messages, compression, settings = {}) {
   const producer = kafka.producer(settings)
   await producer.connect()
-  await producer.send({ topic, acks: -1, compression, messages: messages.map((message) => ({ partition: 0, ...message })) })
+  await producer.send({ topic, acks: -1, compression, messages: messages.map((message) => ({ partition: 0, key: 'k', ...message })) })
   await producer.disconnect()
 }
 
@@ -132,7 +117,7 @@ const scenarios = {
     await producer.connect()
     for (const number of [0, 1, 2, 3]) {
       const transaction = await producer.transaction()
-      await transaction.send({ topic, messages: [{ value: `${number}` }, { value: `${number}` }] })
+      await transaction.send({ topic, messages: [{ key: 'k', value: `${number}` }, { key: 'k', value: `${number}` }] })
       await (number % 2 ? transaction.abort() : transaction.commit())
     }
     await producer.disconnect()
@@ -197,9 +182,8 @@ const scenarios = {
     })
   },
   async large() {
-    const records = ['A', 'B', 'C', 'D', 'E'].map((letter) => letter.repeat(900000))
-    for (const value of records) await send([{ value }])
-    same(texts(await read(5)), records)
+    for (const value of largeOnes) await send([{ value }])
+    same(texts(await read(5)), largeOnes)
   },
   async security() {
     try {
@@ -215,27 +199,13 @@ const scenarios = {
     const found = new Set()
     const retry = { retries: 20, initialRetryTime: 100, maxRetryTime: 1000 }
     const reader = await consumer(topic, async ({ message }) => { found.add(message.value.toString()) }, { retry })
-    for (const value of values.slice(0, 50)) await producer.send({ topic, messages: [{ value }] })
+    for (const value of values.slice(0, 50)) await producer.send({ topic, messages: [{ key: 'k', value }] })
     await until(() => found.size === 50, 'half of the records')
-    console.log('restart')
-    const lines = readline.createInterface({ input: process.stdin })
-    await new Promise((done) => lines.once('line', done))
-    for (const value of values.slice(50)) await producer.send({ topic, messages: [{ value }] })
+    await awaitRestart()
+    for (const value of values.slice(50)) await producer.send({ topic, messages: [{ key: 'k', value }] })
     await until(() => found.size === COUNT, 'all records')
     await reader.disconnect()
   },
 }
 
-async function main() {
-  if (!scenarios[scenario]) throw new NotSupported('the client has nothing of the kind')
-  return scenarios[scenario]()
-}
-
-main().then(
-  (said) => { if (said) console.log(said); process.exit(0) },
-  (error) => {
-    if (error instanceof NotSupported) console.log(error.message)
-    else console.error(error)
-    process.exit(error instanceof NotSupported ? 77 : 1)
-  },
-)
+main(scenarios, scenario)

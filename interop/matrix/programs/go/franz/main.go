@@ -3,13 +3,9 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -27,6 +23,8 @@ var scenarios = map[string]func() (string, error){
 	"large": quietly(large), "security": quietly(security), "restart": quietly(restart),
 }
 
+type record = *kgo.Record
+
 func client(more ...kgo.Opt) *kgo.Client {
 	options := []kgo.Opt{kgo.SeedBrokers(bootstrap), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.FetchMaxWait(200 * time.Millisecond)}
 	if release := os.Getenv("MATRIX_RELEASE"); strings.HasPrefix(release, "0.") && release < "0.11" {
@@ -39,20 +37,15 @@ func client(more ...kgo.Opt) *kgo.Client {
 	return made
 }
 
-func patience() context.Context {
-	ctx, _ := context.WithTimeout(context.Background(), 30*time.Second)
-	return ctx
-}
-
 func send(cl *kgo.Client, values []string) error {
-	var records []*kgo.Record
+	var records []record
 	for _, value := range values {
 		records = append(records, &kgo.Record{Topic: topic, Key: []byte("k"), Value: []byte(value)})
 	}
 	return cl.ProduceSync(patience(), records...).FirstErr()
 }
 
-func take(cl *kgo.Client, n int) (got []*kgo.Record, err error) {
+func take(cl *kgo.Client, n int) (got []record, err error) {
 	for ctx := patience(); len(got) < n; {
 		fetches := cl.PollFetches(ctx)
 		if ctx.Err() != nil {
@@ -63,18 +56,13 @@ func take(cl *kgo.Client, n int) (got []*kgo.Record, err error) {
 	return got, nil
 }
 
-func read(n int, more ...kgo.Opt) ([]*kgo.Record, error) {
+func read(n int) ([]record, error) { return readWith(n) }
+
+func readWith(n int, more ...kgo.Opt) ([]record, error) {
 	from := kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}})
 	cl := client(append(more, from)...)
 	defer cl.Close()
 	return take(cl, n)
-}
-
-func texts(records []*kgo.Record) (found []string) {
-	for _, record := range records {
-		found = append(found, string(record.Value))
-	}
-	return found
 }
 
 func thereAndBack(more ...kgo.Opt) error {
@@ -84,7 +72,7 @@ func thereAndBack(more ...kgo.Opt) error {
 		return err
 	}
 	found, err := read(count)
-	return first(err, same(texts(found), values(0, count)))
+	return are(values(0, count), found, err)
 }
 
 func partitions(cl *kgo.Client, name string) (int, error) {
@@ -106,7 +94,7 @@ func connect() error {
 }
 
 func records() error {
-	sent := []*kgo.Record{
+	sent := []record{
 		{Topic: topic, Key: []byte("key"), Value: []byte("value")}, {Topic: topic, Value: []byte("no key")}, {Topic: topic, Key: []byte("gone")},
 		{Topic: topic, Key: []byte("empty"), Value: []byte{}}, {Topic: topic, Key: []byte{0, 255}, Value: make([]byte, 100)},
 	}
@@ -149,31 +137,25 @@ func timestamps() error {
 		return err
 	}
 	found, err := read(5)
-	for i, record := range found {
-		err = first(err, same(record.Timestamp.UnixMilli(), firstMs+int64(i)))
-	}
-	return err
+	return first(err, haveTimes(found, func(record record) time.Time { return record.Timestamp }))
 }
 
+type codec struct {
+	name string
+	is   kgo.CompressionCodec
+}
+
+func (c codec) String() string { return c.name }
+
 func codecs() (string, error) {
-	var said, sent []string
-	for _, codec := range []struct {
-		name string
-		is   kgo.CompressionCodec
-	}{{"gzip", kgo.GzipCompression()}, {"snappy", kgo.SnappyCompression()}, {"lz4", kgo.Lz4Compression()}, {"zstd", kgo.ZstdCompression()}} {
-		cl := client(kgo.ProducerBatchCompression(codec.is))
-		if err := send(cl, values(0, count)); err != nil {
-			return "", fmt.Errorf("%s: %w", codec.name, err)
-		}
-		cl.Close()
-		sent = append(sent, values(0, count)...)
-		found, err := read(len(sent))
-		if err := first(err, same(texts(found), sent)); err != nil {
-			return "", fmt.Errorf("%s: %w", codec.name, err)
-		}
-		said = append(said, codec.name)
+	known := []codec{
+		{"gzip", kgo.GzipCompression()}, {"snappy", kgo.SnappyCompression()}, {"lz4", kgo.Lz4Compression()}, {"zstd", kgo.ZstdCompression()},
 	}
-	return strings.Join(said, ", "), nil
+	return everyCodec(known, func(codec codec) error {
+		cl := client(kgo.ProducerBatchCompression(codec.is))
+		defer cl.Close()
+		return send(cl, values(0, count))
+	})
 }
 
 func transactions() error {
@@ -189,64 +171,51 @@ func transactions() error {
 	}
 	cl.Close()
 	everything, err := read(8)
-	committed, err2 := read(4, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	committed, err2 := readWith(4, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	return first(err, err2, same(texts(everything), strings.Fields("0 0 1 1 2 2 3 3")), same(texts(committed), strings.Fields("0 0 2 2")))
 }
 
-type member struct {
-	*kgo.Client
-	partitions atomic.Int32
-}
-
-func join(name string, more ...kgo.Opt) *member {
-	m := &member{}
+func join(m *member, more ...kgo.Opt) *kgo.Client {
 	change := func(sign int32) func(context.Context, *kgo.Client, map[string][]int32) {
 		return func(_ context.Context, _ *kgo.Client, changed map[string][]int32) {
-			m.partitions.Add(sign * int32(len(changed[name])))
+			m.partitions.Add(sign * int32(len(changed[topic])))
 		}
 	}
-	m.Client = client(append(more,
-		kgo.ConsumerGroup(name), kgo.ConsumeTopics(name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(),
+	return client(append(more,
+		kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(),
 		kgo.HeartbeatInterval(300*time.Millisecond), kgo.SessionTimeout(10*time.Second),
 		kgo.OnPartitionsAssigned(change(1)), kgo.OnPartitionsRevoked(change(-1)), kgo.OnPartitionsLost(change(-1)),
 	)...)
-	return m
 }
 
 func group(more ...kgo.Opt) error {
-	one := join(topic, more...)
-	poll := func(m *member) {
-		for !m.PollFetches(context.Background()).IsClientClosed() {
-		}
-	}
-	go poll(one)
-	if err := until(func() bool { return one.partitions.Load() == 4 }, "the first member has four partitions"); err != nil {
-		return err
-	}
-	two := join(topic, more...)
-	go poll(two)
-	if err := until(func() bool { return one.partitions.Load() == 2 && two.partitions.Load() == 2 }, "two partitions each"); err != nil {
-		return err
-	}
-	one.Close()
-	return until(func() bool { return two.partitions.Load() == 4 }, "the second member has four partitions")
+	return twoMembers(func() (*member, error) {
+		m := &member{}
+		cl := join(m, more...)
+		m.leave = cl.Close
+		go func() {
+			for !cl.PollFetches(context.Background()).IsClientClosed() {
+			}
+		}()
+		return m, nil
+	})
 }
 
 func commit() error {
 	if err := send(client(), values(0, count)); err != nil {
 		return err
 	}
-	one := join(topic)
-	got, err := take(one.Client, 30)
+	one := join(&member{})
+	got, err := take(one, 30)
 	if err != nil {
 		return err
 	}
 	err = one.CommitRecords(patience(), got[29])
 	one.Close()
-	two := join(topic)
+	two := join(&member{})
 	defer two.Close()
-	later, err2 := take(two.Client, count-30)
-	return first(err, err2, same(texts(later), values(30, count)))
+	later, err2 := take(two, count-30)
+	return first(err, are(values(30, count), later, err2))
 }
 
 func offsetAt(cl *kgo.Client, ms int64) (int64, error) {
@@ -277,7 +246,7 @@ func seek() error {
 	}
 	from := client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(5)}}))
 	found, err := take(from, 5)
-	return first(err, same(texts(found), strings.Fields("5 6 7 8 9")))
+	return are(strings.Fields("5 6 7 8 9"), found, err)
 }
 
 func admin() error {
@@ -333,26 +302,24 @@ func large() error {
 		return err
 	}
 	found, err := read(5)
-	return first(err, same(texts(found), largeOnes()))
+	return are(largeOnes(), found, err)
 }
 
 func security() error {
-	pem, err := os.ReadFile(os.Getenv("MATRIX_CA"))
-	pool := x509.NewCertPool()
-	if err != nil || !pool.AppendCertsFromPEM(pem) {
-		return errors.Join(err, errors.New("no authority"))
+	trust, err := trusting()
+	if err != nil {
+		return err
 	}
-	auth := scram.Auth{User: os.Getenv("MATRIX_USER"), Pass: os.Getenv("MATRIX_PASSWORD")}
-	secure := []kgo.Opt{kgo.SASL(auth.AsSha512Mechanism()), kgo.DialTLSConfig(&tls.Config{RootCAs: pool})}
+	secure := []kgo.Opt{kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()), kgo.DialTLSConfig(trust)}
 	if err := send(client(secure...), values(0, count)); err != nil {
 		return err
 	}
-	found, err := read(count, secure...)
-	return first(err, same(texts(found), values(0, count)))
+	found, err := readWith(count, secure...)
+	return are(values(0, count), found, err)
 }
 
 func restart() error {
-	cl, reader := client(), join(topic)
+	cl, reader := client(), join(&member{})
 	found := map[string]bool{}
 	readOn := func(n int) error {
 		return until(func() bool {

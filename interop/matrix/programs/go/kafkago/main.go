@@ -2,9 +2,6 @@
 package main
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -21,12 +18,9 @@ var scenarios = map[string]func() (string, error){
 	"admin": quietly(admin), "large": quietly(large), "security": quietly(security), "restart": quietly(restart),
 }
 
-var client = &kafka.Client{Addr: kafka.TCP(bootstrap)}
+type record = kafka.Message
 
-func patience() context.Context {
-	ctx, _ := context.WithTimeout(context.Background(), 30*time.Second)
-	return ctx
-}
+var client = &kafka.Client{Addr: kafka.TCP(bootstrap)}
 
 func writer() *kafka.Writer {
 	return &kafka.Writer{
@@ -35,9 +29,9 @@ func writer() *kafka.Writer {
 	}
 }
 
-func of(values []string) (messages []kafka.Message) {
+func of(values []string) (messages []record) {
 	for _, value := range values {
-		messages = append(messages, kafka.Message{Key: []byte("k"), Value: []byte(value)})
+		messages = append(messages, record{Key: []byte("k"), Value: []byte(value)})
 	}
 	return messages
 }
@@ -52,13 +46,13 @@ func reader(config kafka.ReaderConfig) *kafka.Reader {
 	return kafka.NewReader(config)
 }
 
-func read(n int) ([]kafka.Message, error) {
+func read(n int) ([]record, error) {
 	r := reader(kafka.ReaderConfig{})
 	defer r.Close()
 	return take(r, n)
 }
 
-func take(r *kafka.Reader, n int) (got []kafka.Message, err error) {
+func take(r *kafka.Reader, n int) (got []record, err error) {
 	for ctx := patience(); len(got) < n; {
 		message, err := r.FetchMessage(ctx)
 		if err != nil {
@@ -67,13 +61,6 @@ func take(r *kafka.Reader, n int) (got []kafka.Message, err error) {
 		got = append(got, message)
 	}
 	return got, nil
-}
-
-func texts(messages []kafka.Message) (found []string) {
-	for _, message := range messages {
-		found = append(found, string(message.Value))
-	}
-	return found
 }
 
 func partitions(name string) (int, error) {
@@ -94,11 +81,11 @@ func produce() error {
 		return err
 	}
 	found, err := read(count)
-	return first(err, same(texts(found), values(0, count)))
+	return are(values(0, count), found, err)
 }
 
 func records() error {
-	sent := []kafka.Message{
+	sent := []record{
 		{Key: []byte("key"), Value: []byte("value")}, {Value: []byte("no key")}, {Key: []byte("gone")}, {Key: []byte("empty"), Value: []byte{}},
 		{Key: []byte{0, 255}, Value: make([]byte, 100)},
 	}
@@ -115,7 +102,7 @@ func records() error {
 
 func headers() error {
 	wanted := []kafka.Header{{Key: "one", Value: []byte("1")}, {Key: "one", Value: []byte("again")}, {Key: "empty", Value: []byte{}}}
-	if err := writer().WriteMessages(patience(), kafka.Message{Value: []byte("v"), Headers: wanted}); err != nil {
+	if err := writer().WriteMessages(patience(), record{Value: []byte("v"), Headers: wanted}); err != nil {
 		return err
 	}
 	found, err := read(1)
@@ -130,9 +117,9 @@ func headers() error {
 }
 
 func timed(n int, step int64) error {
-	var messages []kafka.Message
+	var messages []record
 	for i := range int64(n) {
-		messages = append(messages, kafka.Message{Value: []byte(fmt.Sprint(i)), Time: time.UnixMilli(firstMs + i*step)})
+		messages = append(messages, record{Value: []byte(fmt.Sprint(i)), Time: time.UnixMilli(firstMs + i*step)})
 	}
 	return writer().WriteMessages(patience(), messages...)
 }
@@ -142,32 +129,19 @@ func timestamps() error {
 		return err
 	}
 	found, err := read(5)
-	for i, message := range found {
-		err = first(err, same(message.Time.UnixMilli(), firstMs+int64(i)))
-	}
-	return err
+	return first(err, haveTimes(found, func(message record) time.Time { return message.Time }))
 }
 
 func codecs() (string, error) {
-	var said, sent []string
-	for _, codec := range []kafka.Compression{kafka.Gzip, kafka.Snappy, kafka.Lz4, kafka.Zstd} {
-		release := os.Getenv("MATRIX_RELEASE")
-		if codec == kafka.Zstd && (strings.HasPrefix(release, "0.") || strings.HasPrefix(release, "1.") || release == "2.0") {
-			continue
-		}
+	known := []kafka.Compression{kafka.Gzip, kafka.Snappy, kafka.Lz4}
+	if release := os.Getenv("MATRIX_RELEASE"); !strings.HasPrefix(release, "0.") && !strings.HasPrefix(release, "1.") && release != "2.0" {
+		known = append(known, kafka.Zstd)
+	}
+	return everyCodec(known, func(codec kafka.Compression) error {
 		w := writer()
 		w.Compression = codec
-		if err := w.WriteMessages(patience(), of(values(0, count))...); err != nil {
-			return "", fmt.Errorf("%s: %w", codec, err)
-		}
-		sent = append(sent, values(0, count)...)
-		found, err := read(len(sent))
-		if err := first(err, same(texts(found), sent)); err != nil {
-			return "", fmt.Errorf("%s: %w", codec, err)
-		}
-		said = append(said, codec.String())
-	}
-	return strings.Join(said, ", "), nil
+		return w.WriteMessages(patience(), of(values(0, count))...)
+	})
 }
 
 func has(n int) func() bool {
@@ -196,9 +170,9 @@ func group() error {
 		return err
 	}
 	for partition := range 4 {
-		message := kafka.Message{Value: []byte("x"), Topic: ""}
+		message := record{Value: []byte("x"), Topic: ""}
 		w := writer()
-		w.Balancer = kafka.BalancerFunc(func(kafka.Message, ...int) int { return partition })
+		w.Balancer = kafka.BalancerFunc(func(record, ...int) int { return partition })
 		if err := w.WriteMessages(patience(), message); err != nil {
 			return err
 		}
@@ -220,7 +194,7 @@ func commit() error {
 		return err
 	}
 	later, err := take(reader(kafka.ReaderConfig{GroupID: topic}), count-30)
-	return first(err, same(texts(later), values(30, count)))
+	return are(values(30, count), later, err)
 }
 
 func seek() error {
@@ -232,7 +206,7 @@ func seek() error {
 		return err
 	}
 	found, err := take(r, 5)
-	if err := first(err, same(texts(found), strings.Fields("5 6 7 8 9"))); err != nil {
+	if err := are(strings.Fields("5 6 7 8 9"), found, err); err != nil {
 		return err
 	}
 	asked := map[string][]kafka.OffsetRequest{topic: {kafka.FirstOffsetOf(0), kafka.LastOffsetOf(0)}}
@@ -283,27 +257,22 @@ func large() error {
 		}
 	}
 	found, err := read(5)
-	return first(err, same(texts(found), largeOnes()))
+	return are(largeOnes(), found, err)
 }
 
 func security() error {
-	pem, err := os.ReadFile(os.Getenv("MATRIX_CA"))
-	pool := x509.NewCertPool()
-	if err != nil || !pool.AppendCertsFromPEM(pem) {
-		return errors.Join(err, errors.New("no authority"))
-	}
-	mechanism, err := scram.Mechanism(scram.SHA512, os.Getenv("MATRIX_USER"), os.Getenv("MATRIX_PASSWORD"))
-	if err != nil {
+	trust, err := trusting()
+	mechanism, err2 := scram.Mechanism(scram.SHA512, user, password)
+	if err := first(err, err2); err != nil {
 		return err
 	}
-	secure := &tls.Config{RootCAs: pool}
 	w := writer()
-	w.Transport = &kafka.Transport{TLS: secure, SASL: mechanism}
+	w.Transport = &kafka.Transport{TLS: trust, SASL: mechanism}
 	if err := w.WriteMessages(patience(), of(values(0, count))...); err != nil {
 		return err
 	}
-	found, err := take(reader(kafka.ReaderConfig{Dialer: &kafka.Dialer{TLS: secure, SASLMechanism: mechanism}}), count)
-	return first(err, same(texts(found), values(0, count)))
+	found, err := take(reader(kafka.ReaderConfig{Dialer: &kafka.Dialer{TLS: trust, SASLMechanism: mechanism}}), count)
+	return are(values(0, count), found, err)
 }
 
 func restart() error {

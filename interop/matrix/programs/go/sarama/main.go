@@ -4,14 +4,11 @@ package main
 import (
 	"context"
 	"crypto/sha512"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -26,6 +23,8 @@ var scenarios = map[string]func() (string, error){
 }
 
 var brokers = []string{bootstrap}
+
+type record = *sarama.ConsumerMessage
 
 type option = func(*sarama.Config)
 
@@ -78,11 +77,9 @@ func send(messages []*sarama.ProducerMessage, options ...option) error {
 	return p.SendMessages(messages)
 }
 
-func read(n int, options ...option) (got []*sarama.ConsumerMessage, err error) {
-	return readFrom(sarama.OffsetOldest, n, options...)
-}
+func read(n int) ([]record, error) { return readFrom(sarama.OffsetOldest, n) }
 
-func readFrom(offset int64, n int, options ...option) (got []*sarama.ConsumerMessage, err error) {
+func readFrom(offset int64, n int, options ...option) (got []record, err error) {
 	c, err := sarama.NewConsumer(brokers, config(options...))
 	if err != nil {
 		return nil, err
@@ -101,19 +98,12 @@ func readFrom(offset int64, n int, options ...option) (got []*sarama.ConsumerMes
 	return got, err
 }
 
-func texts(messages []*sarama.ConsumerMessage) (found []string) {
-	for _, message := range messages {
-		found = append(found, string(message.Value))
-	}
-	return found
-}
-
 func thereAndBack(options ...option) error {
 	if err := send(of(values(0, count)), options...); err != nil {
 		return err
 	}
 	found, err := read(count)
-	return first(err, same(texts(found), values(0, count)))
+	return are(values(0, count), found, err)
 }
 
 func connect() error {
@@ -186,29 +176,17 @@ func timestamps() error {
 		return err
 	}
 	found, err := read(5)
-	for i, message := range found {
-		err = first(err, same(message.Timestamp.UnixMilli(), firstMs+int64(i)))
-	}
-	return err
+	return first(err, haveTimes(found, func(message record) time.Time { return message.Timestamp }))
 }
 
 func codecs() (string, error) {
-	var said, sent []string
-	for _, codec := range []sarama.CompressionCodec{sarama.CompressionGZIP, sarama.CompressionSnappy, sarama.CompressionLZ4, sarama.CompressionZSTD} {
-		if codec == sarama.CompressionZSTD && !version().IsAtLeast(sarama.V2_1_0_0) {
-			continue
-		}
-		if err := send(of(values(0, count)), func(c *sarama.Config) { c.Producer.Compression = codec }); err != nil {
-			return "", fmt.Errorf("%s: %w", codec, err)
-		}
-		sent = append(sent, values(0, count)...)
-		found, err := read(len(sent))
-		if err := first(err, same(texts(found), sent)); err != nil {
-			return "", fmt.Errorf("%s: %w", codec, err)
-		}
-		said = append(said, codec.String())
+	known := []sarama.CompressionCodec{sarama.CompressionGZIP, sarama.CompressionSnappy, sarama.CompressionLZ4}
+	if version().IsAtLeast(sarama.V2_1_0_0) {
+		known = append(known, sarama.CompressionZSTD)
 	}
-	return strings.Join(said, ", "), nil
+	return everyCodec(known, func(codec sarama.CompressionCodec) error {
+		return send(of(values(0, count)), func(c *sarama.Config) { c.Producer.Compression = codec })
+	})
 }
 
 func idempotent() error { return thereAndBack(exactlyOnce) }
@@ -228,80 +206,72 @@ func transactions() error {
 			return err
 		}
 	}
-	everything, err := read(8, func(c *sarama.Config) { c.Consumer.IsolationLevel = sarama.ReadUncommitted })
-	committed, err2 := read(4, func(c *sarama.Config) { c.Consumer.IsolationLevel = sarama.ReadCommitted })
+	everything, err := readFrom(sarama.OffsetOldest, 8, func(c *sarama.Config) { c.Consumer.IsolationLevel = sarama.ReadUncommitted })
+	committed, err2 := readFrom(sarama.OffsetOldest, 4, func(c *sarama.Config) { c.Consumer.IsolationLevel = sarama.ReadCommitted })
 	return first(err, err2, same(texts(everything), strings.Fields("0 0 1 1 2 2 3 3")), same(texts(committed), strings.Fields("0 0 2 2")))
 }
 
-type member struct {
-	partitions atomic.Int32
-	lock       sync.Mutex
-	got        []string
-	commitAt   int
-	leave      func()
+// handler is what Sarama hands a member's partitions and records.
+type handler struct {
+	member
+	lock     sync.Mutex
+	got      []string
+	commitAt int
 }
 
-func (m *member) Setup(session sarama.ConsumerGroupSession) error {
-	m.partitions.Store(int32(len(session.Claims()[topic])))
+func (h *handler) Setup(session sarama.ConsumerGroupSession) error {
+	h.partitions.Store(int32(len(session.Claims()[topic])))
 	return nil
 }
 
-func (m *member) Cleanup(sarama.ConsumerGroupSession) error { m.partitions.Store(0); return nil }
+func (h *handler) Cleanup(sarama.ConsumerGroupSession) error { h.partitions.Store(0); return nil }
 
-func (m *member) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+func (h *handler) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
 	for message := range claim.Messages() {
-		m.lock.Lock()
-		m.got = append(m.got, string(message.Value))
-		if len(m.got) == m.commitAt {
+		h.lock.Lock()
+		h.got = append(h.got, string(message.Value))
+		if len(h.got) == h.commitAt {
 			session.MarkMessage(message, "")
 			session.Commit()
 		}
-		m.lock.Unlock()
+		h.lock.Unlock()
 	}
 	return nil
 }
 
-func (m *member) values() map[string]bool {
-	m.lock.Lock()
-	defer m.lock.Unlock()
+func (h *handler) values() map[string]bool {
+	h.lock.Lock()
+	defer h.lock.Unlock()
 	found := map[string]bool{}
-	for _, value := range m.got {
+	for _, value := range h.got {
 		found[value] = true
 	}
 	return found
 }
 
-func join(commitAt int, options ...option) (*member, error) {
+func join(commitAt int, options ...option) (*handler, error) {
 	quiet := func(c *sarama.Config) { c.Consumer.Return.Errors = false }
 	group, err := sarama.NewConsumerGroup(brokers, topic, config(append(options, quiet)...))
 	if err != nil {
 		return nil, err
 	}
-	m := &member{commitAt: commitAt, leave: func() { group.Close() }}
+	h := &handler{commitAt: commitAt}
+	h.leave = func() { group.Close() }
 	go func() {
-		for !errors.Is(group.Consume(context.Background(), []string{topic}, m), sarama.ErrClosedConsumerGroup) {
+		for !errors.Is(group.Consume(context.Background(), []string{topic}, h), sarama.ErrClosedConsumerGroup) {
 		}
 	}()
-	return m, nil
+	return h, nil
 }
 
 func group() error {
-	one, err := join(0)
-	if err != nil {
-		return err
-	}
-	if err := until(func() bool { return one.partitions.Load() == 4 }, "the first member has four partitions"); err != nil {
-		return err
-	}
-	two, err := join(0)
-	if err != nil {
-		return err
-	}
-	if err := until(func() bool { return one.partitions.Load() == 2 && two.partitions.Load() == 2 }, "two partitions each"); err != nil {
-		return err
-	}
-	one.leave()
-	return until(func() bool { return two.partitions.Load() == 4 }, "the second member has four partitions")
+	return twoMembers(func() (*member, error) {
+		h, err := join(0)
+		if err != nil {
+			return nil, err
+		}
+		return &h.member, nil
+	})
 }
 
 func commit() error {
@@ -343,7 +313,7 @@ func seek() error {
 		}
 	}
 	found, err := readFrom(5, 5)
-	return first(err, same(texts(found), strings.Fields("5 6 7 8 9")))
+	return are(strings.Fields("5 6 7 8 9"), found, err)
 }
 
 func admin() error {
@@ -385,7 +355,7 @@ func large() error {
 		}
 	}
 	found, err := read(5)
-	return first(err, same(texts(found), largeOnes()))
+	return are(largeOnes(), found, err)
 }
 
 // login is what Sarama asks its users to bring for SCRAM.
@@ -402,22 +372,21 @@ func (l *login) Begin(user, password, authority string) error {
 }
 
 func security() error {
-	pem, err := os.ReadFile(os.Getenv("MATRIX_CA"))
-	pool := x509.NewCertPool()
-	if err != nil || !pool.AppendCertsFromPEM(pem) {
-		return fmt.Errorf("no authority: %w", err)
+	trust, err := trusting()
+	if err != nil {
+		return err
 	}
 	secure := func(c *sarama.Config) {
-		c.Net.TLS.Enable, c.Net.TLS.Config = true, &tls.Config{RootCAs: pool}
+		c.Net.TLS.Enable, c.Net.TLS.Config = true, trust
 		c.Net.SASL.Enable, c.Net.SASL.Mechanism = true, sarama.SASLTypeSCRAMSHA512
-		c.Net.SASL.User, c.Net.SASL.Password = os.Getenv("MATRIX_USER"), os.Getenv("MATRIX_PASSWORD")
+		c.Net.SASL.User, c.Net.SASL.Password = user, password
 		c.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &login{} }
 	}
 	if err := send(of(values(0, count)), secure); err != nil {
 		return err
 	}
-	found, err := read(count, secure)
-	return first(err, same(texts(found), values(0, count)))
+	found, err := readFrom(sarama.OffsetOldest, count, secure)
+	return are(values(0, count), found, err)
 }
 
 func restart() error {
