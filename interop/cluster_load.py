@@ -15,6 +15,7 @@ from typing import Any, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 PATIENCE_S = 90.0
+MARKERS_S = 10.0
 _QUIET = {"log_level": 0}
 
 
@@ -64,11 +65,15 @@ class Writes:
         """Exactly what was acknowledged is there."""
         self._compare("read_uncommitted")
 
-    def _compare(self, isolation: str) -> None:
+    def _compare(self, isolation: str, patience_s: float = 0) -> None:
+        """What is short at first may grow for a while."""
+        deadline = time.monotonic() + patience_s
         for partition, values in self.done.items():
             assert values
-            found = read(self._address, self.topic, partition, isolation)
-            assert found == values, _difference(values, found)
+            while (found := read(self._address, self.topic, partition, isolation)) != values:
+                may_grow = len(found) < len(values) and time.monotonic() < deadline
+                assert may_grow, _difference(values, found)
+                time.sleep(0.2)
 
 
 class Load(Writes):
@@ -134,8 +139,8 @@ class TransactionalLoad(Load):
         _until_done(lambda: self._producer.abort_transaction(10))
 
     def check(self) -> None:
-        """Exactly what was committed is there."""
-        self._compare("read_committed")
+        """Exactly what was committed is there. A commit is answered before its markers are in all partitions."""
+        self._compare("read_committed", MARKERS_S)
 
 
 def _until_done(step: Callable[[], object]) -> None:

@@ -84,6 +84,17 @@ def outcome(broker: KafkaBroker, client: Client, row: Row) -> str:
         broker.faults.clear()
 
 
+def usual_outcome(broker: KafkaBroker, client: Client, row: Row, usual: str) -> str:
+    """One more try for a reader that did something else: on a busy machine it may be between two fetches just when the
+    fault comes.
+    """
+    with contextlib.suppress(AssertionError):
+        told = outcome(broker, client, row)
+        if told == usual or row.at != "read":
+            return told
+    return outcome(broker, client, row)
+
+
 def _added(broker: KafkaBroker, row: Row, topic: str) -> Fault:
     """The fault for this client alone: an earlier one may not have gone yet. Its group has the name of the topic."""
     where: dict[str, Any] = {"topic": topic} if row.fault["api"] in ("Produce", "Fetch") else {"group": topic}

@@ -11,7 +11,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from interop.cluster_load import PATIENCE_S, Writes
+from interop.cluster_load import MARKERS_S, PATIENCE_S, Writes
 from interop.java_transactions import SERIALIZER, JavaClients
 
 _EACH = 3  # records for every partition before it is waited for them
@@ -101,7 +101,7 @@ class JavaTransactionalLoad(JavaLoad):
 
     def check(self) -> None:
         """Exactly what was committed is there."""
-        self._compare("read_committed")
+        self._compare("read_committed", MARKERS_S)
 
 
 def _until_told(end: Any) -> None:

@@ -180,7 +180,7 @@ def _environment() -> dict[str, str]:
 class KafkaCluster:
     """Controllers have the ids from 101 on, brokers those from 1 on. `dynamic`: the quorum has kraft.version 1
     (KIP-853), and nodes know addresses instead of voters. `racks` and `config` are those of brokers, `each` that of
-    single nodes.
+    single nodes. `host` is what nodes call this machine to each other.
     """
 
     def __init__(
@@ -194,18 +194,20 @@ class KafkaCluster:
         log_dirs: int = 1,
         config: Mapping[str, str] | None = None,
         each: Mapping[int, Mapping[str, str]] | None = None,
+        host: str = "127.0.0.1",
     ) -> None:
         self._owns_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="kafka-cluster-"))
         self._config = dict(config or {})
         self._each = dict(each or {})
+        self._host = host
         self._log_dirs = log_dirs
         self._dynamic = dynamic
         ports = [free_port() for _ in controllers]
         ids = range(FIRST_CONTROLLER, FIRST_CONTROLLER + len(controllers))
-        voters = [f"{node_id}@127.0.0.1:{port}" for node_id, port in zip(ids, ports, strict=True)]
+        voters = [f"{node_id}@{host}:{port}" for node_id, port in zip(ids, ports, strict=True)]
         self._quorum = (
-            {"controller.quorum.bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in ports)}
+            {"controller.quorum.bootstrap.servers": ",".join(f"{host}:{port}" for port in ports)}
             if dynamic
             else {"controller.quorum.voters": ",".join(voters)}
         )
@@ -222,7 +224,7 @@ class KafkaCluster:
         config = {
             "process.roles": "controller",
             "node.id": str(node_id),
-            "listeners": f"CONTROLLER://127.0.0.1:{port}",
+            "listeners": f"CONTROLLER://{self._host}:{port}",
             "log.dirs": str(self.directory / f"controller-{node_id}" / "data"),
         }
         return self._node(kind, "controller", node_id, port, config)
@@ -232,8 +234,8 @@ class KafkaCluster:
         config = {
             "process.roles": "broker",
             "node.id": str(node_id),
-            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "listeners": f"PLAINTEXT://{self._host}:{port}",
+            "advertised.listeners": f"PLAINTEXT://{self._host}:{port}",
             "log.dirs": ",".join(str(data / f"data-{number}") for number in range(self._log_dirs)),
             **({"broker.rack": rack} if rack else {}),
         }

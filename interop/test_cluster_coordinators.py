@@ -21,6 +21,11 @@ from interop.waiting import eventually
 from pykafka_broker.broker.coordinator_log import partition_for
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from pykafka_broker.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
 from pykafka_broker.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -42,6 +47,7 @@ from pykafka_broker.protocol.messages.share_acknowledge_request import (
 )
 from pykafka_broker.protocol.messages.share_fetch_request import FetchPartition, FetchTopic, ShareFetchRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.builder import BatchBuilder
 
 pytestmark = pytest.mark.java
@@ -57,6 +63,10 @@ INTERNAL: dict[str, tuple[int, dict[str, str]]] = {
     "__transaction_state": (2, _COMPACTED),
     "__share_group_state": (3, {}),
 }
+
+
+# What is answered while the markers of a commit are written; all else has to come back.
+ENDING = {"a stranger's classic end": ErrorCode.PRODUCER_FENCED}
 
 
 @pytest.fixture(scope="module")
@@ -207,6 +217,59 @@ def test_producing_is_joining_at_the_other(cluster: KafkaCluster, coordinator: i
             assert ended.error_code == ErrorCode.NONE
             producer = ended.producer_id, ended.producer_epoch
     assert committed(cluster, topic, 2) == ["0", "2"]
+
+
+@pytest.mark.parametrize("coordinator", BOTH, ids=NAMES.__getitem__)
+def test_who_goes_on_before_the_markers_are_written(cluster: KafkaCluster, coordinator: int) -> None:
+    """The partition's leader stands still, so that the end of the transaction takes as long as it is looked at."""
+    topic = topic_name("e")
+    topic_id = create(cluster, topic)
+    name, other = key_at(coordinator, topic), 3 - coordinator
+    with (
+        RawClient(cluster.broker(coordinator).address, 30) as coordinating,
+        RawClient(cluster.broker(other).address, 30) as leading,
+    ):
+        eventually(lambda: coordinating.call(InitProducerIdRequest(name, 60_000)).error_code, ErrorCode.NONE, 20)
+        made = coordinating.call(InitProducerIdRequest(name, 60_000))
+        producer = made.producer_id, made.producer_epoch
+        data = [PartitionProduceData(other - 1, transactional(producer, 0, b"one"))]
+        produce = ProduceRequest(name, -1, 10_000, [TopicProduceData(topic_id=topic_id, partition_data=data)])
+
+        def produced() -> ErrorCode:
+            return ErrorCode(leading.call(produce, 13).responses[0].partition_responses[0].error_code)
+
+        eventually(produced, ErrorCode.NONE, 10)
+        cluster.broker(other).pause()
+        try:
+            ended = coordinating.call(EndTxnRequest(name, *producer, True), 5)
+            assert ended.error_code == ErrorCode.NONE
+            following, stranger = (ended.producer_id, ended.producer_epoch), (ended.producer_id, 77)
+            joining = [AddPartitionsToTxnTopic(topic, [other - 1])]
+            asked: dict[str, tuple[Message, int]] = {
+                "the same end": (EndTxnRequest(name, *producer, True), 5),
+                "the other end": (EndTxnRequest(name, *producer, False), 5),
+                "the next commit": (EndTxnRequest(name, *following, True), 5),
+                "the next abort": (EndTxnRequest(name, *following, False), 5),
+                "a stranger's end": (EndTxnRequest(name, *stranger, False), 5),
+                "a classic end": (EndTxnRequest(name, *following, False), 4),
+                "a stranger's classic end": (EndTxnRequest(name, *stranger, False), 4),
+                "joining": (AddPartitionsToTxnRequest([], name, *following, joining), 3),
+                "a stranger's joining": (AddPartitionsToTxnRequest([], name, *stranger, joining), 3),
+                "a new producer": (InitProducerIdRequest(name, 60_000), 4),
+                "the producer anew": (InitProducerIdRequest(name, 60_000, *following), 4),
+                "a stranger anew": (InitProducerIdRequest(name, 60_000, *stranger), 4),
+            }
+            told = {what: error_of(coordinating.call(*request)) for what, request in asked.items()}
+        finally:
+            cluster.broker(other).resume()
+        assert told == dict.fromkeys(asked, ErrorCode.CONCURRENT_TRANSACTIONS) | ENDING
+    assert committed(cluster, topic, 1) == ["one"]
+
+
+def error_of(answer: Any) -> ErrorCode:
+    if isinstance(answer, AddPartitionsToTxnResponse):
+        return ErrorCode(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
+    return ErrorCode(answer.error_code)
 
 
 class ShareMember:

@@ -86,10 +86,10 @@ assert topic.latest_available_offsets()[0].offset == [150]
 RELEASES = [
     *(("kafka-python", version, KAFKA_PYTHON) for version in ("1.4.7", "2.0.2", "2.2.15")),
     *(("aiokafka", version, AIOKAFKA) for version in ("0.8.1", "0.10.0", "0.11.0")),
-    *(("confluent-kafka", version, CONFLUENT) for version in ("1.9.2", "2.3.0")),
+    *(("confluent-kafka", version, CONFLUENT) for version in ("2.0.2", "2.3.0")),
     ("pykafka", "2.8.0", PYKAFKA),
 ]
-BESIDES = {"aiokafka-0.8.1": ["kafka-python==2.0.2"], "pykafka-2.8.0": ["kazoo", "six", "tabulate"]}
+BESIDES = {"aiokafka-0.8.1": ["kafka-python==2.0.2"], "pykafka-2.8.0": ["kazoo", "setuptools<81", "six", "tabulate"]}
 
 
 def folder_of(package: str, version: str) -> Path:
