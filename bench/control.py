@@ -1,19 +1,23 @@
-"""`python -m bench.control`: what the control API costs each small request, with no rule and nobody who asks the log.
+"""`python -m bench.control`: what the control API costs, with no rule and nobody who asks the log.
 
 Rule: two brokers that differ in `--control` alone take turns, in rounds short enough that the machine is the same for
-both, and what is compared is the CPU time of the broker's process for a request; of each pair of rounds the ratio, of
-all pairs the median, with the middle half of them beside it. Which of the two is first changes with each round.
+both; of each pair of rounds the ratio, of all pairs the median, with the middle half of them beside it. Which of the
+two is first changes with each round. Of produce, consume and latency the time is compared as a client has it, and the
+CPU time of the broker's process; of small requests, where noise is larger than what there is to see, the CPU time.
 """
 
 import argparse
 import contextlib
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
+from bench import workloads
 from bench.peers import Peer, ours
 from bench.requests import Asked, asked, load, prepare
 from bench.running import Running
+from bench.workloads import Figures
 
 
 def _controlled(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
@@ -36,19 +40,80 @@ def pairs(each: Asked, runs: list[Running], connections: int, rounds: int, measu
         yield spent["on"] / spent["off"]
 
 
-def control(rounds: int, measured_ms: int, connections: int) -> dict[str, float]:
-    figures: dict[str, float] = {}
-    with contextlib.ExitStack() as stack:
-        runs = [stack.enter_context(Running(peer)) for peer in (Peer("off", ours), Peer("on", _controlled))]
+class Way(NamedTuple):
+    """One run of the load generator, and the figure of it that says how long a client takes."""
+
+    mode: str
+    topic: str
+    records: int
+    size: int
+    time: Callable[[Figures], float]
+    settings: tuple[str, ...] = ()
+
+
+def _seconds_of_a_mb(found: Figures) -> float:
+    return 1 / found["mb_per_s"]
+
+
+def _p50_ms(found: Figures) -> float:
+    return found["p50_ms"]
+
+
+_BATCHED = ("linger.ms=5", "acks=all")
+WAYS = {
+    "produce_100b": Way("produce", "of-100", 300_000, 100, _seconds_of_a_mb, _BATCHED),
+    "consume_100b": Way("consume", "of-100", 300_000, 100, _seconds_of_a_mb),
+    "produce_1k": Way("produce", "of-1k", 60_000, 1024, _seconds_of_a_mb, _BATCHED),
+    "consume_1k": Way("consume", "of-1k", 60_000, 1024, _seconds_of_a_mb),
+    "latency": Way("latency", "latency", 2000, 100, _p50_ms, ("linger.ms=0", "acks=all")),
+}
+
+
+def pairs_on_the_way(way: Way, runs: list[Running], rounds: int) -> Iterator[tuple[float, float]]:
+    """Time and CPU with the control API, each times that without, by rounds."""
+    for number in range(rounds):
+        spent = {}
+        for run in runs if number % 2 else reversed(runs):
+            cpu = _on_cpu_ns(run)
+            found = workloads.load(run, way.mode, way.topic, 1, way.records, way.size, *way.settings)
+            spent[run.name] = way.time(found), _on_cpu_ns(run) - cpu
+        yield spent["on"][0] / spent["off"][0], spent["on"][1] / spent["off"][1]
+
+
+def _told(name: str, found: list[float]) -> float:
+    low, middle, high = statistics.quantiles(found, n=4)
+    print(f"{name:20} {middle:6.3f}   {low:.3f} to {high:.3f}", flush=True)
+    return middle
+
+
+@contextlib.contextmanager
+def _both() -> Iterator[list[Running]]:
+    with Running(Peer("off", ours)) as off, Running(Peer("on", _controlled)) as on:
+        yield [off, on]
+
+
+def on_the_way(rounds: int) -> None:
+    """Produce, consume and latency."""
+    with _both() as runs:
+        for run in runs:
+            workloads.create(run, *{way.topic for way in WAYS.values()})
+        for name, way in WAYS.items():
+            list(pairs_on_the_way(way, runs, 1))
+            times, cpu = zip(*pairs_on_the_way(way, runs, rounds), strict=True)
+            _told(f"{name} time", list(times))
+            _told(f"{name} CPU", list(cpu))
+
+
+def small(rounds: int, measured_ms: int, connections: int) -> None:
+    """Requests of a few bytes."""
+    figures = []
+    with _both() as runs:
         for run in runs:
             prepare(run)
         for name, each in asked().items():
             list(pairs(each, runs, connections, 1, measured_ms))
-            found = list(pairs(each, runs, connections, rounds, measured_ms))
-            low, middle, high = statistics.quantiles(found, n=4)
-            figures[f"control_{name}_cpu"] = middle
-            print(f"{name:15} {middle:6.3f}   {low:.3f} to {high:.3f}", flush=True)
-    return figures
+            figures.append(_told(f"{name} CPU", list(pairs(each, runs, connections, rounds, measured_ms))))
+    print(f"{'all kinds':20} {statistics.geometric_mean(figures):6.3f}")
 
 
 def main() -> None:
@@ -57,8 +122,8 @@ def main() -> None:
     parser.add_argument("--round-ms", type=int, default=400)
     parser.add_argument("--connections", type=int, default=8)
     options = parser.parse_args()
-    figures = control(options.rounds, options.round_ms, options.connections)
-    print(f"{'all kinds':15} {statistics.geometric_mean(figures.values()):6.3f}")
+    on_the_way(options.rounds)
+    small(options.rounds, options.round_ms, options.connections)
 
 
 if __name__ == "__main__":

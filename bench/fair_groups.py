@@ -52,9 +52,9 @@ def prepare(client: RawClient) -> bytes:
     client.call(FindCoordinatorRequest("g"), 2)
     key = f"{_STATES}:{uuid_text(topic.topic_id)}:0"
     begun = InitializeShareGroupStateRequest(_STATES, [InitializeStateData(topic.topic_id, [State(0, 0, 0)])])
-    client.call(_consumer("fair-first", 0, [_SHARED]), 1)  # a broker may load code when it is first needed
-    client.call(ShareGroupHeartbeatRequest("fair-second", _MEMBER, 0, subscribed_topic_names=[_SHARED]), 1)
-    client.call(_streams("fair-third", [Subtopology("0", [_SHARED])]), 0)
+    client.call(consumer("fair-first", 0, [_SHARED]), 1)  # a broker may load code when it is first needed
+    client.call(share("fair-second", [_SHARED]), 1)
+    client.call(streams("fair-third", [Subtopology("0", [_SHARED])]), 0)
     deadline = time.perf_counter() + _PREPARED_WITHIN_S
     while client.call(begun, 0).results[0].partitions[0].error_code and time.perf_counter() < deadline:
         client.call(FindCoordinatorRequest(key_type=_SHARE, coordinator_keys=[key]), 6)
@@ -78,35 +78,34 @@ def group_giants(size: float, topic_id: bytes) -> dict[str, Callable[[], bytes]]
         return [StateBatch(number, number, number % 2 * 2, 1) for number in range(int(count * size))]
 
     return {
-        "consumer_join": lambda: frame(_consumer("fair-consumers", 0, names("n", 130_000)), 1),
-        "consumer_more": lambda: frame(_consumer("fair-consumers", 1, names("m", 130_000)), 1),
-        "share_join": lambda: frame(
-            ShareGroupHeartbeatRequest("fair-shares", _MEMBER, 0, subscribed_topic_names=names("n", 130_000)), 1
-        ),
-        "streams_names": lambda: frame(_streams("fair-names", [Subtopology("0", names("n", 130_000))]), 0),
+        "consumer_join": lambda: frame(consumer("fair-consumers", 0, names("n", 130_000)), 1),
+        "consumer_more": lambda: frame(consumer("fair-consumers", 1, names("m", 130_000)), 1),
+        "share_join": lambda: frame(share("fair-shares", names("n", 130_000)), 1),
+        "streams_names": lambda: frame(streams("fair-names", [Subtopology("0", names("n", 130_000))]), 0),
         "subtopologies": lambda: frame(
-            _streams("fair-parts", [Subtopology(one, [f"n{one}"]) for one in names("", 60_000)]), 0
+            streams("fair-parts", [Subtopology(one, [f"n{one}"]) for one in names("", 60_000)]), 0
         ),
         "share_states": lambda: frame(states([PartitionData(p) for p in range(int(400_000 * size))]), 0),
         "share_batches": lambda: frame(states([PartitionData(0, state_batches=runs(50_000))]), 0),
     }
 
 
-def _consumer(group: str, epoch: int, names: list[str]) -> ConsumerGroupHeartbeatRequest:
+def consumer(group: str, epoch: int, names: list[str]) -> ConsumerGroupHeartbeatRequest:
+    """The heartbeat of its only member."""
     return ConsumerGroupHeartbeatRequest(
         group, _MEMBER, epoch, rebalance_timeout_ms=_REBALANCE_MS, subscribed_topic_names=names, topic_partitions=[]
     )
 
 
-def _streams(group: str, parts: list[Subtopology]) -> StreamsGroupHeartbeatRequest:
-    return StreamsGroupHeartbeatRequest(
-        group,
-        _MEMBER,
-        0,
-        rebalance_timeout_ms=_REBALANCE_MS,
-        topology=Topology(0, parts),
-        active_tasks=[],
-        standby_tasks=[],
-        warmup_tasks=[],
-        process_id="p",
-    )
+def share(group: str, names: list[str] | None, epoch: int = 0) -> ShareGroupHeartbeatRequest:
+    """The same of a share group."""
+    return ShareGroupHeartbeatRequest(group, _MEMBER, epoch, subscribed_topic_names=names)
+
+
+def streams(group: str, parts: list[Subtopology], epoch: int = 0) -> StreamsGroupHeartbeatRequest:
+    """The same of a streams group, which is a short one after the first."""
+    request = StreamsGroupHeartbeatRequest(group, _MEMBER, epoch)
+    if not epoch:
+        request.rebalance_timeout_ms, request.topology, request.process_id = _REBALANCE_MS, Topology(0, parts), "p"
+        request.active_tasks, request.standby_tasks, request.warmup_tasks = [], [], []
+    return request

@@ -3,17 +3,23 @@
 Rule: on a machine that others use too, what another client waits says more of them than of us. What our loop can't be
 asked during is one turn, and its CPU time is the same on a full machine as on a quiet one (but for the caches). The
 broker is the real one, in a process of its own, whose clock notes at each tick how much CPU the turn before it took.
+`--where` also says what that turn did: the stack is looked at each millisecond, and what a look finds counts for the
+CPU since the one before it.
 """
 
 import argparse
 import contextlib
+import gc
 import mmap
+import signal
 import struct
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import FrameType
 
 from bench.fair_groups import group_giants, prepare
 from bench.fairness import ask, giants, make_topics
@@ -25,6 +31,9 @@ from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsReq
 from pykafka_broker.server.system_clock import SystemClock
 
 _NUMBER = struct.Struct("<d")
+_LOOK_S = 0.001
+_DEPTH = 7  # of a stack that is told
+_TOLD = 6  # stacks of a turn
 
 
 class Longest:
@@ -45,16 +54,60 @@ class Longest:
         self._shared[:] = _NUMBER.pack(value)
 
 
+class Looks:
+    """What one turn after the other does, and what the longest has done, in a file beside its length."""
+
+    def __init__(self, path: Path) -> None:
+        self._told = path.with_suffix(".where")
+        self._looked = time.thread_time()
+        self._found: Counter[str] = Counter()
+        self._collecting = 0.0
+
+    def start(self) -> None:
+        signal.signal(signal.SIGPROF, self._look)
+        signal.setitimer(signal.ITIMER_PROF, _LOOK_S, _LOOK_S)
+        gc.callbacks.append(self._collected)
+
+    def _look(self, number: int, frame: FrameType | None) -> None:
+        now = time.thread_time()
+        stack: list[str] = []
+        while frame is not None and len(stack) < _DEPTH:
+            stack.append(f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_name}:{frame.f_lineno}")
+            frame = frame.f_back
+        self._found[" < ".join(stack)] += int((now - self._looked) * 1e6)
+        self._looked = now
+
+    def _collected(self, phase: str, info: Mapping[str, int]) -> None:
+        if phase == "start":
+            self._collecting = time.thread_time()
+        else:
+            self._found[f"gc of generation {info['generation']}"] += int((time.thread_time() - self._collecting) * 1e6)
+
+    def end(self, *, tell: bool) -> None:
+        """Of a turn."""
+        if tell:
+            lines = [f"    {micros / 1000:7.1f} ms {where}" for where, micros in self._found.most_common(_TOLD)]
+            self._told.write_text("\n".join(lines))
+        self._found.clear()
+        self._looked = time.thread_time()
+
+
 def serve(path: Path, arguments: list[str]) -> int:
     """The broker, which notes its longest turn there."""
+    looks = Looks(path) if path.with_suffix(".where").exists() else None
     longest, begun, tick = Longest(path), time.thread_time(), SystemClock.tick
+    if looks is not None:
+        looks.start()
 
     def noting(clock: SystemClock) -> int:
         nonlocal begun
-        now = time.thread_time()
-        took, begun = (now - begun) * 1000, now
-        if took > longest.ms:
+        took = (time.thread_time() - begun) * 1000
+        is_longest = took > longest.ms
+        if is_longest:
             longest.ms = took
+        if looks is not None:
+            looks.end(tell=is_longest)
+        begun = time.thread_time()
         return tick(clock)
 
     SystemClock.tick = noting  # type: ignore[method-assign, assignment]
@@ -69,12 +122,15 @@ def command(path: Path) -> Callable[[Path, int, Mapping[str, str]], list[str]]:
     return made
 
 
-def longest_turns(size: float, wanted: list[str]) -> dict[str, float]:
+def longest_turns(size: float, wanted: list[str], *, where: bool) -> dict[str, float]:
     """By the names of the giants, those that are wanted or all."""
     found: dict[str, float] = {}
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         longest = Longest(directory / "longest")
+        looked = directory / "longest.where"
+        if where:
+            looked.touch()
         run = stack.enter_context(Running(Peer("ours", command(directory / "longest"))))
         make_topics(run)
         with RawClient(run.bootstrap) as client:
@@ -82,16 +138,18 @@ def longest_turns(size: float, wanted: list[str]) -> dict[str, float]:
         frames = giants(size) | group_giants(size, topic_id)
         for name in wanted or frames:
             frame = frames[name]()
-            _noted(run)
+            noted(run)
             longest.ms = 0
             ask(run.port, frame)
-            _noted(run)
+            noted(run)
             found[name] = longest.ms
             print(f"{name:20} {len(frame):>10,} bytes {longest.ms:8.1f} ms", flush=True)
+            if where:
+                print(looked.read_text(), flush=True)
     return found
 
 
-def _noted(run: Running) -> None:
+def noted(run: Running) -> None:
     """A turn is noted by the next one."""
     time.sleep(0.2)
     with RawClient(run.bootstrap) as client:
@@ -105,8 +163,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.turns", description=__doc__)
     parser.add_argument("names", nargs="*", help="of giants; all without any")
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
+    parser.add_argument("--where", action="store_true", help="what the longest turn did")
     options = parser.parse_args()
-    longest_turns(0.1 if options.quick else 1.0, options.names)
+    longest_turns(0.1 if options.quick else 1.0, options.names, where=options.where)
 
 
 if __name__ == "__main__":
