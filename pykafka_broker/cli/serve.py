@@ -21,6 +21,7 @@ from pykafka_broker.config.effects import has_no_effect, refusals
 from pykafka_broker.config.problems import problems
 
 if TYPE_CHECKING:
+    from pykafka_broker.control.control import Decode
     from pykafka_broker.server import Announce
     from pykafka_broker.server.serving import Beside
     from pykafka_broker.server.signals import StopSignals
@@ -53,8 +54,8 @@ def parser() -> argparse.ArgumentParser:
     it = argparse.ArgumentParser(
         prog="pykafka-broker",
         usage=USAGE,
-        description="A Kafka broker on one node. Without a command it serves, on 127.0.0.1:9092 where nothing is set.",
-        epilog="Each command has its own --help.",
+        description="A Kafka broker. Without a command it serves, on 127.0.0.1:9092 where nothing is set.",
+        epilog="Each command has its own --help. Kafka's tools (topics, acls and others): pykafka-broker help",
     )
     it.add_argument("properties", nargs="?", metavar="server.properties", help="settings, in Kafka's own file format")
     it.add_argument(
@@ -79,12 +80,17 @@ def parser() -> argparse.ArgumentParser:
     it.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"), help="on stderr")
     it.add_argument("--stop-on-stdin-close", action="store_true", help="stop when standard input ends")
     it.add_argument("--remove-with-parent", metavar="DIR", help=argparse.SUPPRESS)  # for pykafka_broker.testing
-    it.add_argument("--control", metavar="HOST:PORT", help="open the control API there; port 0 takes a free one")
+    it.add_argument(
+        "--control",
+        metavar="HOST:PORT",
+        help="open the control API there, and the page for a browser; port 0 takes a free one",
+    )
     it.add_argument("--control-token-file", metavar="FILE", help="the token that whoever controls the broker shows")
     it.add_argument(
         "--schema-registry", metavar="HOST:PORT", help="open a schema registry there; port 0 takes a free one"
     )
     it.add_argument("--schema-registry-user-file", metavar="FILE", help="the NAME:PASSWORD that is asked for there")
+    it.add_argument("--schema-registry-url", metavar="URL", help="a registry elsewhere, to show records by its schemas")
     it.add_argument("--version", action="version", version=f"pykafka-broker {__version__}")
     return it
 
@@ -92,8 +98,9 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str], signals: StopSignals) -> int:
     options = parser().parse_args(arguments)
     log_to_stderr(options.log_level.upper())
-    if options.ephemeral and options.data_dir is not None:
-        return complain(["--ephemeral takes a directory of its own: leave out --data-dir"])
+    wrong = _contradictions(options)
+    if wrong:
+        return complain(wrong)
     orphaned = threading.Event()
     if options.stop_on_stdin_close:
         threading.Thread(target=_stop_at_end_of_input, args=(orphaned, signals), daemon=True).start()
@@ -105,6 +112,17 @@ def main(arguments: Sequence[str], signals: StopSignals) -> int:
     finally:
         if options.remove_with_parent is not None and orphaned.is_set():
             _remove(options.remove_with_parent)
+
+
+def _contradictions(options: argparse.Namespace) -> list[str]:
+    wrong = []
+    if options.ephemeral and options.data_dir is not None:
+        wrong.append("--ephemeral takes a directory of its own: leave out --data-dir")
+    if options.schema_registry_url is not None and options.schema_registry is not None:
+        wrong.append("--schema-registry opens a registry: leave out --schema-registry-url, which names another one")
+    if options.schema_registry_url is not None and options.control is None:
+        wrong.append("--schema-registry-url is for what --control shows: add that")
+    return wrong
 
 
 def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals) -> int:
@@ -138,7 +156,15 @@ def _control(options: argparse.Namespace) -> Beside:
     from pykafka_broker.control.opening import Opening
 
     address = control_address(options.control, options.control_token_file)
-    return Opening(address, lambda url: _say(f"control on {url}"))
+    decode = None if options.schema_registry_url is None else _decode(options)
+    return Opening(address, lambda url: _say(f"control on {url}"), decode)
+
+
+def _decode(options: argparse.Namespace) -> Decode:
+    from pykafka_broker.cli.registry_address import schemas_elsewhere
+    from pykafka_broker.registry.decoding import Decoder
+
+    return Decoder(schemas_elsewhere(options.schema_registry_url, options.schema_registry_user_file)).decode
 
 
 def _schema_registry(options: argparse.Namespace, other: Beside | None) -> Beside:

@@ -49,7 +49,8 @@ class KafkaCluster:
     racks: the rack of each broker. config: Kafka's broker configs for all of them; configs: more of them, by node id.
     quick: a dead broker is missed after 3 s and not after Kafka's 9 (`QUICK` has all of it); `config` goes before that.
     Without `data_dir` the data is in a temporary directory, which `close` removes. port: that of broker 1, the others
-    have the ones after it, the controller the last; free ones are taken where it is 0. Use it with `with`.
+    have the ones after it, the controller the last; free ones are taken where it is 0. schema_registry: whether there
+    is one beside each broker. Use it with `with`.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class KafkaCluster:
         config: Mapping[str, object] | None = None,
         configs: Mapping[int, Mapping[str, object]] | None = None,
         quick: bool = True,
+        schema_registry: bool = False,
         data_dir: str | os.PathLike[str] | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -83,6 +85,7 @@ class KafkaCluster:
             self._cleanup = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
         self.cluster_id = cluster_id_in(self._directory) or new_cluster_id()
         self._options: dict[str, Any] = {"host": host, "log_level": log_level, "start_timeout_s": start_timeout_s}
+        self._schema_registry = schema_registry
         self._common = {**(QUICK if quick else {}), **{name: str(value) for name, value in (config or {}).items()}}
         self._own = {node: dict(own) for node, own in (configs or {}).items()}
         self._reserved: list[socket.socket] = []
@@ -136,7 +139,8 @@ class KafkaCluster:
         config |= self._common | {name: str(value) for name, value in self._own.get(node_id, {}).items()}
         format_directories(config, self.cluster_id)
         port = self._port + node_id - 1 if self._port and node_id in self._ids else 0
-        return KafkaBroker(config, port=port, **self._options)
+        registry = self._schema_registry and node_id in self._ids
+        return KafkaBroker(config, port=port, schema_registry=registry, **self._options)
 
     def _of_controller(self, node_id: int, address: str) -> dict[str, str]:
         if node_id not in self._ids:
@@ -175,6 +179,11 @@ class KafkaCluster:
     def bootstrap_servers(self) -> str:
         """The addresses of all brokers, for a client's setting of that name."""
         return ",".join(node.bootstrap_servers for node in self.brokers)
+
+    @property
+    def schema_registry_url(self) -> str:
+        """All of them, as clients want them: a comma between two."""
+        return ",".join(broker.schema_registry_url for broker in self.brokers)
 
     @property
     def nodes(self) -> dict[int, KafkaBroker]:

@@ -269,6 +269,21 @@ def test_a_broker_that_runs_already_is_used(pytester: pytest.Pytester) -> None:
         pytester.runpytest_subprocess().assert_outcomes(passed=1, skipped=1)
 
 
+def test_a_fixture_of_that_name_that_is_the_suites_own_is_left_alone(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        @pytest.fixture(scope="session")
+        def kafka_broker():
+            return {"host": "elsewhere"}
+        @pytest.mark.kafka(topics=["t"])
+        def test_one(kafka_broker):
+            assert kafka_broker["host"] == "elsewhere"
+        def test_two(kafka_broker):
+            assert kafka_broker["host"] == "elsewhere"
+    """)
+    pytester.runpytest_subprocess().assert_outcomes(passed=2)
+
+
 def test_a_marker_makes_a_broker_with_users_and_rights(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import pytest
