@@ -121,10 +121,6 @@ def _read(broker: KafkaBroker, client: Client, row: Row, topic: str) -> str:
     reader = client.reader(broker.bootstrap_servers, topic, topic)
     try:
         first = reader.read(PATIENCE_S)
-        if first is None and fault is None:  # kafka-python may begin with an assignment of nothing, and keep it
-            reader.close()
-            reader = client.reader(broker.bootstrap_servers, topic, topic)
-            first = reader.read(PATIENCE_S)
         assert first == "one", f"{client.name} has read {first}"
         if fault is None:
             return _going_on(broker, client, row, topic, reader)

@@ -44,7 +44,7 @@ def read(consumer: KafkaConsumer, count: int, timeout_s: float = 20) -> list[int
     values: list[int] = []
     deadline = time.monotonic() + timeout_s
     while len(values) < count and time.monotonic() < deadline:
-        values += [int(r.value) for batch in consumer.poll(timeout_ms=200).values() for r in batch]
+        values += [int(r.value) for batch in consumer.poll(timeout_ms=2000).values() for r in batch]
     return values
 
 
@@ -75,14 +75,14 @@ def test_two_members_share_and_one_takes_over(numbers: str, new_consumer: NewCon
 
     def keep_polling() -> None:
         while not stop.is_set():
-            second.poll(timeout_ms=100)
+            second.poll(timeout_ms=1000)
 
     thread = threading.Thread(target=keep_polling)
     thread.start()
     try:
         deadline = time.monotonic() + 20
         while len(first.assignment()) != 2 and time.monotonic() < deadline:
-            first.poll(timeout_ms=100)
+            first.poll(timeout_ms=1000)
         assert len(first.assignment()) == 2
         eventually(lambda: len(first.assignment() | second.assignment()), 4)
     finally:
@@ -91,7 +91,7 @@ def test_two_members_share_and_one_takes_over(numbers: str, new_consumer: NewCon
     second.close(autocommit=False)
     deadline = time.monotonic() + 20
     while len(first.assignment()) != 4 and time.monotonic() < deadline:
-        first.poll(timeout_ms=100)
+        first.poll(timeout_ms=1000)
     assert len(first.assignment()) == 4
 
 

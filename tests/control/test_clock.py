@@ -71,7 +71,7 @@ def test_a_member_that_says_nothing_is_gone_when_its_session_is_over(broker: Kaf
     broker.create_topic("t")
     consumer = KafkaConsumer("t", bootstrap_servers=broker.bootstrap_servers, group_id="g", session_timeout_ms=10_000)
     while not consumer.assignment():
-        consumer.poll(timeout_ms=200)
+        consumer.poll(timeout_ms=1000)
     broker.wait_for_group("g", "Stable", members=1)
     broker.clock.freeze()
     broker.clock.advance(seconds=9)

@@ -57,7 +57,7 @@ def read_one(consumer: KafkaConsumer) -> bytes:
     """The next record's value."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        for records in consumer.poll(timeout_ms=200, max_records=1).values():
+        for records in consumer.poll(timeout_ms=5000, max_records=1).values():
             return bytes(records[0].value)
     raise AssertionError("nothing came")
 
@@ -109,7 +109,7 @@ def test_a_member_whose_session_ends_joins_again(broker: KafkaBroker, consumer: 
     assert read_one(consumer) == b"after"
     deadline = time.monotonic() + 30
     while not (joined := broker.group(group)["members"]) and time.monotonic() < deadline:
-        consumer.poll(timeout_ms=100)  # it joins only when it is asked for records
+        consumer.poll(timeout_ms=1000)  # it joins only when it is asked for records
     assert broker.requests(group=group, error="UNKNOWN_MEMBER_ID")
     assert joined[0]["member_id"] != member["member_id"]
     with pytest.raises(ControlError, match="nobody is no member of group"):

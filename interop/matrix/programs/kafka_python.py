@@ -283,7 +283,7 @@ def restart(bootstrap: str, topic: str) -> None:
 
     def read_on(count: int) -> None:
         def poll() -> bool:
-            for records in reader.poll(timeout_ms=100).values():
+            for records in reader.poll(timeout_ms=1000).values():
                 found.extend(values_of(records))
             return len(set(found)) >= count
 
