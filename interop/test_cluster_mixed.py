@@ -19,6 +19,7 @@ from interop.cluster_clients import admin_at, create, in_sync, leaders, partitio
 from interop.cluster_load import PATIENCE_S, Load, TransactionalLoad
 from interop.java_tools import JavaTools
 from interop.kafka_cluster import OURS, THEIRS, KafkaCluster, Kind, Node
+from interop.replica_sequences import told
 from interop.waiting import eventually
 from pykafka_broker.broker.coordinator_log import partition_for
 
@@ -80,6 +81,15 @@ def led_by_others(cluster: KafkaCluster, topic: str, gone: int) -> None:
             eventually(lambda at=node.address: {gone, -1} & set(leaders(at, topic)), set(), PATIENCE_S)  # type: ignore[misc]
 
 
+def check(cluster: KafkaCluster, load: Load) -> None:
+    """What was acknowledged is there. If not: what the replicas say of who wrote what."""
+    try:
+        load.check()
+    except AssertionError as error:
+        error.add_note(told(cluster, load.topic))
+        raise
+
+
 def bytes_of(node: Node, topic: str, partition: int) -> bytes:
     """All segments of a replica, one after the other."""
     folder = node.directory / "data-0" / f"{topic}-{partition}"
@@ -90,7 +100,7 @@ def test_leaders_are_on_both_sides(cluster: KafkaCluster) -> None:
     make(cluster, "sides")
     with Load(cluster.bootstrap_servers, "sides", 3) as load:
         load.wait_for(100)
-    load.check()
+    check(cluster, load)
 
 
 @pytest.mark.parametrize("kind", [Load, TransactionalLoad])
@@ -106,7 +116,7 @@ def test_nothing_is_lost_when_brokers_are_killed_in_turn(cluster: KafkaCluster, 
             cluster.broker(victim).start()
             all_in_sync(cluster, topic)
         load.wait_for(20)
-    load.check()
+    check(cluster, load)
 
 
 def test_a_rolling_restart_is_not_noticed(cluster: KafkaCluster) -> None:
@@ -123,8 +133,8 @@ def test_a_rolling_restart_is_not_noticed(cluster: KafkaCluster) -> None:
             all_in_sync(cluster, "rolled-transactions")
         load.wait_for(20)
         transactions.wait_for(3)
-    load.check()
-    transactions.check()
+    check(cluster, load)
+    check(cluster, transactions)
 
 
 def test_a_topic_moves_from_theirs_to_ours_and_back_while_it_is_written(
@@ -135,7 +145,7 @@ def test_a_topic_moves_from_theirs_to_ours_and_back_while_it_is_written(
         for homes in ([THEIR_BROKER], [1], [THEIR_BROKER], [3, 1], [THEIR_BROKER, 3]):
             reassign(cluster, tools, tmp_path, "moved", 2, homes)
             load.wait_for(20)
-    load.check()
+    check(cluster, load)
     for node in cluster.brokers:
         there = [name for name in ("moved-0", "moved-1") if (node.directory / "data-0" / name).exists()]
         assert there == (["moved-0", "moved-1"] if node.id in (THEIR_BROKER, 3) else [])
@@ -264,8 +274,8 @@ def test_replicas_are_the_same_bytes(cluster: KafkaCluster) -> None:
             all_in_sync(cluster, "bytes")
             all_in_sync(cluster, "bytes-transactions")
         transactions.wait_for(3)
-    load.check()
-    transactions.check()
+    check(cluster, load)
+    check(cluster, transactions)
     cluster.stop()
     for topic in ("bytes", "bytes-transactions", "__transaction_state"):
         for partition in range(3):

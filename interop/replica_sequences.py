@@ -1,0 +1,36 @@
+"""Where the batches of a replica are not one row: told beside a failed check, it says who wrote a record twice.
+
+A broker that took a batch twice has the same sequence numbers twice; a client that sent it twice, as a new one, has
+given it numbers of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from interop.kafka_cluster import KafkaCluster
+from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.log.scan import scan
+
+
+def breaks(folder: Path) -> Iterator[str]:
+    """One line for each batch of a partition's folder that does not follow the one before: by its producer, epoch or
+    first sequence number."""
+    fs, following = OsFileSystem(), None
+    for segment in sorted(folder.glob("*.log")):
+        for batch in scan(fs.open(str(segment), writable=False), str(segment), 0, segment.stat().st_size, verify=False):
+            header = batch.header
+            here = header.producer_id, header.producer_epoch, header.base_sequence
+            if here != following and not header.is_control:
+                yield f"{header.base_offset}: producer, epoch, sequence {here}, {following} would follow"
+            following = header.producer_id, header.producer_epoch, header.last_sequence + 1
+
+
+def told(cluster: KafkaCluster, topic: str) -> str:
+    """What each replica on this machine says of itself."""
+    lines = []
+    for node in cluster.brokers:
+        for folder in sorted((node.directory / "data-0").glob(f"{topic}-*")):
+            lines += [f"{node} {folder.name} {line}" for line in breaks(folder)]
+    return "\n".join(lines)
