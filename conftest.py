@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from interop.second_try import SECOND_TRY
+
 # A busy machine is no defect: generated examples have no deadline of their own, pytest's time-out ends what hangs.
 settings.register_profile("everywhere", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("everywhere")
@@ -23,6 +25,7 @@ SPARK_SESSIONS = {  # each some 700 MB and ten seconds of two cores: two of them
     "spark/tests/test_crash.py": "spark/tests/test_crash.py",  # its jobs are processes with sessions of their own
     "spark/tests/": "another Spark session",
 }
+WITH_STRANGERS = ("interop/", "spark/tests/")  # other people's clients and time-outs: see interop/second_try.py
 # Half a minute and more, the longest first.
 LONG = (
     "another Spark session",
@@ -91,6 +94,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("slow"):
                 item.add_marker(pytest.mark.skip(reason="only with --slow"))
+    for item in items:
+        if item.nodeid.startswith(WITH_STRANGERS):
+            item.add_marker(SECOND_TRY)
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=place_of)
 

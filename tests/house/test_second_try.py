@@ -1,0 +1,49 @@
+"""Who gets a second try, and what is never tried again (interop/second_try.py)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+ROOT = Path(__file__).parents[2]
+OWN = """
+    import pytest
+    from interop.second_try import SECOND_TRY, WrongRecords, about_records
+
+    runs = {"late": 0, "wrong": 0}
+
+    @SECOND_TRY
+    def test_late():
+        runs["late"] += 1
+        assert runs["late"] == 2
+
+    @about_records()
+    def check(found):
+        assert found == [1], "a record is doubled"
+
+    @SECOND_TRY
+    def test_wrong():
+        runs["wrong"] += 1
+        check([1, 1] if runs["wrong"] == 1 else [1])
+"""
+
+
+def test_what_came_late_is_tried_again_and_wrong_records_are_not(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makepyfile(OWN)
+    result = pytester.runpytest_subprocess("-raR", "-p", "no:cacheprovider")
+    result.stdout.fnmatch_lines(["RERUN *test_late*"])
+    result.stdout.fnmatch_lines(["E *interop.second_try.WrongRecords: a record is doubled"])
+    result.stdout.fnmatch_lines(["*1 failed, 1 passed, 1 rerun*"])
+
+
+def test_only_tests_with_other_peoples_clients(request: pytest.FixtureRequest) -> None:
+    assert request.node.get_closest_marker("flaky") is None
+    ours = [item for item in request.session.items if item.nodeid.startswith("tests/")]
+    theirs = [item for item in request.session.items if item.nodeid.startswith(("interop/", "spark/"))]
+    assert not any(item.get_closest_marker("flaky") for item in ours)
+    assert all(item.get_closest_marker("flaky") for item in theirs)
