@@ -7,7 +7,7 @@ Where elements hang together in another way the request is not here, or its hand
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ class Division(NamedTuple):
     """How one API's requests are divided.
 
     asked, answered: the lists of the request and of its answer, outermost first, whose elements belong together.
-    again: what an element is named by is in `named_by`, or is the element itself.
+    again: what an element is named by is in `named_by`, or what that says of it, or is the element itself.
     items: of a part; so many that they take no more than some milliseconds.
     from_bytes: shorter requests are served whole.
     trait: what an element of a request in some version says of all of them, or None; the handler finds it in
@@ -43,7 +43,7 @@ class Division(NamedTuple):
     asked: tuple[str, ...]
     answered: tuple[str, ...]
     again: Again = Again.ANSWERED
-    named_by: tuple[str, ...] = ()
+    named_by: tuple[str, ...] | Callable[[Any], Hashable] = ()
     items: int = PART_ITEMS
     from_bytes: int = _DIVIDED_FROM_BYTES
     trait: Callable[[Any, int], str | None] | None = None
@@ -62,6 +62,11 @@ def topic_trait(topic: Any, version: int) -> str | None:
     return BY_ID if has_id else None
 
 
+def topic_named(topic: Any) -> str | bytes | None:
+    """By its id, whatever name stands beside that, or by its name."""
+    return topic.name if topic.topic_id == ZERO_UUID else topic.topic_id  # type: ignore[no-any-return]
+
+
 _PARTITIONS = ("topics", "partitions")
 _INDEXES = ("topics", "partition_indexes")
 _INDEX = ("partition_index",)
@@ -74,7 +79,7 @@ DIVISIONS: dict[ApiKey, tuple[tuple[int, Division], ...]] = {
     ApiKey.LIST_OFFSETS: ((0, Division(_PARTITIONS, _PARTITIONS, Again.ONCE, _INDEX, _LOG_ITEMS)),),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: ((0, Division(_PARTITIONS, _PARTITIONS, items=_LOG_ITEMS)),),
     ApiKey.DELETE_RECORDS: ((0, Division(_PARTITIONS, _PARTITIONS, Again.ONCE, _INDEX, _LOG_ITEMS)),),
-    ApiKey.METADATA: ((0, Division(("topics",), ("topics",), Again.ONCE, ("name", "topic_id"), trait=topic_trait)),),
+    ApiKey.METADATA: ((0, Division(("topics",), ("topics",), Again.ONCE, topic_named, trait=topic_trait)),),
     # One of a broker's resources alone takes a millisecond.
     ApiKey.DESCRIBE_CONFIGS: ((0, Division(("resources",), ("results",), items=3, from_bytes=128)),),
     ApiKey.ALTER_CONFIGS: ((0, Division(("resources",), ("responses",), Again.TOLD, _RESOURCE)),),

@@ -249,11 +249,14 @@ class _Repeats:
             yield self._above, getattr(holder, self._path[-1])
 
     def _name(self, element: Any) -> Hashable:
-        if not self._named_by:
+        named_by = self._named_by
+        if callable(named_by):
+            return named_by(element)
+        if not named_by:
             return element  # type: ignore[no-any-return]
-        if len(self._named_by) == 1:
-            return getattr(element, self._named_by[0])  # type: ignore[no-any-return]
-        return tuple(getattr(element, name) for name in self._named_by)
+        if len(named_by) == 1:
+            return getattr(element, named_by[0])  # type: ignore[no-any-return]
+        return tuple(getattr(element, name) for name in named_by)
 
 
 __all__ = ["Answering", "served"]

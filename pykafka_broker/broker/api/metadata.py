@@ -3,8 +3,8 @@
 Behaviour: null topics means all (in v0 an empty list does), an empty list none. A topic that is missing is created if
 the request and `auto.create.topics.enable` allow it, and is in this very answer with its leaders, or in the next one as
 in Kafka (`pykafka.strict.auto.creation`). Where a topic is asked for by id (v12, KIP-516) names in the same request
-count for nothing, as in Kafka. Topics that the client may not describe are left out of all, and refused where they are
-named. The router remembers the answer to the same request.
+count for nothing, as in Kafka, and a topic that is named again is answered once. Topics that the client may not
+describe are left out of all, and refused where they are named. The router remembers the answer to the same request.
 Versions: 1 controller and rack, 2 cluster id, 4 the choice not to create (KIP-204), 5 offline replicas, 7 leader
 epochs, 8 authorized operations (those of the cluster until v10), 10 topic ids in the answer, 13 an error of the whole.
 """
@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.divisions import BY_ID, INVALID_TOPIC, topic_trait
+from pykafka_broker.broker.divisions import BY_ID, INVALID_TOPIC, topic_named, topic_trait
 from pykafka_broker.broker.encoded_reply import EncodedReply
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
@@ -26,7 +26,7 @@ from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImag
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, INTERNAL_TOPICS, name_problem
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -58,7 +58,7 @@ def metadata(
             asked = None
         elif INVALID_TOPIC in traits:
             return _invalid(request)
-    names = None if asked is None else tuple(dict.fromkeys((topic.name, topic.topic_id) for topic in asked))
+    names = None if asked is None else _once(asked)
     made, answer = False, _Answer(services, context, request.include_topic_authorized_operations, BY_ID in traits)
     if names is not None and request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
         made = answer.create_missing(names)
@@ -69,6 +69,14 @@ def metadata(
     if made:  # not to be remembered: where there was no room for a topic, the next asking tries again
         return resting(response, services.metadata.after())
     return response if context.is_part else EncodedReply(response.encode(version))
+
+
+def _once(asked: Iterable[MetadataRequestTopic]) -> Names:
+    """Each topic where it is named first."""
+    names: dict[str | bytes | None, tuple[str | None, bytes]] = {}
+    for topic in asked:
+        names.setdefault(topic_named(topic), (topic.name, topic.topic_id))
+    return tuple(names.values())
 
 
 def _in_steps(

@@ -68,6 +68,7 @@ from pykafka_broker.protocol.messages.offset_for_leader_epoch_request import (
 )
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from pykafka_broker.protocol.runtime import ZERO_UUID as NOTHING
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.record import iter_records
@@ -302,6 +303,24 @@ def test_a_topic_created_again_is_another_one(node: RealBroker) -> None:
     group = OffsetFetchRequestGroup("g", topics=[OffsetFetchRequestTopics(topic_id=old, partition_indexes=[0])])
     [asked] = node.call(OffsetFetchRequest(groups=[group]), 10).groups
     assert asked.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_a_topic_that_is_named_again_is_answered_once(node: RealBroker) -> None:
+    create(node, "a")
+    create(node, "b")
+    ids = {topic.name: topic.topic_id for topic in metadata(node, "a", "b")}
+    for asked in (
+        [(ids["a"], "a"), (ids["a"], None), (ids["b"], "a"), (ids["a"], "b")],
+        [(ids["a"], None), (NOTHING, "b"), (ids["b"], None)],
+        [(NOTHING, "a"), (NOTHING, "b"), (NOTHING, "a")],
+    ):
+        for many in (1, 1000):  # the many are answered in parts
+            topics = [MetadataRequestTopic(*each) for each in asked] * many
+            answer = node.call(MetadataRequest(topics, False), 12)
+            assert [topic.name for topic in answer.topics] == ["a", "b"]
+    unknown = [MetadataRequestTopic(b"7" * 16, None), MetadataRequestTopic(b"7" * 16, "x")]
+    answer = node.call(MetadataRequest(unknown, False), 12)
+    assert [(topic.error_code, topic.name) for topic in answer.topics] == [(ErrorCode.UNKNOWN_TOPIC_ID, None)]
 
 
 def test_internal_topics_come_with_the_first_coordinator_and_fit_one_broker(node: RealBroker) -> None:
