@@ -78,7 +78,6 @@ IN_WORDS_OF_OTHERS = re.compile(r"(Produce|TxnOffsetCommit) v\d+\..*\.error_code
 # - A group whose only commit was refused stays with Kafka, empty and in memory, until the broker stops.
 # - A regular expression is resolved within the heartbeat that brings it, not some time later.
 # - A topic that Metadata creates is in the same answer, where Kafka says UNKNOWN_TOPIC_OR_PARTITION at first.
-# - A topic id that Metadata has twice, with a name and without, is answered twice.
 # - Produce v0-v2 are served, which Kafka 4 only says.
 # - Which of several partitions of a share session gets what the limits leave depends on how far Kafka has looked into
 #   each; a topic that there is not, or that the group does not read, makes it fail with UNKNOWN_SERVER_ERROR, or not.

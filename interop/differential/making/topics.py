@@ -145,8 +145,6 @@ def metadata(maker: Maker) -> list[Step]:
         asked.append({"topic_id": of("topic_id " + name.removeprefix("§")), "name": None} if by_id else {"name": name})
         if version >= 12 and by_id and maker.often(0.1):
             asked[-1]["name"] = name
-    if len(asked) > 1 and asked[0].get("topic_id") == asked[1].get("topic_id") is not None:
-        asked = [one | {"name": None} for one in asked]
     fields: dict[str, Any] = {"topics": asked, "allow_auto_topic_creation": maker.often(0.15)}
     if version >= 8:
         fields["include_topic_authorized_operations"] = maker.often(0.5)
