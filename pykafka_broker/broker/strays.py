@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 def put_strays_aside(node: Node) -> None:
     """Before any log of clients' is used."""
+    strays: dict[LogDirectory, list[TopicPartition]] = {}
     for key, directory in node.logs.copies():
         if key[0] == CLUSTER_METADATA or not directory.online:
             continue
@@ -31,6 +32,14 @@ def put_strays_aside(node: Node) -> None:
             node.logs.directory_failed(directory, error)
         else:
             if not is_own:
+                strays.setdefault(directory, []).append(key)
+    for directory, keys in strays.items():
+        try:
+            node.logs.disown(directory, *keys)
+        except OSError as error:
+            node.logs.directory_failed(directory, error)
+        for key in keys:
+            if directory.online:
                 node.logs.put_aside(key, directory)
 
 

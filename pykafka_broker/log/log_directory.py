@@ -29,7 +29,7 @@ METADATA_TOPIC = "__cluster_metadata"
 NO_EPOCH = -1
 _MAX_NAME = 255
 _NODE_KEYS = {"0": "broker.id", "1": "node.id"}  # by the version of meta.properties: 0 is of brokers on ZooKeeper
-_DELETED = re.compile(r".+-\d+\.[0-9a-f]{32}-delete", re.ASCII)
+_DELETED = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-delete", re.ASCII)
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
 
 TopicPartition = tuple[str, int]
@@ -49,6 +49,7 @@ class LogDirectory:
         self.cluster_id = ""
         self.error: Exception | None = None  # set: offline
         self.listed = False  # whether it is known what is in it
+        self._deleted: set[TopicPartition] = set()  # what was here and was deleted, as folders tell
         self.clean = False  # whether the last broker here shut down cleanly
         self.clean_epoch = NO_EPOCH  # ... and the epoch that it had from its controller
         self.broker_epoch = NO_EPOCH  # what this one has
@@ -147,6 +148,8 @@ class LogDirectory:
         self.log_start_offsets = self._offsets_in(checkpoints.LOG_START_OFFSETS)
         self.high_watermarks = self._offsets_in(checkpoints.HIGH_WATERMARKS)
         self.cleaner_offsets = self._offsets_in(checkpoints.CLEANER_OFFSETS)
+        for partition in self._deleted:  # the checkpoints may be older
+            self.forget(partition)
 
     def _offsets_in(self, name: str) -> dict[TopicPartition, int]:
         """What a checkpoint says; one that is damaged is told of and says nothing, which costs a longer recovery and no
@@ -194,13 +197,15 @@ class LogDirectory:
         """The partitions here, and the folders that wait to be removed. What has another name is somebody else's."""
         partitions, deleted = [], []
         for name in self.fs.list_folders(self.path):
-            if _DELETED.fullmatch(name):
+            if gone := _DELETED.fullmatch(name):
                 deleted.append(name)
+                self._deleted.add((gone[1], int(gone[2])))
                 continue
             topic, _, number = name.rpartition("-")
             if topic and _NUMBER.fullmatch(number):
                 partitions.append((topic, int(number)))
         self.listed = True
+        self._deleted.difference_update(partitions)
         return partitions, deleted
 
     def write_clean_marker(self) -> None:

@@ -304,7 +304,7 @@ class LogManager:
         self._deletions.finish(key, now)
         directory = self.directory_map.choose(key, directory_id, new=new)
         lost = 0 if new else directory.recovery_points.get(key, 0)
-        if lost:
+        if lost and directory_id == directory.id:  # else it was deleted, and has been given back since
             logger.error("%s-%d had been synced up to %d in %s and is not there any more", *key, lost, directory.path)
         try:
             self._upkeep.disown(directory, key)
@@ -393,9 +393,10 @@ class LogManager:
             logger.warning("%s-%d is no log of this broker's: put aside in %s: %s", *key, directory.path, aside)
             self.directory_map.no_longer(key, directory)
 
-    def expect(self, key: TopicPartition, directory: LogDirectory) -> None:
-        """The partition is about to be in this directory: its checkpoints say nothing of an earlier one any more."""
-        self._upkeep.disown(directory, key)
+    def disown(self, directory: LogDirectory, *keys: TopicPartition) -> None:
+        """The partitions are about to be in this directory, or to go from it: its checkpoints say nothing of what was
+        there any more. Raises OSError."""
+        self._upkeep.disown(directory, *keys)
 
     def moved(self, key: TopicPartition, old_folder: str, target: LogDirectory) -> PartitionLog:
         """The partition is in `target` now; what was its folder waits to be removed."""

@@ -309,7 +309,7 @@ class Moves:
         manager, key, target = self.manager, move.key, move.target
         source = manager.directory_of(key)
         assert source is not None
-        manager.expect(key, target)
+        manager.disown(target, key)
         cleaned_to = source.cleaner_offsets.get(key)
         self._tell_log_start(move)
         aside, final = source.file(deleted_name(key, manager.new_uuid())), target.partition_path(key)

@@ -205,11 +205,12 @@ class Upkeep:
         for name, offsets in self.offsets(directory):
             self.checkpoints.now(directory.file(name), offsets)
 
-    def disown(self, directory: LogDirectory, key: TopicPartition) -> None:
-        """A log is about to be made: on disk there must be no word of an earlier one of that name, or after a crash its
-        offsets would be taken for the new one's."""
-        directory.forget(key)
-        if self.checkpoints.mentions(key, directory.offset_files):
+    def disown(self, directory: LogDirectory, *keys: TopicPartition) -> None:
+        """Logs are about to be made, or put aside: on disk there must be no word of an earlier one of that name, or
+        after a crash its offsets would be taken for the new one's, or one be missed that nobody has lost."""
+        for key in keys:
+            directory.forget(key)
+        if any(self.checkpoints.mentions(key, directory.offset_files) for key in keys):
             self.write_checkpoints(directory)
 
 

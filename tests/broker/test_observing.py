@@ -27,6 +27,7 @@ from pykafka_broker.protocol.messages.init_producer_id_request import InitProduc
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.runtime import Message
 from tests.broker.observed_cluster import NODE, ObservedCluster
+from tests.broker.support import NOW, batch
 
 
 @pytest.fixture
@@ -230,6 +231,23 @@ def test_a_replica_given_to_another_node_meanwhile_is_put_aside(cluster: Observe
     assert not cluster.broker.node.logs.exists("t", 0)
     with pytest.raises(ApiError):
         cluster.broker.node.replicas.leader("t", 0)
+
+
+def test_checkpoints_say_nothing_of_what_is_put_aside(cluster: ObservedCluster) -> None:
+    """Or it would be missed if the broker is killed now and is given the partition again."""
+    cluster.start()
+    mine = cluster.controller.create("t")
+    cluster.run()
+    cluster.broker.node.replicas.leader("t", 0).log.append(batch(b"one"), NOW)
+    (directory,) = cluster.directories
+    cluster.stop()
+    checkpoint = directory / "recovery-point-offset-checkpoint"
+    assert "t 0 1" in checkpoint.read_text()
+    cluster.controller.append_versioned((_moved(mine), 2))
+    cluster.new_broker()
+    cluster.start()
+    assert list(directory.glob("t-0.*-stray"))
+    assert "t 0" not in checkpoint.read_text()
 
 
 def _moved(topic_id: bytes) -> Message:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,22 @@ def test_a_deletion_is_finished_after_a_crash(tmp_path: Path) -> None:
     assert logs.next_deadline() is not None
     logs.on_deadline(NOW + MINUTE)
     assert not list(tmp_path.glob("logs/t-0*"))
+
+
+def test_what_was_deleted_before_a_crash_is_not_missed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Checkpoints are older than deletions; the folder that waits to be removed tells of it, and so does an id."""
+    logs = started(tmp_path)
+    for number in (0, 1):
+        logs.create("t", number, TOPIC_ID, NOW).append(batch(), NOW)
+    logs.shutdown(NOW)
+    again = started(tmp_path)
+    again.delete("t", 0, NOW)
+    shutil.rmtree(tmp_path / "logs/t-1")
+    again.directories[0].release()  # as a crash does
+    after = started(tmp_path)
+    after.make("t", 0, TOPIC_ID, NOW, directory_id=after.directories[0].id, new=False)
+    after.make("t", 1, TOPIC_ID, NOW, new=False)  # no directory was ever named for this one
+    assert "is not there any more" not in caplog.text
 
 
 def test_long_names_are_cut_for_the_file_system() -> None:
