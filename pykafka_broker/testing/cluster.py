@@ -12,11 +12,8 @@ be killed.
 from __future__ import annotations
 
 import os
-import shutil
 import socket
-import tempfile
 import time
-import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -48,7 +45,7 @@ class KafkaCluster:
 
     racks: the rack of each broker. config: Kafka's broker configs for all of them; configs: more of them, by node id.
     quick: a dead broker is missed after 3 s and not after Kafka's 9 (`QUICK` has all of it); `config` goes before that.
-    Without `data_dir` the data is in a temporary directory, which `close` removes. port: that of broker 1, the others
+    Without `data_dir` each node has a temporary directory, which `close` removes. port: that of broker 1, the others
     have the ones after it, the controller the last; free ones are taken where it is 0. schema_registry: whether there
     is one beside each broker. Use it with `with`.
     """
@@ -82,11 +79,8 @@ class KafkaCluster:
         self._check_nodes(configs or ())
         self.host = host
         self._port = port
-        self._directory = Path(data_dir or tempfile.mkdtemp(prefix="pykafka-cluster-"))
-        self._cleanup: Callable[[], object] = _nothing
-        if data_dir is None:
-            self._cleanup = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
-        self.cluster_id = cluster_id_in(self._directory) or new_cluster_id()
+        self._directory = None if data_dir is None else Path(data_dir)
+        self.cluster_id = (self._directory and cluster_id_in(self._directory)) or new_cluster_id()
         self._options: dict[str, Any] = {"host": host, "log_level": log_level, "start_timeout_s": start_timeout_s}
         self._schema_registry = schema_registry
         self._common = {
@@ -134,17 +128,18 @@ class KafkaCluster:
             "process.roles": "broker",
             "controller.listener.names": CONTROLLER,
             "controller.quorum.voters": f"{self._controller_id}@{controller}",
-            "log.dirs": str(self._directory / f"node-{node_id}"),
         }
         if node_id in self._racks:
             config["broker.rack"] = self._racks[node_id]
         if node_id == self._controller_id:
             config |= self._of_controller(node_id, controller)
         config |= self._common | {name: config_text(value) for name, value in self._own.get(node_id, {}).items()}
-        format_directories(config, self.cluster_id)
         port = self._port + node_id - 1 if self._port and node_id in self._ids else 0
         registry = self._schema_registry and node_id in self._ids
-        return KafkaBroker(config, port=port, schema_registry=registry, **self._options)
+        folder = None if self._directory is None else self._directory / f"node-{node_id}"
+        node = KafkaBroker(config, data_dir=folder, port=port, schema_registry=registry, **self._options)
+        format_directories({"log.dirs": str(node.data_dir), **config}, self.cluster_id)
+        return node
 
     def _of_controller(self, node_id: int, address: str) -> dict[str, str]:
         if node_id not in self._ids:
@@ -163,7 +158,6 @@ class KafkaCluster:
         finally:
             for reserved in self._reserved:
                 reserved.close()
-            self._cleanup()
 
     def __enter__(self) -> Self:
         __tracebackhide__ = True
@@ -343,10 +337,6 @@ class KafkaCluster:
             if node.running:
                 with suppress(ControlError):
                     node.rejoin()
-
-
-def _nothing() -> None:
-    """There is nothing that has to go."""
 
 
 def _each(nodes: Iterable[KafkaBroker], step: Callable[[KafkaBroker], object]) -> None:

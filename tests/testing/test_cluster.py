@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from pykafka_broker.testing import BrokerError, ControlError, KafkaCluster, NotInTime
+from tests.testing.test_process import wait_until_gone
 
 
 @pytest.mark.parametrize(
@@ -75,6 +82,37 @@ def test_a_node_that_ends_while_it_is_asked_is_passed_over(monkeypatch: pytest.M
     with pytest.raises(NotInTime, match="is unknown"):
         cluster.wait_for_leader("orders", timeout_s=0)
     cluster.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_stays_of_a_cluster_whose_test_run_is_killed(tmp_path: Path, number: int) -> None:
+    code = """if True:
+        from pykafka_broker.testing import KafkaCluster
+        with KafkaCluster(brokers=1, controllers=0) as cluster:
+            print(cluster.broker(1).pid, flush=True)
+            input()
+    """
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    with parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert list(tmp_path.iterdir())
+        parent.send_signal(number)
+    wait_until_gone(pid)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_given_directory_has_a_folder_for_each_node(tmp_path: Path) -> None:
+    with KafkaCluster(brokers=1, data_dir=tmp_path) as cluster:
+        cluster_id = cluster.cluster_id
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["node-1", "node-100"]
+    assert KafkaCluster(brokers=1, data_dir=tmp_path).cluster_id == cluster_id
 
 
 def test_a_list_is_a_setting_of_a_cluster_too() -> None:
