@@ -47,6 +47,10 @@ OPTIONS = (  # of the marker, as of `KafkaBroker`
     *("emulate", "security", "users", "acls", "mechanisms", "client_auth"),
     "schema_registry",
 )
+TOO_LATE = (
+    "@pytest.mark.kafka chooses the broker of a whole test, class or module: for one parameter of a test make a test "
+    "of its own or use kafka_broker_factory, for a unittest.TestCase KafkaBrokerTestCase"
+)
 _OWN = pytest.StashKey[list["KafkaBroker"]]()  # brokers of one test
 _SHARED = pytest.StashKey[dict["KafkaBroker", int]]()  # brokers of many, and how much they had logged before this one
 _USED = pytest.StashKey[set["Controlled"]]()  # brokers that a test has had
@@ -111,14 +115,16 @@ class Wish:
     """What a test's marker asks of its broker. Tests that ask for the same share one."""
 
     def __init__(self, marked: Mapping[str, Any]) -> None:
-        self.config = {name: str(value) for name, value in marked.get("config", {}).items()}
+        self.config: dict[str, object] = dict(marked.get("config", {}))
         self.options = {name: marked[name] for name in OPTIONS if marked.get(name) is not None}
 
     def __bool__(self) -> bool:
         return bool(self.config or self.options)
 
     def _key(self) -> tuple[object, ...]:
-        return tuple(sorted(self.config.items())), repr(sorted(self.options.items()))
+        return tuple(sorted((name, str(value)) for name, value in self.config.items())), repr(
+            sorted(self.options.items())
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Wish) and self._key() == other._key()
@@ -132,12 +138,40 @@ class Wish:
         return ",".join([*(str(self.options[name]) for name in ("emulate", "security") if name in self.options), *told])
 
 
+def _marked(item: pytest.Item) -> dict[str, Any]:
+    """What the markers of a test, its class and its module say together. The nearest one wins, of config key by key."""
+    marked: dict[str, Any] = {}
+    for marker in reversed(list(item.iter_markers("kafka"))):
+        config = marker.kwargs.get("config")
+        marked["config"] = marked.get("config", {}) | (config if isinstance(config, dict) else {})
+        marked |= {name: value for name, value in marker.kwargs.items() if name != "config"}
+    return marked
+
+
+def _mistake(marker: pytest.Mark) -> str:
+    """What can't be meant so, and would be passed over in silence otherwise."""
+    known = ("config", "topics", *OPTIONS)
+    if marker.args:
+        return f"{marker.args[0]!r} needs a name, such as config={{...}}"
+    if unknown := [name for name in marker.kwargs if name not in known]:
+        return f"there is no {unknown[0]}; it takes {', '.join(known)}"
+    if not isinstance(marker.kwargs.get("config", {}), dict):
+        return 'config must be a dict, such as config={"num.partitions": 3}'
+    topics = marker.kwargs.get("topics", ())
+    if isinstance(topics, (str, dict)) or not all(map(_is_topic, topics)):
+        return 'topics must be a list of names, or of pairs as ("orders", 3)'
+    return ""
+
+
+def _is_topic(topic: Any) -> bool:
+    return isinstance(topic, str) or (isinstance(topic, tuple) and len(topic) == 2)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test whose marker asks for another broker has its fixture with another parameter."""
-    marker = metafunc.definition.get_closest_marker("kafka")
-    if marker is None or "kafka_broker" not in metafunc.fixturenames:
+    if "kafka_broker" not in metafunc.fixturenames:
         return
-    wish = Wish(marker.kwargs)
+    wish = Wish(_marked(metafunc.definition))
     if wish:
         metafunc.parametrize("kafka_broker", [wish], indirect=True, ids=[str(wish) or "its own"])
 
@@ -191,8 +225,12 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     from pykafka_broker.testing import KafkaCluster
 
     marker = request.node.get_closest_marker("kafka_cluster")
+    if marker is not None and len(marker.args) > 1:
+        pytest.fail(
+            f"@pytest.mark.kafka_cluster: {marker.args[1]!r} needs a name, such as config={{...}}", pytrace=False
+        )
     own = request.node.stash.setdefault(_OWN, [])
-    with KafkaCluster(**({} if marker is None else marker.kwargs)) as cluster:
+    with KafkaCluster(*(marker.args if marker else ()), **(marker.kwargs if marker else {})) as cluster:
         own.extend(cluster.nodes.values())
         yield cluster
 
@@ -207,11 +245,16 @@ def _kafka_broker_as_wished(request: pytest.FixtureRequest, pytestconfig: pytest
     broker, used = request.getfixturevalue("kafka_broker"), pytestconfig.stash[_USED]
     if not isinstance(broker, Controlled):
         return  # a suite may have a fixture of this name that is its own affair
+    for wrong in filter(None, map(_mistake, request.node.iter_markers("kafka"))):
+        pytest.fail(f"@pytest.mark.kafka: {wrong}", pytrace=False)
+    marked, callspec = _marked(request.node), getattr(request.node, "callspec", None)
+    wish, had = Wish(marked), Wish({}) if callspec is None else callspec.params.get("kafka_broker", Wish({}))
+    if wish != had:
+        pytest.fail(TOO_LATE, pytrace=False)
     if broker in used and _resets(pytestconfig):
         broker.reset()
     used.add(broker)
-    marker = request.node.get_closest_marker("kafka")
-    for topic in () if marker is None else marker.kwargs.get("topics", ()):
+    for topic in marked.get("topics", ()):
         name, partitions = (topic, 1) if isinstance(topic, str) else topic
         broker.create_topic(name, partitions)
 

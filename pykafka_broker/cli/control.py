@@ -7,6 +7,7 @@ to standard output, what it refuses is one line on standard error and exit code 
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import sys
@@ -36,7 +37,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"pykafka-broker: {error}", file=sys.stderr)
         return REFUSED
     except (OSError, ValueError) as error:
-        print(f"pykafka-broker: {url}: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        where = getattr(error, "filename", None) or url
+        print(f"pykafka-broker: {where}: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
         return REFUSED
     _print(answer)
     return 0
@@ -125,8 +127,11 @@ def _call(client: ControlClient, operation: Operation, options: argparse.Namespa
 def _content(path: str) -> str:
     if path == _STANDARD_INPUT:
         return sys.stdin.read()
-    with open(path, encoding="utf-8") as file:
-        return file.read()
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise OSError(errno.EILSEQ, f"it is not UTF-8: {error.reason} at byte {error.start}", path) from error
 
 
 def _print(answer: Any) -> None:

@@ -38,7 +38,11 @@ def main(arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # whoever reads has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError, ControlError) as error:
-        print(f"pykafka-broker trace: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        where = getattr(error, "filename", None) or options.capture
+        reason = getattr(error, "strerror", None) or error
+        print(
+            f"pykafka-broker trace: {where}: {reason}" if where else f"pykafka-broker trace: {reason}", file=sys.stderr
+        )
         return 1
     return 0
 

@@ -41,7 +41,7 @@ class Control:
         self.state.always.append(self.turn_of_topic.clear)
         self.decode: Decode | None = None  # where there is a schema registry
         self.observing = Observing(running.server, BrokerKnows(running.server))
-        self.state.clearing["faults"] = self.observing.faults.clear
+        self.state.clearing["faults"] = self.observing.faults.forget
         self.state.clearing["requests"] = self.observing.log.clear
 
     @property

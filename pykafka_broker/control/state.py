@@ -8,6 +8,7 @@ put back.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Collection
@@ -18,10 +19,12 @@ from pykafka_broker.control.kept import kept_records
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.tenure import Tenure
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.filesystem import OsFileSystem, pretend_full
 from pykafka_broker.log.image import FORMATTED, SNAPSHOTS, aside_in, lay_image, put_back, set_aside, take_image
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.server.serving import Running, start_broker
 
+_ROOM, _ROOM_BYTES = ".room.tmp", 256 << 10  # more than a broker writes while it starts
 _UNFINISHED = "."  # what the name of an image begins with that is none yet, or none any more
 
 
@@ -51,6 +54,9 @@ class State:
     def reset(self, keep: Collection[str]) -> None:
         """Back to what the broker was before its first client, except for `keep`."""
         self._require_alone()
+        if "faults" not in keep:
+            pretend_full(False)  # it is one of them, and no broker starts on a full disk
+        self._require_room()
         old = self._broker
         records = kept_records(old.node, keep)
         setup = old.successor
@@ -93,6 +99,7 @@ class State:
         """All is as it was when the snapshot was taken."""
         self._require_alone()
         self._require(name)
+        self._require_room()
         self._exchange(lambda directory: lay_image(_image(directory, name), directory), self._broker.successor)
 
     def names(self) -> list[str]:
@@ -117,6 +124,20 @@ class State:
     def _require_alone(self) -> None:
         if not self._broker.node.roles.alone:
             raise Problem(409, "this node is one of a cluster: its state is not its own to exchange")
+
+    def _require_room(self) -> None:
+        """On a full disk no broker starts: neither the new one nor, after that, the old one again."""
+        for directory in self._directories:
+            path = f"{directory}/{_ROOM}"
+            try:
+                OsFileSystem().open(path, create=True).write_at(bytes(_ROOM_BYTES), 0)
+            except OSError as error:
+                raise Problem(
+                    503, f"nothing is changed, since there is no room: {directory}: {error.strerror}"
+                ) from error
+            finally:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
 
     def _require(self, name: str) -> None:
         names = self.names()

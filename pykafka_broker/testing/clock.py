@@ -48,6 +48,8 @@ class Clock(Handle):
         """
         whole = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
         if by is not None:
+            if not isinstance(by, timedelta):
+                raise TypeError(f"advance({by!r}) of what? advance(seconds={by!r}), or a timedelta")
             whole += by
         return self._moved("advance", {"ms": round(whole / timedelta(milliseconds=1))})
 

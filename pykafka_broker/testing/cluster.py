@@ -12,11 +12,8 @@ be killed.
 from __future__ import annotations
 
 import os
-import shutil
 import socket
-import tempfile
 import time
-import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -26,7 +23,7 @@ from typing import Any, Self
 
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.formatting import cluster_id_in, format_directories, new_cluster_id
-from pykafka_broker.testing.process import BrokerError, KafkaBroker
+from pykafka_broker.testing.process import BrokerError, KafkaBroker, config_text
 from pykafka_broker.testing.waits import NotInTime
 
 CONTROLLER = "CONTROLLER"
@@ -48,7 +45,7 @@ class KafkaCluster:
 
     racks: the rack of each broker. config: Kafka's broker configs for all of them; configs: more of them, by node id.
     quick: a dead broker is missed after 3 s and not after Kafka's 9 (`QUICK` has all of it); `config` goes before that.
-    Without `data_dir` the data is in a temporary directory, which `close` removes. port: that of broker 1, the others
+    Without `data_dir` each node has a temporary directory, which `close` removes. port: that of broker 1, the others
     have the ones after it, the controller the last; free ones are taken where it is 0. schema_registry: whether there
     is one beside each broker. Use it with `with`.
     """
@@ -77,21 +74,22 @@ class KafkaCluster:
             )
         if racks is not None and len(racks) != brokers:
             raise ValueError(f"{len(racks)} racks for {brokers} brokers")
+        self._ids = list(range(1, brokers + 1))
+        self._controller_id = FIRST_CONTROLLER if controllers else 1
+        self._check_nodes(configs or ())
         self.host = host
         self._port = port
-        self._directory = Path(data_dir or tempfile.mkdtemp(prefix="pykafka-cluster-"))
-        self._cleanup: Callable[[], object] = _nothing
-        if data_dir is None:
-            self._cleanup = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
-        self.cluster_id = cluster_id_in(self._directory) or new_cluster_id()
+        self._directory = None if data_dir is None else Path(data_dir)
+        self.cluster_id = (self._directory and cluster_id_in(self._directory)) or new_cluster_id()
         self._options: dict[str, Any] = {"host": host, "log_level": log_level, "start_timeout_s": start_timeout_s}
         self._schema_registry = schema_registry
-        self._common = {**(QUICK if quick else {}), **{name: str(value) for name, value in (config or {}).items()}}
+        self._common = {
+            **(QUICK if quick else {}),
+            **{name: config_text(value) for name, value in (config or {}).items()},
+        }
         self._own = {node: dict(own) for node, own in (configs or {}).items()}
         self._reserved: list[socket.socket] = []
         self._nodes: dict[int, KafkaBroker] = {}
-        self._ids = list(range(1, brokers + 1))
-        self._controller_id = FIRST_CONTROLLER if controllers else 1
         self._racks = dict(zip(self._ids, racks or (), strict=False))
 
     def __repr__(self) -> str:
@@ -130,17 +128,18 @@ class KafkaCluster:
             "process.roles": "broker",
             "controller.listener.names": CONTROLLER,
             "controller.quorum.voters": f"{self._controller_id}@{controller}",
-            "log.dirs": str(self._directory / f"node-{node_id}"),
         }
         if node_id in self._racks:
             config["broker.rack"] = self._racks[node_id]
         if node_id == self._controller_id:
             config |= self._of_controller(node_id, controller)
-        config |= self._common | {name: str(value) for name, value in self._own.get(node_id, {}).items()}
-        format_directories(config, self.cluster_id)
+        config |= self._common | {name: config_text(value) for name, value in self._own.get(node_id, {}).items()}
         port = self._port + node_id - 1 if self._port and node_id in self._ids else 0
         registry = self._schema_registry and node_id in self._ids
-        return KafkaBroker(config, port=port, schema_registry=registry, **self._options)
+        folder = None if self._directory is None else self._directory / f"node-{node_id}"
+        node = KafkaBroker(config, data_dir=folder, port=port, schema_registry=registry, **self._options)
+        format_directories({"log.dirs": str(node.data_dir), **config}, self.cluster_id)
+        return node
 
     def _of_controller(self, node_id: int, address: str) -> dict[str, str]:
         if node_id not in self._ids:
@@ -159,7 +158,6 @@ class KafkaCluster:
         finally:
             for reserved in self._reserved:
                 reserved.close()
-            self._cleanup()
 
     def __enter__(self) -> Self:
         __tracebackhide__ = True
@@ -195,6 +193,12 @@ class KafkaCluster:
         """All of them, in the order of their ids."""
         return [self._nodes[node] for node in self._ids if node in self._nodes]
 
+    def _check_nodes(self, wanted: Iterable[int]) -> None:
+        known = sorted({*self._ids, self._controller_id})
+        for node_id in wanted:
+            if node_id not in known:
+                raise ValueError(f"there is no node {node_id!r}: {', '.join(map(str, known))}")
+
     def broker(self, node_id: int) -> KafkaBroker:
         """The broker of that id: `kill`, `stop`, `start`, `restart`, `pause`, `unpause`, and all else of one."""
         if node_id not in self._ids:
@@ -223,7 +227,9 @@ class KafkaCluster:
         nothing is said, and wait until all of them are in sync.
         """
         wanted = min(3, len(self._ids)) if replication_factor is None else replication_factor
-        running = next(node for node in self.brokers if node.running)
+        running = next((node for node in self.brokers if node.running), None)
+        if running is None:
+            raise BrokerError("no broker of the cluster is running")
         running.create_topic(name, partitions, config, replication_factor=wanted)
         for partition in range(partitions):
             self.wait_for_isr(name, partition, size=wanted)
@@ -234,7 +240,7 @@ class KafkaCluster:
         for node in self._asked():
             try:
                 return node.partition(topic, partition)
-            except ControlError as error:
+            except (ControlError, BrokerError, OSError) as error:  # it may have ended a moment ago
                 problem = error
         raise problem or BrokerError("no node of the cluster is running")
 
@@ -254,7 +260,7 @@ class KafkaCluster:
             found = [node.partition(topic, partition) for node in self.brokers if node.running]
             return all(each["leader_epoch"] >= state["leader_epoch"] for each in found)
 
-        _wait(known, f"all brokers know the leader of {topic}-{partition}", _WAIT_S)
+        _wait(known, lambda: f"not all brokers know the leader of {topic}-{partition}", _WAIT_S)
 
     def wait_for_isr(
         self,
@@ -269,13 +275,21 @@ class KafkaCluster:
         NotInTime.
         """
 
+        wanted = (
+            f"exactly {sorted(nodes)}" if nodes is not None else "all of them" if size is None else f"{size} of them"
+        )
+        state: dict[str, Any] = {"replicas": "unknown", "isr": "unknown"}
+
         def reached() -> bool:
-            state = self.partition(topic, partition)
+            state.update(self.partition(topic, partition))
             if nodes is not None:
                 return set(state["isr"]) == set(nodes)
             return len(state["isr"]) == (len(state["replicas"]) if size is None else size)
 
-        _wait(reached, f"{topic}-{partition} has the replicas in sync that were waited for", timeout_s)
+        def told() -> str:
+            return f"of replicas {state['replicas']} of {topic}-{partition} {state['isr']} are in sync, not {wanted}"
+
+        _wait(reached, told, timeout_s)
         return self.isr(topic, partition)
 
     def wait_for_leader(
@@ -283,10 +297,17 @@ class KafkaCluster:
     ) -> int:
         """Wait until a partition has a leader, another than that one if it is given; returns its id."""
 
-        def led() -> bool:
-            return self.leader_of(topic, partition) not in (-1, other_than)
+        leader: list[int] = []
 
-        _wait(led, f"{topic}-{partition} has a leader", timeout_s)
+        def led() -> bool:
+            leader[:] = [self.leader_of(topic, partition)]
+            return leader[0] not in (-1, other_than)
+
+        def told() -> str:
+            still = " still" if leader == [other_than] else ""
+            return f"the leader of {topic}-{partition} is{still} {leader[0] if leader else 'unknown'}"
+
+        _wait(led, told, timeout_s)
         return self.leader_of(topic, partition)
 
     # -- the network between them
@@ -296,6 +317,12 @@ class KafkaCluster:
         keeps all its connections. Clients are not concerned. `heal_network` ends it.
         """
         apart = [frozenset(side) for side in sides]
+        for number, side in enumerate(apart):
+            self._check_nodes(side)
+            if twice := side & frozenset[int]().union(*apart[:number]):
+                raise ValueError(f"node {min(twice)} is on two sides")
+        if len(apart) < 2:
+            raise ValueError("there must be two sides at least: partition_network({1}, {2, 3, 100})")
         self.heal_network()
         for side in apart:
             others = sorted(frozenset[int]().union(*apart) - side)
@@ -312,10 +339,6 @@ class KafkaCluster:
                     node.rejoin()
 
 
-def _nothing() -> None:
-    """There is nothing that has to go."""
-
-
 def _each(nodes: Iterable[KafkaBroker], step: Callable[[KafkaBroker], object]) -> None:
     """Do it with all of them at the same time; raises the first error."""
     listed = list(nodes)
@@ -324,16 +347,16 @@ def _each(nodes: Iterable[KafkaBroker], step: Callable[[KafkaBroker], object]) -
             pass
 
 
-def _wait(holds: Callable[[], bool], what: str, timeout_s: float) -> None:
-    """Raises NotInTime, with the last refusal if there was one."""
+def _wait(holds: Callable[[], bool], instead: Callable[[], str], timeout_s: float) -> None:
+    """Raises NotInTime, with how it is instead, and the last refusal if there was one."""
     deadline, problem = time.monotonic() + timeout_s, ""
     while True:
         try:
             if holds():
                 return
             problem = ""
-        except (ControlError, BrokerError) as error:
+        except (ControlError, BrokerError, OSError) as error:
             problem = f": {error}"
         if time.monotonic() > deadline:
-            raise NotInTime(f"not within {timeout_s} s: {what}{problem}")
+            raise NotInTime(f"after {timeout_s} s {instead()}{problem}")
         time.sleep(_POLL_S)

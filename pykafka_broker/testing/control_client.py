@@ -50,7 +50,7 @@ class ControlClient:
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> Any:
         """One operation. `body` is JSON, or text where the operation takes text; what is None in `body` or `query` is
-        left out. Raises ControlError, or OSError if the broker can't be reached.
+        left out. Raises ControlError, or OSError, which names the URL, if the broker can't be reached.
         """
         target = path
         if query and (given := {name: _text(value) for name, value in query.items() if value is not None}):
@@ -61,7 +61,13 @@ class ControlClient:
         elif body is not None:
             data = json.dumps({name: value for name, value in body.items() if value is not None}).encode()
             headers["content-type"] = "application/json"
-        return _result(*self._exchange(method, target, data, headers, timeout_s))
+        try:
+            return _result(*self._exchange(method, target, data, headers, timeout_s))
+        except http.client.RemoteDisconnected as error:
+            raise ConnectionError(f"{self.url}: {error}") from error
+        except ConnectionError as error:
+            error.filename = self.url  # so it says who is not there
+            raise
 
     def _exchange(
         self, method: str, target: str, data: bytes | None, headers: dict[str, str], timeout_s: float

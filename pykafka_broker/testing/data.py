@@ -62,6 +62,8 @@ class Data(Handle):
         A record is a mapping with `value` and perhaps `key`, `headers`, `timestamp` (epoch milliseconds) and
         `partition`, or a pair of key and value, or a value alone. Keys and values are text, bytes or what JSON can say.
         """
+        if isinstance(records, (str, bytes, bytearray, Mapping, Record)):
+            raise TypeError(f"records must be several, such as a list of them: produce({topic!r}, [...])")
         requests = [to_request(each) for each in records]
         written: list[tuple[int, int]] = []
         for start in range(0, len(requests), _AT_ONCE):

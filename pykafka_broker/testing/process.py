@@ -82,7 +82,7 @@ class KafkaBroker(Controlled):
         client_auth: str | None = None,
         schema_registry: bool = False,
     ) -> None:
-        self.config = {name: _config_text(value) for name, value in (config or {}).items()}
+        self.config = {name: config_text(value) for name, value in (config or {}).items()}
         if self.config:
             _warn_of_unknown(self.config)
         self.host = host
@@ -129,8 +129,10 @@ class KafkaBroker(Controlled):
 
     @property
     def control(self) -> ControlClient:
-        if self._control is None:
+        if self._control is None or self._process is None:
             raise BrokerError("the broker was never started")
+        if (ended := self._process.poll()) is not None:
+            raise BrokerError(f"the broker is not running: it ended with exit code {ended}")
         return self._control
 
     @property
@@ -309,6 +311,8 @@ class KafkaBroker(Controlled):
             start_timeout_s=self.start_timeout_s,
             log_level=self.log_level,
             quick_groups=self.quick_groups,
+            emulate=self.emulate,
+            strict=self.strict,
             schema_registry=self.schema_registry,
         )
         fork._security = self._security
@@ -371,7 +375,8 @@ class KafkaBroker(Controlled):
         await AsyncKafkaBroker(self).exit(kind, error, trace)
 
 
-def _config_text(value: object) -> str:
+def config_text(value: object) -> str:
+    """A value of a broker config as Kafka writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):

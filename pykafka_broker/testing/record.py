@@ -78,7 +78,9 @@ def to_request(record: Any) -> dict[str, Any]:
     """
     if isinstance(record, Record):
         record = {"key": record.key, "value": record.value, "headers": record.headers, "timestamp": record.timestamp}
-    elif isinstance(record, tuple) and len(record) == 2:
+    elif isinstance(record, tuple):
+        if len(record) != 2:
+            raise TypeError(f"a pair of key and value, not {len(record)} in a tuple; an array of JSON is a list")
         record = {"key": record[0], "value": record[1]}
     elif not _is_record(record):
         record = {"value": record}

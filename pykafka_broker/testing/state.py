@@ -19,6 +19,8 @@ class State(Handle):
         dynamic configs, quotas and faults, the clock at the time that it is. Clients stay connected. What is named in
         `keep` stays: topics (without their records), configs, quotas, acls, users, clock. Snapshots stay always.
         """
+        if isinstance(keep, str):
+            raise TypeError(f"keep must be a list of names: keep=[{keep!r}]")
         self.control.call("POST", "/reset", {"keep": list(keep)}, timeout_s=_LONG_S)
 
     def snapshot(self, name: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +61,10 @@ def test_what_is_refused_is_one_line(
     assert capsys.readouterr().err == "pykafka-broker: UNKNOWN_TOPIC_OR_PARTITION: there is no topic none\n"
     assert main(["control", "topics", "--url", "http://127.0.0.1:1"]) == 1
     assert capsys.readouterr().err == "pykafka-broker: http://127.0.0.1:1: Connection refused\n"
+    assert main(["seed", "no-such-file", "--url", broker.control_url]) == 1
+    assert capsys.readouterr().err == "pykafka-broker: no-such-file: No such file or directory\n"
+    assert main(["seed", sys.executable, "--url", broker.control_url]) == 1
+    assert capsys.readouterr().err.startswith(f"pykafka-broker: {sys.executable}: it is not UTF-8: ")
     monkeypatch.delenv(URL_VARIABLE, raising=False)
     assert main(["control", "topics"]) == 2
     assert "must say where the control API is" in capsys.readouterr().err

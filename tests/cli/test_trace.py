@@ -7,6 +7,9 @@ import subprocess
 import sys
 import time
 
+import pytest
+
+from pykafka_broker.cli.trace import main
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.testing import KafkaBroker
 from tests.control.test_faults import Client
@@ -38,3 +41,11 @@ def test_without_anything_to_look_at_it_says_so() -> None:
     ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert "--url or PYKAFKA_BROKER_CONTROL_URL" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("capture", "says"), [("no-such.pcap", "No such file or directory"), (__file__, "it is neither pcap nor pcapng")]
+)
+def test_a_capture_that_can_t_be_read_is_named(capsys: pytest.CaptureFixture[str], capture: str, says: str) -> None:
+    assert main(["trace", capture]) == 1
+    assert capsys.readouterr().err == f"pykafka-broker trace: {capture}: {says}\n"

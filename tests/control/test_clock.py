@@ -189,3 +189,8 @@ def test_a_broker_whose_clock_stands_can_be_stopped(broker: KafkaBroker) -> None
     broker.clock.freeze()
     broker.restart()
     assert not broker.clock.frozen
+
+
+def test_a_number_alone_is_no_time(broker: KafkaBroker) -> None:
+    with pytest.raises(TypeError, match=r"advance\(seconds=5\)"):
+        broker.clock.advance(5)  # type: ignore[arg-type]

@@ -150,6 +150,39 @@ def test_a_full_disk_refuses_and_has_room_again(broker: KafkaBroker) -> None:
     assert [record.value for record in broker.records("full")] == ["before", "after"]
 
 
+def test_on_a_full_disk_nothing_is_exchanged(broker: KafkaBroker) -> None:
+    """The broker would end: no other one starts there, nor this one again."""
+    broker.create_topic("restored")
+    broker.produce("restored", ["1"])
+    broker.snapshot("room")
+    broker.produce("restored", ["2"])
+    broker.fill_disk()
+    with pytest.raises(ControlError, match="nothing is changed, since there is no room"):
+        broker.restore("room")
+    with pytest.raises(ControlError, match="nothing is changed, since there is no room"):
+        broker.reset(keep=["faults"])
+    broker.free_disk()
+    assert [record.value for record in broker.records("restored")] == ["1", "2"]
+    broker.restore("room")
+    assert [record.value for record in broker.records("restored")] == ["1"]
+    assert not list(broker.data_dir.glob(".room*"))
+
+
+def test_a_reset_ends_what_a_test_has_left(broker: KafkaBroker) -> None:
+    """The next test finds a broker that writes and answers."""
+    broker.create_topic("left")
+    broker.produce("left", ["1"])
+    broker.fill_disk()
+    broker.pause()
+    broker.reset()
+    assert broker.produce("left", ["1"]) == [(0, 0)]
+    client = Client(broker, "next")
+    try:
+        assert client.ask(VERSIONS, 3) is not None
+    finally:
+        client.close()
+
+
 def test_a_paused_broker_answers_when_it_goes_on(broker: KafkaBroker) -> None:
     early, late = Client(broker, "early"), None
     assert early.ask(VERSIONS, 3) is not None

@@ -123,3 +123,14 @@ def test_a_record_that_was_read_can_be_written_again() -> None:
         "timestamp": 99,
         "headers": [{"name": "h", "value_base64": "/wA="}],
     }
+
+
+@pytest.mark.parametrize("records", ["text", b"bytes", {"value": "1"}], ids=repr)
+def test_one_record_alone_is_not_taken_for_several(broker: KafkaBroker, records: Any) -> None:
+    with pytest.raises(TypeError, match="such as a list of them"):
+        broker.produce("alone", records)
+
+
+def test_three_in_a_tuple_are_no_pair(broker: KafkaBroker) -> None:
+    with pytest.raises(TypeError, match="a pair of key and value, not 3"):
+        broker.produce("alone", [("key", "value", "header")])

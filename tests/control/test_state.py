@@ -512,3 +512,8 @@ def test_a_fork_goes_its_own_way(broker: KafkaBroker) -> None:
     assert values(broker, "t") == ["1", "3"]
     assert not folder.exists()
     assert broker.snapshots() == []
+
+
+def test_what_is_kept_is_a_list(broker: KafkaBroker) -> None:
+    with pytest.raises(TypeError, match=r"keep=\['topics'\]"):
+        broker.reset(keep="topics")

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from pykafka_broker.testing import KafkaCluster
+from pykafka_broker.testing import BrokerError, ControlError, KafkaCluster, NotInTime
+from tests.testing.test_process import wait_until_gone
 
 
 @pytest.mark.parametrize(
@@ -13,6 +20,7 @@ from pykafka_broker.testing import KafkaCluster
         ({"brokers": 0}, "at least one broker"),
         ({"controllers": 3}, "a quorum of several controllers is Apache Kafka's"),
         ({"brokers": 3, "racks": ["a", "b"]}, "2 racks for 3 brokers"),
+        ({"brokers": 2, "configs": {3: {"num.partitions": 3}}}, "there is no node 3: 1, 2, 100"),
     ],
 )
 def test_what_can_t_be_made_is_refused(wish: dict[str, object], says: str) -> None:
@@ -26,3 +34,98 @@ def test_a_cluster_that_was_not_started_has_no_node() -> None:
         cluster.broker(3)
     assert cluster.brokers == []
     cluster.close()
+
+
+@pytest.mark.parametrize(
+    ("sides", "says"),
+    [
+        (({1}, {9}), "there is no node 9: 1, 2, 100"),
+        (({1, 2}, {2}), "node 2 is on two sides"),
+        (({1},), "there must be two sides at least"),
+        ((), "there must be two sides at least"),
+    ],
+)
+def test_a_network_that_would_not_be_cut_is_refused(sides: tuple[set[int], ...], says: str) -> None:
+    cluster = KafkaCluster(brokers=2)
+    with pytest.raises(ValueError, match=says):
+        cluster.partition_network(*sides)
+    cluster.close()
+
+
+def test_where_no_broker_runs_a_topic_can_t_be_made() -> None:
+    cluster = KafkaCluster(brokers=1)
+    with pytest.raises(BrokerError, match="no broker of the cluster is running"):
+        cluster.create_topic("orders")
+    cluster.close()
+
+
+def test_what_did_not_come_says_how_it_is_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = KafkaCluster(brokers=2)
+    state = {"leader": 1, "leader_epoch": 0, "replicas": [1, 2], "isr": [1]}
+    monkeypatch.setattr(cluster, "partition", lambda topic, partition: state)
+    with pytest.raises(
+        NotInTime, match=r"after 0 s of replicas \[1, 2\] of orders-0 \[1\] are in sync, not all of them"
+    ):
+        cluster.wait_for_isr("orders", timeout_s=0)
+    with pytest.raises(NotInTime, match="after 0 s the leader of orders-0 is still 1"):
+        cluster.wait_for_leader("orders", other_than=1, timeout_s=0)
+    cluster.close()
+
+
+def test_a_node_that_ends_while_it_is_asked_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = KafkaCluster(brokers=1, controllers=0)
+
+    def asked(topic: str, partition: int) -> object:
+        raise ConnectionResetError
+
+    monkeypatch.setattr(cluster, "partition", asked)
+    with pytest.raises(NotInTime, match="is unknown"):
+        cluster.wait_for_leader("orders", timeout_s=0)
+    cluster.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_stays_of_a_cluster_whose_test_run_is_killed(tmp_path: Path, number: int) -> None:
+    code = """if True:
+        from pykafka_broker.testing import KafkaCluster
+        with KafkaCluster(brokers=1, controllers=0) as cluster:
+            print(cluster.broker(1).pid, flush=True)
+            input()
+    """
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    with parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert list(tmp_path.iterdir())
+        parent.send_signal(number)
+    wait_until_gone(pid)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_given_directory_has_a_folder_for_each_node(tmp_path: Path) -> None:
+    with KafkaCluster(brokers=1, data_dir=tmp_path) as cluster:
+        cluster_id = cluster.cluster_id
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["node-1", "node-100"]
+    assert KafkaCluster(brokers=1, data_dir=tmp_path).cluster_id == cluster_id
+
+
+def test_a_list_is_a_setting_of_a_cluster_too() -> None:
+    with KafkaCluster(brokers=1, controllers=0, config={"log.cleanup.policy": ["compact", "delete"]}) as cluster:
+        assert cluster.broker(1).config["log.cleanup.policy"] == "compact,delete"
+
+
+def test_the_broker_that_has_the_records_is_named() -> None:
+    with KafkaCluster(brokers=2) as cluster:
+        cluster.create_topic("orders")
+        leader = cluster.leader_of("orders")
+        other = cluster.broker(3 - leader)
+        cluster.broker(leader).produce("orders", ["1"])
+        for ask in (lambda: other.produce("orders", ["2"]), lambda: other.records("orders")):
+            with pytest.raises(ControlError, match=f"broker {leader} leads orders-0: ask that one"):
+                ask()

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from pykafka_broker.testing import BrokerError, KafkaBroker, process
+from pykafka_broker.testing import BrokerError, KafkaBroker, RemoteBroker, process
 
 API_VERSIONS = struct.pack(">ihhih", 12, 18, 0, 7, 2) + b"me"
 
@@ -212,8 +212,22 @@ def test_misuse_is_refused() -> None:
             broker.start()
         broker.stop()
         broker.stop()
+        with pytest.raises(BrokerError, match="not running: it ended with exit code 0"):
+            broker.topics()
     with pytest.raises(BrokerError, match="closed"):
         broker.start()
+
+
+def test_who_is_not_there_is_named() -> None:
+    with pytest.raises(ConnectionRefusedError, match=r"'http://127\.0\.0\.1:1'"):
+        RemoteBroker("http://127.0.0.1:1").topics()
+    with KafkaBroker() as broker, pytest.raises(ConnectionError, match=f"^http://{broker.bootstrap_servers}: "):
+        RemoteBroker(f"http://{broker.bootstrap_servers}").topics()
+
+
+def test_a_fork_is_made_as_its_broker() -> None:
+    with KafkaBroker(emulate="2.8", strict=False) as broker, broker.fork() as fork:
+        assert (fork.emulate, fork.strict) == ("2.8", False)
 
 
 @pytest.mark.parametrize("given", [False, True])

@@ -307,3 +307,83 @@ def test_a_marker_makes_a_broker_with_users_and_rights(pytester: pytest.Pytester
     result.assert_outcomes(passed=2)
     assert "hunter2" not in result.stdout.str()
     assert "test_one[sasl_ssl]" in result.stdout.str()
+
+
+def test_what_the_marker_does_not_know_is_refused(pytester: pytest.Pytester) -> None:
+    """A mistyped word would otherwise be a test with another broker than it says."""
+    pytester.makepyfile("""
+        import pytest
+        @pytest.mark.kafka(confg={"num.partitions": 3})
+        def test_mistyped(kafka_broker): pass
+        @pytest.mark.kafka({"num.partitions": 3})
+        def test_without_a_name(kafka_broker): pass
+        @pytest.mark.kafka(config=["num.partitions=3"])
+        def test_a_list_of_settings(kafka_broker): pass
+        @pytest.mark.kafka(topics="orders")
+        def test_one_text(kafka_broker): pass
+        @pytest.mark.kafka(topics=[("orders", 3, {"retention.ms": 5})])
+        def test_three_things(kafka_broker): pass
+        @pytest.mark.kafka_cluster(2, None)
+        def test_of_a_cluster(kafka_cluster): pass
+        def test_unmarked(kafka_broker): pass
+    """)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(passed=1, errors=6)
+    lines = [
+        "@pytest.mark.kafka: there is no confg; it takes config, topics, *",
+        "@pytest.mark.kafka: {'num.partitions': 3} needs a name, such as config={...}",
+        '@pytest.mark.kafka: config must be a dict, such as config={"num.partitions": 3}',
+        *['@pytest.mark.kafka: topics must be a list of names, or of pairs as ("orders", 3)'] * 2,
+        "@pytest.mark.kafka_cluster: None needs a name, such as config={...}",
+    ]
+    result.stdout.fnmatch_lines(lines)
+    assert "Traceback" not in result.stdout.str()
+
+
+def test_markers_of_a_test_its_class_and_its_module_add_up(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        pytestmark = pytest.mark.kafka(config={"num.partitions": 3, "log.cleaner.threads": 2})
+        @pytest.mark.kafka(topics=["of-the-class"])
+        class TestOrders:
+            @pytest.mark.kafka(config={"num.partitions": 4})
+            def test_one(self, kafka_broker):
+                assert kafka_broker.config == {"num.partitions": "4", "log.cleaner.threads": "2"}
+                assert [each["name"] for each in kafka_broker.topics()] == ["of-the-class"]
+            @pytest.mark.kafka(topics=["its-own"], config={"log.dirs.are.unknown": ["a", "b"]})
+            def test_two(self, kafka_broker):
+                assert kafka_broker.config["log.dirs.are.unknown"] == "a,b"
+                assert kafka_broker.config["num.partitions"] == "3"
+                assert [each["name"] for each in kafka_broker.topics()] == ["its-own"]
+    """)
+    pytester.runpytest_subprocess().assert_outcomes(passed=2)
+
+
+def test_a_marker_that_comes_too_late_is_told(pytester: pytest.Pytester) -> None:
+    """The broker of a parameter would have other settings than it says."""
+    pytester.makepyfile("""
+        import unittest
+        import pytest
+        @pytest.mark.parametrize("n", [1, pytest.param(3, marks=pytest.mark.kafka(config={"num.partitions": 3}))])
+        def test_parameters(kafka_broker, n): pass
+        @pytest.mark.kafka(emulate="2.8")
+        @pytest.mark.usefixtures("kafka_broker")
+        class TestOrders(unittest.TestCase):
+            def test_it(self): pass
+        @pytest.mark.parametrize("n", [pytest.param(3, marks=pytest.mark.kafka(topics=["of-a-parameter"]))])
+        def test_topics(kafka_broker, n):
+            assert [each["name"] for each in kafka_broker.topics()] == ["of-a-parameter"]
+    """)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(passed=2, errors=2)
+    result.stdout.fnmatch_lines(["@pytest.mark.kafka chooses the broker of a whole test, class or module: *"] * 2)
+
+
+def test_the_number_of_brokers_needs_no_name(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        @pytest.mark.kafka_cluster(1, controllers=0)
+        def test_it(kafka_cluster):
+            assert len(kafka_cluster.nodes) == 1
+    """)
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)

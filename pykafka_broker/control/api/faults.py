@@ -129,8 +129,8 @@ def _check(match: Match, action: Action) -> None:
         raise Problem(400, "applied needs an error")
     if action.corrupt and match.api is not None and not match.api & _WITH_RECORDS:
         raise Problem(400, "corrupt is for records that are fetched: api must be Fetch or ShareFetch")
-    if action.drop is not None and (action.cut or action.hang):
-        raise Problem(400, "drop, cut and hang can't be had together")
+    if sum((action.error is not None, action.drop is not None, action.cut, action.hang)) > 1:
+        raise Problem(400, "error, drop, cut and hang can't be had together: what would the client be answered?")
 
 
 def faults(control: Control) -> list[Fault]:

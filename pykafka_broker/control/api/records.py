@@ -10,9 +10,10 @@ from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.control.api.topics import raise_if
 from pykafka_broker.control.bytes_in_json import meant, told
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.control.reading import Found, IsolationLevel, end_of, records_from
 from pykafka_broker.control.schema import Limits
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -128,8 +129,17 @@ def _partition_for(control: Control, record: NewRecord, stored: StoredRecord, pa
     return turn
 
 
+def _check_led_here(control: Control, topic: str, partition: int) -> None:
+    """Whoever asks a broker of a cluster is told which one has the records."""
+    leader = control.services.image.topics[topic].partitions[partition].leader
+    if leader not in (-1, control.services.node_id):
+        led = f"broker {leader} leads {topic}-{partition}: ask that one"
+        raise problem_of(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, led))
+
+
 async def _append(control: Control, topic: str, partition: int, records: list[StoredRecord]) -> int:
     """The offset of the first of them."""
+    _check_led_here(control, topic, partition)
     builder = BatchBuilder()
     for offset, record in zip(count(), records, strict=False):
         record.offset = offset
@@ -165,6 +175,7 @@ def records(
     next_offsets: dict[str, int] = {}
     more = False
     for number in sorted(image.partitions) if partition is None else [partition]:
+        _check_led_here(control, topic, number)
         source = control.services.replicas.leader(topic, number)
         found = list(islice(records_from(source, from_offset, isolation_level), limit - len(page) + 1))
         if len(found) > limit - len(page):

@@ -68,6 +68,11 @@ class Faults:
             self.remove(id)
         self._look()
 
+    def forget(self) -> None:
+        """Remove all, and let go on what was paused: nothing of a test disturbs the next one."""
+        self.clear()
+        self.unpause()
+
     def _release(self, rule: Rule) -> None:
         for go_on in list(rule.held.values()):
             go_on()

@@ -51,6 +51,8 @@ class Security:
         self.mechanisms = self._mechanisms(mechanisms)
         self.client_auth = self._client_auth(client_auth)
         self._check()
+        if isinstance(acls, str):
+            raise ValueError(f"acls must be a list of sentences: acls=[{acls!r}]")
         self.acls = None if acls is None else tuple(acls)
         if self.acls is not None:
             from pykafka_broker.testing.security.acls import parse_acls

@@ -126,3 +126,8 @@ def test_a_client_that_there_is_not_is_told() -> None:
         broker.client_config("java", mechanism="SCRAM-SHA-256")
     with pytest.raises(ValueError, match="this broker has no users"):
         KafkaBroker().client_config("java", "alice")
+
+
+def test_one_sentence_is_no_list_of_them() -> None:
+    with pytest.raises(ValueError, match=r"acls=\['alice may read topic orders'\]"):
+        KafkaBroker(security="sasl_plaintext", users=["alice"], acls="alice may read topic orders")
