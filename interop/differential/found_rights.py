@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from interop.differential.asking import alter, create, heartbeat, produce, records
+from interop.differential.asking import ACCEPT, alter, create, heartbeat, produce, records, share_fetch, share_join
 from interop.differential.making.acls import allowed, by_the_preparer
 from interop.differential.steps import Step, of
 from pykafka_broker.cluster.authorizer import ALL_OPERATIONS, CLUSTER_NAME, Operation, Resource
@@ -86,6 +86,11 @@ FOUND: dict[str, list[Step]] = {
     ],
     "what-a-controller-finds-wrong-is-for-those-with-the-right": [
         *CONTROLLERS, allowed(Resource.CLUSTER, CLUSTER_NAME, Operation.ALTER_CONFIGS), *CONTROLLERS,
+    ],
+    "a-share-fetch-of-an-unknown-kind-that-reads-nothing-it-may": [
+        by_the_preparer(create("§a")), GROUPS, share_join("§a"), share_fetch(0, "§a", max_wait_ms=100),
+        share_fetch(1, "§a", parts={0: ((0, 0, ACCEPT),)}, share_acquire_mode=2, max_wait_ms=100),
+        allowed(Resource.TOPIC, "§a", Operation.READ), share_fetch(2, share_acquire_mode=2, max_wait_ms=100),
     ],
     "two-wrong-values-of-a-metrics-subscription": [
         allowed(Resource.CLUSTER, CLUSTER_NAME, ALL_OPERATIONS), metrics(match="x=y", interval_ms="1"),
