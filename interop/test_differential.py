@@ -10,21 +10,33 @@ from uuid import uuid4
 import pytest
 
 from interop.differential.compare import Chance, forgiven
+from interop.differential.granted import Granted
 from interop.differential.hunt import Hunt
 from interop.differential.making import sequence
+from interop.differential.making.acls import PREPARER
 from interop.differential.pair import CONFIG, Pair
-from interop.differential.recording import RECORDED, Recording, differences, read
+from interop.differential.recording import RECORDED, RIGHTS, Recording, differences, read
 from interop.differential.steps import Step, prefix_of, step_of
 from interop.differential.turns import Turns, is_for_all
 from interop.differential.warm import offered, warm_up
 from interop.differential.world import World
+from interop.raw import RawClient
 from interop.rights import AUTHORIZER, STRANGER, open_up
 from interop.targets import Target, start
 from interop.waiting import eventually
 from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
+from pykafka_broker.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse
+from pykafka_broker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
+from pykafka_broker.protocol.messages.delete_acls_response import (
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsResponse,
+)
 from pykafka_broker.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
 
-ALL = [one for path in sorted(RECORDED.glob("*.json")) for one in read(path)]
+ALL = [one for path in sorted(RECORDED.glob("*.json")) if path != RIGHTS for one in read(path)]
+OF_A_STRANGER = read(RIGHTS)
 SEED, STEPS = 20_261_121, 400
 A_NIGHTS_STEPS, JOBS_OF_A_NIGHT = 100_000, 4
 
@@ -44,6 +56,24 @@ def usual_broker(target_name: str) -> Iterator[Target]:
 @pytest.mark.parametrize(("number", "recording"), [*enumerate(ALL)], ids=[one.name for one in ALL])
 def test_answers_are_those_that_kafka_gave(number: int, recording: Recording, usual_broker: Target) -> None:
     found = list(differences(recording, usual_broker.bootstrap_servers, prefix_of(number)))
+    assert not found, "\n".join(found)
+
+
+@pytest.fixture(scope="module")
+def guarded_broker() -> Iterator[Target]:
+    """With an authorizer, and everything allowed to who prepares."""
+    with start("pykafka", CONFIG | AUTHORIZER) as broker:
+        warm_up(broker.bootstrap_servers)
+        open_up(broker.bootstrap_servers)
+        yield broker
+
+
+@pytest.mark.ours_only
+@pytest.mark.parametrize(("number", "recording"), [*enumerate(OF_A_STRANGER)], ids=[one.name for one in OF_A_STRANGER])
+def test_answers_to_a_client_with_few_rights_are_those_that_kafka_gave(
+    number: int, recording: Recording, guarded_broker: Target
+) -> None:
+    found = list(differences(recording, guarded_broker.bootstrap_servers, prefix_of(number), STRANGER))
     assert not found, "\n".join(found)
 
 
@@ -99,6 +129,8 @@ def test_a_sequence_tells_whether_others_would_see_what_it_does() -> None:
 
     assert is_for_all([altered(2), altered(4)])
     assert is_for_all([Step("OffsetCommit", 8, {"group_id": ""})])
+    assert is_for_all([Step("CreateAcls", 3, {"creations": []})])
+    assert not is_for_all([Step("CreateAcls", 3, {"creations": []}, PREPARER)])
     assert not is_for_all([altered(2), Step("OffsetCommit", 8, {"group_id": "§g"})])
 
 
@@ -213,6 +245,31 @@ def started(stack: ExitStack, ours: str = "") -> Pair:
     for address in (ours, kafka):
         warm_up(address)
     return Pair(ours, kafka)
+
+
+@pytest.mark.ours_only
+def test_acls_are_known_when_the_broker_tells_them(guarded_broker: Target) -> None:
+    acl = AclCreation(2, "t", 3, "User:x", STRANGER, 3, 3)
+    filters = [DeleteAclsFilter(2, "t", 3, "User:x", STRANGER, 1, 1)]
+    with RawClient(guarded_broker.bootstrap_servers) as client:
+        granted, taken = Granted(), Granted()
+        granted.learn_created(CreateAclsRequest([acl]), CreateAclsResponse(results=[AclCreationResult()]))
+        taken.learn_deleted(
+            DeleteAclsResponse(
+                filter_results=[
+                    DeleteAclsFilterResult(
+                        matching_acls=[
+                            DeleteAclsMatchingAcl(0, None, *(getattr(acl, name) for name in AclCreation.__match_args__))
+                        ]
+                    )
+                ]
+            )
+        )
+        assert (granted.is_known(client), taken.is_known(client)) == (False, True)
+        client.call(CreateAclsRequest([acl]), 3)
+        assert (granted.is_known(client), taken.is_known(client)) == (True, False)
+        client.call(DeleteAclsRequest(filters), 3)
+        assert (granted.is_known(client), taken.is_known(client)) == (False, True)
 
 
 def test_members_are_named_by_what_is_told_of_them_and_not_by_the_order_of_their_ids() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from interop.differential.making.topics import NAMES
 from interop.differential.steps import PREFIX, Step
 from interop.raw import RawClient
-from interop.rights import STRANGER
 from pykafka_broker.protocol.messages import alter_client_quotas_request as quotas
 from pykafka_broker.protocol.messages import delete_acls_request as acls
 from pykafka_broker.protocol.messages import incremental_alter_configs_request as configs
@@ -22,7 +21,8 @@ STAYS = "min.insync.replicas"  # set for the cluster from the start, and not to 
 ALL_NAMES = {*NAMES, "§b", "§c", "§s", "§t", "§none"}
 
 
-def clean(bootstrap_servers: str, prefix: str, steps: Sequence[Step]) -> None:
+def clean(bootstrap_servers: str, prefix: str, steps: Sequence[Step], stranger: str = "") -> None:
+    """`stranger`: whose rights have changed, by address."""
     asked = {step.api for step in steps}
     with RawClient(bootstrap_servers) as client:
         if "CreateTopics" in asked or "Metadata" in asked:
@@ -33,7 +33,7 @@ def clean(bootstrap_servers: str, prefix: str, steps: Sequence[Step]) -> None:
         if asked & {"AlterConfigs", "IncrementalAlterConfigs"}:
             _reset_broker(client)
         if "CreateAcls" in asked:
-            whose = ((None, STRANGER), ("User:x", None))
+            whose = [(None, stranger), ("User:x", "*")] if stranger else [("User:x", "*")]
             given = [acls.DeleteAclsFilter(1, None, 1, user, host, 1, 1) for user, host in whose]
             client.call(acls.DeleteAclsRequest(given), 3)
         if "AlterClientQuotas" in asked:

@@ -74,7 +74,8 @@ IN_WORDS_OF_OTHERS = re.compile(r"(Produce|TxnOffsetCommit) v\d+\..*\.error_code
 #   timestamp anew.
 # - A topic or partition that is named twice in Produce, Fetch or OffsetCommit is answered twice; no client does it.
 # - To negative limits of a fetch or a share fetch, to unknown isolation levels and to null records Kafka answers
-#   UNKNOWN_SERVER_ERROR or nothing at all, and to AlterConfigs that names a resource twice nothing either.
+#   UNKNOWN_SERVER_ERROR or nothing at all, and to AlterConfigs that names a resource twice, AddPartitionsToTxn of no
+#   transactions and DescribeUserScramCredentials of all users without the right to see them nothing either.
 # - A group whose only commit was refused stays with Kafka, empty and in memory, until the broker stops.
 # - A regular expression is resolved within the heartbeat that brings it, not some time later.
 # - A topic that Metadata creates is in the same answer, where Kafka says UNKNOWN_TOPIC_OR_PARTITION at first.

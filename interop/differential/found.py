@@ -73,6 +73,10 @@ FOUND: dict[str, list[Step]] = {
         session(17, 1, part(), forget=0), produce(records()), session(17, 2), session(17, 3, part(), forget=1),
         session(17, 4), session(17, 5, forget=0), session(17, 6),
     ],
+    "all-is-forgotten-and-asked-for": [
+        create("§a"), produce(records()), *(step for version in (7, 12, 13, 17) for step in (
+            session(version, 0, part()), session(version, 1, part(), forget=0), session(version, 2))),
+    ],
     "no-room-for-a-batch-of-committed-records": [
         create("§a"), create("§b"), produce(records()), produce(records(), "§b"),
         *(Step("Fetch", 17, {

@@ -100,7 +100,7 @@ class Pair:
             for side in sides:
                 side.close()
             for address in self.addresses:
-                clean(address, prefix, steps)
+                clean(address, prefix, steps, self._stranger)
 
     def examined(self, steps: Sequence[Step]) -> Difference | None:
         """A difference that stays, made small."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from interop.answers import script
+from interop.differential.granted import Granted
 from interop.differential.making.acls import PREPARER
 from interop.differential.steps import BY_NAME, PREFIX, Step, prefix_of, to_message
 from interop.differential.world import World
@@ -45,6 +46,7 @@ CHANGES_METADATA = script.CHANGES_METADATA | {
     ApiKey.CREATE_ACLS,
     ApiKey.DELETE_ACLS,
 }
+GRANTS = {ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS}
 COMMITS = {ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT}
 ALTERS, SET, GROUP = {ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS}, 0, 32
 CLOSED = "closed"
@@ -66,7 +68,8 @@ class Side:
     ) -> None:
         """`stranger`: the address that requests come from, but those of who prepares rights for it. `lane`: who plays,
         of several on the same broker."""
-        self.world = World(prefix)
+        self.world = World(prefix, stranger)
+        self._granted = Granted()
         self._probes = [prefix_of(lane) + letter for letter in PROBES]  # as if they were another sequence's
         self._asks_coordinators = asks_coordinators  # whether a change of topics waits for them
         self._bootstrap, self._prefix, self._settle_s = bootstrap_servers, prefix, settle_s
@@ -165,6 +168,8 @@ class Side:
                 self._wait_for_configs(step, answer, client)
             elif step.key == ApiKey.DELETE_TOPICS:
                 self._wait_for_offsets(client)
+            elif step.key in GRANTS:
+                self._wait_for_acls(step, answer, client)
             time.sleep(self._settle_s)
         elif step.key in (ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID):
             name = (step.fields.get("transactional_id") or "").replace(PREFIX, self._prefix)
@@ -216,6 +221,15 @@ class Side:
                 if all(self.world.topics.get(topic.name) != 0 for topic in fetched.topics):
                     break
                 time.sleep(RETRY_EVERY_S)
+
+    def _wait_for_acls(self, step: Step, answer: Any, client: RawClient) -> None:
+        if step.key == ApiKey.CREATE_ACLS:
+            self._granted.learn_created(to_message(step, self._prefix, self.world.resolve), answer)
+        else:
+            self._granted.learn_deleted(answer)
+        until = time.monotonic() + MADE_WITHIN_S
+        while not self._granted.is_known(client) and time.monotonic() < until:
+            time.sleep(RETRY_EVERY_S)
 
     def _is_known_to(self, group: str, client: RawClient) -> bool:
         """Whether the coordinator of this group knows the topics too: it is the last who hears of them."""

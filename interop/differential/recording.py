@@ -15,6 +15,7 @@ from interop.differential.play import Outcome, Side, replay
 from interop.differential.steps import Step, step_of
 
 RECORDED = Path(__file__).parent / "recorded"
+RIGHTS = RECORDED / "rights.json"  # of a client whose rights change
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,11 @@ def write(path: Path, recordings: Sequence[Recording]) -> None:
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
 
 
-def differences(recording: Recording, bootstrap_servers: str, prefix: str) -> Iterator[str]:
-    """Where the broker answers otherwise than Kafka did, up to the first step that does."""
-    side, chance = Side(bootstrap_servers, prefix), Chance()
+def differences(recording: Recording, bootstrap_servers: str, prefix: str, stranger: str = "") -> Iterator[str]:
+    """Where the broker answers otherwise than Kafka did, up to the first step that does. `stranger`: the address of
+    the client whose rights change.
+    """
+    side, chance = Side(bootstrap_servers, prefix, stranger=stranger), Chance()
     try:
         for at, (step, expected) in enumerate(zip(recording.steps, recording.answers, strict=True)):
             answered = dict(side.waiting) | {step.on: step}
@@ -58,4 +61,4 @@ def differences(recording: Recording, bootstrap_servers: str, prefix: str) -> It
                 return
     finally:
         side.close()
-        clean(bootstrap_servers, prefix, recording.steps)
+        clean(bootstrap_servers, prefix, recording.steps, stranger)

@@ -4,6 +4,7 @@ Fields have the schema's names in snake_case. Besides JSON's own values there ar
 
     "§a"                                     a name of this sequence: § becomes a prefix that no other run has
     {"of": "producer_id p", "plus": 1}       what the answers that were kept under `p` gave (plus something)
+    {"of": "host stranger"}                   the address of the client whose rights change
     {"hex": "00ff"}                          bytes
     {"batches": [{...}]}                     records; see `batches_bytes`
     {"subscription": ["§a"]}                 a consumer's metadata in JoinGroup, with its topics

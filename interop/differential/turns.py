@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Condition
 
+from interop.differential.making.acls import PREPARER
 from interop.differential.steps import Step
 
 BROKER = 4
@@ -53,4 +54,6 @@ def _is_for_all(step: Step) -> bool:
         return bool(step.fields.get("group_id") == "")
     if step.api in ("AlterConfigs", "IncrementalAlterConfigs"):
         return any(resource["resource_type"] == BROKER for resource in step.fields["resources"])
-    return step.api in ("AlterClientQuotas", "CreateAcls", "DeleteAcls")
+    if step.api in ("CreateAcls", "DeleteAcls", "DescribeAcls"):
+        return step.on != PREPARER  # what that one gives is for one address
+    return step.api == "AlterClientQuotas"

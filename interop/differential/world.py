@@ -43,8 +43,8 @@ OF_A_SEQUENCE = re.compile(r"d\d{7}-")
 class World:
     """One broker, one run of one sequence."""
 
-    def __init__(self, prefix: str) -> None:
-        self.prefix = prefix
+    def __init__(self, prefix: str, stranger: str = "") -> None:
+        self.prefix, self._stranger = prefix, stranger
         self._given: dict[str, Any] = {}
         self._names: dict[tuple[str, Any], str] = {}
         self._lives: dict[str, int] = {}
@@ -52,6 +52,8 @@ class World:
 
     def resolve(self, what: str) -> Any:
         kind, name = what.split(" ", 1)
+        if kind == "host":
+            return self._stranger
         if kind == "topic_id":
             return self._given.get(what, name.encode().ljust(16, b"\1")[:16])
         return self._given.get(what, NEVER[kind])

@@ -6,7 +6,7 @@ metadata and are not handled here.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from pykafka_broker.cluster import config_rules
@@ -41,6 +41,11 @@ _KEYS = {
 
 Records = list[ApiMessageAndVersion]
 Steps = Generator[None, None, R]
+Permit = Callable[[], None]
+
+
+def anybody() -> None:
+    """Where rights have been looked at, or there are none."""
 
 
 class TooManyRecords(ApiError):
@@ -59,9 +64,11 @@ class ConfigOp(NamedTuple):
 
 
 def incremental_alter_configs(
-    controller: Controller, kind: int, name: str, ops: Sequence[ConfigOp], pace: Pace
+    controller: Controller, kind: int, name: str, ops: Sequence[ConfigOp], pace: Pace, permit: Permit = anybody
 ) -> Steps[Records]:
-    """The records of these changes of one resource; raises ApiError. `ops` have passed `check_ops`."""
+    """The records of these changes of one resource; raises ApiError. `ops` have passed `check_ops`. `permit` raises
+    where the client lacks the right: it is asked behind what a broker looks at, before what its controller does.
+    """
     _check_resource(controller, kind, name)
     present = controller.image.config(kind, name)
     changed: dict[str, str | None] = {}
@@ -75,10 +82,12 @@ def incremental_alter_configs(
         else:
             changed[op.key] = op.value if op.operation == SET else None
     yield from check_operations(ops, pace)  # Kafka comes upon them in the order of a hash table, and then fails
-    return (yield from _records(controller, kind, name, present, changed, changed, pace))
+    return (yield from _records(controller, kind, name, present, changed, changed, pace, permit))
 
 
-def alter_configs(controller: Controller, kind: int, name: str, ops: Sequence[ConfigOp], pace: Pace) -> Steps[Records]:
+def alter_configs(
+    controller: Controller, kind: int, name: str, ops: Sequence[ConfigOp], pace: Pace, permit: Permit = anybody
+) -> Steps[Records]:
     """The records that make these the only configs of one resource; raises ApiError. `ops` have passed `check_ops`."""
     configs: dict[str, str | None] = {}
     for op in ops:
@@ -89,7 +98,7 @@ def alter_configs(controller: Controller, kind: int, name: str, ops: Sequence[Co
     _check_resource(controller, kind, name)
     present = controller.image.config(kind, name)
     changed.update((key, None) for key in present if key not in changed)
-    return (yield from _records(controller, kind, name, present, changed, configs, pace))
+    return (yield from _records(controller, kind, name, present, changed, configs, pace, permit))
 
 
 def check_ops(ops: Sequence[ConfigOp], pace: Pace) -> Steps[None]:
@@ -158,6 +167,7 @@ def _records(
     changed: Mapping[str, str | None],
     named: Mapping[str, str | None],
     pace: Pace,
+    permit: Permit,
 ) -> Steps[Records]:
     """`named` are those of the changes that the request names."""
     overrides = dict(present)
@@ -179,6 +189,8 @@ def _records(
         if len(changed) > MAX_RECORDS_PER_OPERATION:
             raise TooManyRecords
         config_rules.check_broker(controller, name, changed, overrides)
+        permit()
+        config_rules.check_of_cluster(controller, name, changed)
     elif kind == ResourceType.GROUP:
         config_rules.check_group(controller.config, name, overrides)
     else:

@@ -75,7 +75,9 @@ def create_topics(
     forbidden: set[str] = set()
     for topic in request.topics:
         if names[topic.name] == 1:
-            if may_create_all or rights.allow(Operation.CREATE, Resource.TOPIC, topic.name):
+            # The metadata's own topic is told to be out of bounds, whoever asks for it.
+            prohibited = topic.name == CLUSTER_METADATA
+            if may_create_all or prohibited or rights.allow(Operation.CREATE, Resource.TOPIC, topic.name):
                 wanted.append(topic)
             else:
                 forbidden.add(topic.name)

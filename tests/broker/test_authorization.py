@@ -11,7 +11,10 @@ import pytest
 
 from pykafka_broker.broker.routes import ROUTES
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, NOT_ASKED, AllowAll, Authorizer, Operation, Resource
+from pykafka_broker.cluster.policies import ConfigAlteration, TopicCreation
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
 from tests.broker.api.real_broker import HOST, RealBroker
 from tests.broker.rights import (
@@ -285,6 +288,31 @@ def test_what_is_wrong_with_a_brokers_config_is_told_before_rights_are_asked_for
     config = {"name": "num.io.threads", "config_operation": 0, "value": value}
     broker = {"resource_type": 4, "resource_name": "1", "configs": [config]}
     assert list(codes(ask(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[broker]))) == [code]
+
+
+class NothingGoes:
+    """A policy."""
+
+    def check_topic(self, creation: TopicCreation) -> None: ...
+
+    def check_configs(self, alteration: ConfigAlteration) -> None:
+        raise ApiError(ErrorCode.POLICY_VIOLATION)
+
+
+@pytest.mark.parametrize("key", ["num.network.threads", "min.insync.replicas"])
+def test_what_a_controller_says_of_a_brokers_config_is_for_those_who_have_the_right(node: RealBroker, key: str) -> None:
+    config = {"name": key, "config_operation": 0, "value": "2"}
+    brokers = [{"resource_type": 4, "resource_name": "1", "configs": [config]}]
+    node.broker.metadata.controller.policies = NothingGoes()
+    told = []
+    for authorizer in (AllowAll(), Denies((Operation.ALTER_CONFIGS, CLUSTER, CLUSTER_NAME))):
+        authorized_by(node, authorizer)
+        told.append(list(codes(ask(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=brokers))))
+        del config["config_operation"]
+        told.append(list(codes(ask(node, ApiKey.ALTER_CONFIGS, 2, resources=brokers))))
+        config["config_operation"] = 0
+    refusal = ErrorCode.INVALID_CONFIG if key == "min.insync.replicas" else ErrorCode.POLICY_VIOLATION
+    assert told == [[refusal], [refusal], [CLUSTER_DENIED], [CLUSTER_DENIED]]
 
 
 @pytest.mark.parametrize(("version", "protocol_name"), [(6, ""), (7, None)])

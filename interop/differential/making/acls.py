@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from interop.differential.steps import Step
-from interop.rights import STRANGER
+from interop.differential.steps import Step, of
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS, Operation, Resource
 
 PREPARER = "preparer"  # the connection of who may do everything
@@ -22,15 +22,19 @@ _NAMES = {
 }
 _OPERATIONS = OPERATIONS | {Resource.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE)}
 _EVERY_STEPS = 5
+STRANGER = of("host stranger")  # each lane's client has an address of its own
 
 
 def with_changing_rights(rng: random.Random, steps: Sequence[Step]) -> list[Step]:
     """The same sequence, with rights to begin with and others from time to time."""
     found = [_created([acl for kind in _NAMES for acl in _at_first(rng, kind)])]
+    prepared = rng.choice((0.0, 0.0, 0.3))  # how much of it is done for the client, which could do too little
     for step in steps:
         if rng.random() < 1 / _EVERY_STEPS:
             found.append(_changed(rng))
-        found.append(_harmless(step))
+        is_prepared = prepared and (step.api == "CreateTopics" or rng.random() < prepared)
+        may_be = step.on == "main" and "Acls" not in step.api
+        found.append(by_the_preparer(step) if is_prepared and may_be else _harmless(step))
     return found
 
 
@@ -81,6 +85,16 @@ def _acl(kind: int, name: str, pattern: int, operation: int, permission: int) ->
 
 def _created(acls: list[dict[str, Any]]) -> Step:
     return Step("CreateAcls", 3, {"creations": acls}, PREPARER)
+
+
+def allowed(kind: Resource, name: str, operation: int) -> Step:
+    """The client may do that from now on."""
+    return _created([_acl(kind, name, _LITERAL, operation, _ALLOW)])
+
+
+def by_the_preparer(step: Step) -> Step:
+    """What the client may find done."""
+    return replace(step, on=PREPARER)
 
 
 def _harmless(step: Step) -> Step:

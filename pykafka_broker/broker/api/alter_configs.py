@@ -147,7 +147,7 @@ def _refused_here(
     context: RequestContext,
     resources: Sequence[A],
     ops_of: Callable[[A], Iterator[ConfigOp]],
-    alter: Callable[[int, str, Sequence[ConfigOp], Pace], Alteration],
+    alter: Callable[..., Alteration],
 ) -> Steps[list[Outcome]]:
     """Only a broker can tell whether it takes a setting of its own: a controller elsewhere does not look at it."""
     brokers = [each for each in resources if each.resource_type == ResourceType.BROKER]
@@ -190,7 +190,7 @@ def _each(
     resources: Sequence[A],
     rights: Rights,
     ops_of: Callable[[A], Iterator[ConfigOp]],
-    alter: Callable[[int, str, Sequence[ConfigOp], Pace], Alteration],
+    alter: Callable[..., Alteration],
     checked_first: Collection[int] = (),
 ) -> Generator[None, None, tuple[list[ApiMessageAndVersion], list[Outcome]]]:
     """What is to be recorded, and what became of each resource."""
@@ -209,12 +209,12 @@ def _each(
                 if pace.due():
                     yield
             yield from check_ops(ops, pace)
-            if identity[0] not in checked_first:
-                rights.require_config(Operation.ALTER_CONFIGS, *identity)
-                decided = yield from alter(*identity, ops, pace)
+            permit = partial(rights.require_config, Operation.ALTER_CONFIGS, *identity)
+            if identity[0] in checked_first:
+                decided = yield from alter(*identity, ops, pace, permit)
             else:
+                permit()
                 decided = yield from alter(*identity, ops, pace)
-                rights.require_config(Operation.ALTER_CONFIGS, *identity)
             records += decided
             if len(records) > MAX_RECORDS_PER_OPERATION:
                 raise TooManyRecords

@@ -33,10 +33,10 @@ def describe_transactions(
 
 
 def _state(services: Services, context: RequestContext, name: str) -> TransactionState:
-    if not name:
-        return TransactionState(ErrorCode.INVALID_REQUEST, name)
     try:
         services.authorise(context, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, name)
+        if not name:
+            return TransactionState(ErrorCode.INVALID_REQUEST, name)
         transaction = services.transactions.transaction(name)
     except ApiError as error:
         return TransactionState(error.code, name)

@@ -126,7 +126,7 @@ class FetchAttempt:
             if not self._session.partitions:
                 sessions.close(request.session_id)
                 self._session = None
-                return []
+                return wanted  # as if there had been no session
             return self._to_read(self._session, wanted)
         if request.session_id:
             sessions.close(request.session_id)

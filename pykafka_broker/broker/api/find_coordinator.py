@@ -71,7 +71,8 @@ def _find(services: Services, context: RequestContext, key_type: int, key: str) 
         return _nowhere(key, ErrorCode.INVALID_REQUEST)
     operation, resource = RIGHTS[key_type]
     if not services.allows(context, operation, resource, CLUSTER_NAME if key_type == SHARE else key):
-        return _nowhere(key, denial(resource).code)
+        refused = denial(resource)
+        return _nowhere(key, refused.code, (refused.message or "") if key_type == SHARE else "")
     if key_type == SHARE and SHARE_KEY.fullmatch(key) is None:
         return _nowhere(key, ErrorCode.INVALID_REQUEST)
     name = TOPICS[key_type]

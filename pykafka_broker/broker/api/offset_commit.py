@@ -28,6 +28,7 @@ from pykafka_broker.protocol.messages.offset_commit_response import (
     OffsetCommitResponseTopic,
 )
 
+TOPIC_IDS_FROM = 10
 _READ_GROUP = (Operation.READ, Resource.GROUP)
 _READ_TOPIC = (Operation.READ, Resource.TOPIC)
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -54,11 +55,12 @@ def _readable(
     """The topics that the client may read; an id that there is not is not for the authorizer."""
     allows, by_id = services.authorizer.allows, services.image.topics_by_id
     principal, host = context.connection.principal, context.connection.client_host
+    by_ids = context.api_version >= TOPIC_IDS_FROM
     found = []
     for topic in topics:
         image = by_id.get(topic.topic_id)
         name = topic.name if image is None else image.name
-        if not name or allows(principal, host, *_READ_TOPIC, name):
+        if (by_ids and image is None) or allows(principal, host, *_READ_TOPIC, name):
             found.append(topic)
     return found
 

@@ -33,12 +33,12 @@ from pykafka_broker.protocol.messages.offset_fetch_response import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from pykafka_broker.protocol.runtime import ZERO_UUID
 
 if TYPE_CHECKING:
     from pykafka_broker.protocol.joining import Joined
 
 GROUPS_FROM = 8
+TOPIC_IDS_FROM = 10
 WHOLE_ERROR_FROM = 2
 _MANY = 2000  # partitions
 
@@ -111,6 +111,8 @@ def _fetch(
     if asked is not None:
         group.topics = [topic for topic in asked if _may_see(services, context, topic)]
     answer = services.groups.coordinator.fetch_offsets(group, request.require_stable, context.api_version)
+    if answer.error_code:
+        return answer
     if asked is None:
         answer.topics = [topic for topic in answer.topics if _may_see(services, context, topic)]
     elif group.topics is not None and len(group.topics) < len(asked):
@@ -122,12 +124,10 @@ def _may_see(
     services: Services, context: RequestContext, topic: OffsetFetchRequestTopics | OffsetFetchResponseTopics
 ) -> bool:
     """Whether the client may know of the topic; an id that there is not is not for the authorizer."""
-    name = topic.name
-    if topic.topic_id != ZERO_UUID:
-        image = services.image.topics_by_id.get(topic.topic_id)
-        if image is None:
-            return True
-        name = image.name
+    image = services.image.topics_by_id.get(topic.topic_id)
+    name = topic.name if image is None else image.name
+    if not name and context.api_version >= TOPIC_IDS_FROM:
+        return True
     return services.allows(context, Operation.DESCRIBE, Resource.TOPIC, name)
 
 

@@ -118,7 +118,8 @@ class Production:
         asked: list[TopicAndPartitions] = []
         count = 0
         for topic in topics:
-            asked.append((topic, topic.partition_data))
+            if topic.partition_data:  # one that has none is not in the answer either
+                asked.append((topic, topic.partition_data))
             count += len(topic.partition_data)
         are_together = count <= PARTITIONS_A_SLICE
         if are_together or not self._context.is_giant:
@@ -163,7 +164,7 @@ class Production:
                 else:  # it goes on
                     responses[number].partition_responses += written.partition_responses
             yield None
-        return self._answer(responses)
+        return self._answer([one for one in responses if one.partition_responses])
 
     def _answer(self, responses: list[TopicProduceResponse]) -> ProduceResponse | Reply | Parked | None:
         if self._in_steps:

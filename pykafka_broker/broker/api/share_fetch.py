@@ -78,7 +78,9 @@ def _begun(services: Services, context: RequestContext, request: ShareFetchReque
             yield from _update(session, request, pace)
     except ApiError as error:
         return ShareFetchResponse(error_code=error.code, error_message=error.message)
-    is_strange = request.share_acquire_mode not in ACQUIRE_MODES and session is not None and _reads(services, session)
+    is_strange = (
+        request.share_acquire_mode not in ACQUIRE_MODES and session is not None and _reads(services, context, session)
+    )
     taken: list[Callable[[], None]] = []
     attempt = first = None
     try:
@@ -139,11 +141,13 @@ def _update(session: ShareSession, request: ShareFetchRequest, pace: Pace) -> St
                 yield None
 
 
-def _reads(services: Services, session: ShareSession) -> bool:
-    """Whether it has a partition, but for numbers that its topic does not have."""
+def _reads(services: Services, context: RequestContext, session: ShareSession) -> bool:
+    """Whether it has a partition, but for numbers that its topic does not have, and topics that are denied."""
     topics = services.image.topics_by_id
     return any(
-        (topic := topics.get(topic_id)) is None or number in topic.partitions for topic_id, number in session.partitions
+        ((topic := topics.get(topic_id)) is None or number in topic.partitions)
+        and may_read(services, context, topic_id)
+        for topic_id, number in session.partitions
     )
 
 

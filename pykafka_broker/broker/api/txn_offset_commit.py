@@ -52,8 +52,11 @@ _AS_COORDINATOR = {
 def txn_offset_commit(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | Reply:
-    services.authorise(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
-    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+    try:
+        services.authorise(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
+        services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+    except ApiError as error:
+        return TxnOffsetCommitResponse(topics=_all(request.topics, error.code))
     return services.slices.reply(_begun(services, context, request))
 
 

@@ -256,6 +256,20 @@ class LaterBroker(LightBroker):
         return rounds
 
 
+def test_a_topic_without_partitions_is_not_answered(tmp_path: Path) -> None:
+    broker = LaterBroker(tmp_path)
+    broker.add("t", 1)
+    for count in (1, 1000):  # at once, and in slices
+        request = asked(dict.fromkeys(range(count), batch(b"a")))
+        request.topic_data.insert(0, TopicProduceData("none"))
+        answer = produce(broker.services, broker.context(ApiKey.PRODUCE, 9), request)
+        assert isinstance(answer, Reply) is (count > 1)
+        broker.go_on()
+        response: Any = answer.then() if isinstance(answer, Reply) else answer
+        assert [(topic.name, len(topic.partition_responses)) for topic in response.responses] == [("t", count)]
+        assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+
 def bomb() -> bytearray:
     return batch(bytes(8 << 20), codec=ZSTD)
 
