@@ -1,4 +1,4 @@
-"""How many runs there are: some every time, very many with --slow. `--seeds FROM-TO` runs those."""
+"""How many runs there are: some every time, very many with --slow. `soak.py` runs any others."""
 
 from __future__ import annotations
 
