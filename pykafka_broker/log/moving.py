@@ -117,6 +117,7 @@ class Move:
         self._indexed: set[int] = set()  # segments whose other files are copied too, nothing comes after them
         self._rounds = 0
         self._truncations = log.truncations
+        self._anew = False  # once this has ended
 
     @property
     def offset_lag(self) -> int:
@@ -145,7 +146,9 @@ class Move:
             return
         self._rounds += 1
         if self.log.truncations != self._truncations:  # what was written since then may hide how short it was
-            self.abort("the log was truncated")
+            logger.info("%s-%d is copied to %s anew: the log was truncated", *self.key, self.target.path)
+            self._anew = True
+            self._end()
             return
         try:
             if not self.announced and (self._has_caught_up() or self._rounds >= _MOST_ROUNDS):
@@ -233,6 +236,9 @@ class Move:
 
     def abort(self, reason: str) -> None:
         logger.error("%s-%d can't be moved to %s: %s", *self.key, self.target.path, reason)
+        self._end()
+
+    def _end(self) -> None:
         self.cancelled = True
         self._moves.forget(self)
         self._give_up()
@@ -242,11 +248,13 @@ class Move:
         if self.announced:
             self._moves.take_back(self, self._taken_back)
         else:
-            self._drop_folder()
+            self._taken_back(None)
 
     def _taken_back(self, error: OSError | None) -> None:
         if error is None:  # else the next start removes it
             self._drop_folder()
+            if self._anew and self.key not in self._moves and self._manager.loaded.get(self.key) is self.log:
+                self._moves.start(self.key, self.target)
 
     def _drop_folder(self) -> None:
         if not self.needed:

@@ -99,9 +99,9 @@ def test_what_was_cut_off_and_written_anew_is_not_copied_as_it_was(tmp_path: Pat
     while jobs:
         run_jobs(jobs)
     assert ("t", 0) not in logs.moves
-    assert logs.directory_of(("t", 0)) is logs.directories[0]
+    assert logs.directory_of(("t", 0)) is logs.directories[1]
     assert offsets(logs) == before
-    assert not list(tmp_path.glob("b/t-0*"))
+    assert [path.name for path in tmp_path.glob("b/t-0*")] == ["t-0"]
 
 
 def test_what_the_checkpoints_say_goes_with_the_log(tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ def test_when_the_metadata_is_told_all_that_there_was_is_in_the_copy(tmp_path: P
 
 @pytest.mark.parametrize("refused", [False, True])
 def test_a_copy_goes_only_when_the_metadata_names_the_old_directory_again(tmp_path: Path, refused: bool) -> None:
-    """Until then it shows that there is a log, wherever that is."""
+    """Until then it shows that there is a log, wherever that is. What was cut off meanwhile is copied anew then."""
     logs = started(tmp_path)
     fill(logs)
     metadata = Metadata(logs)
@@ -327,10 +327,16 @@ def test_a_copy_goes_only_when_the_metadata_names_the_old_directory_again(tmp_pa
         logs.get("t", 0).truncate_to(20)
         metadata.answer()
     assert ("t", 0) not in logs.moves
-    assert list(tmp_path.glob("b/t-0.*"))
+    (copy,) = tmp_path.glob("b/t-0.*")
     assert metadata.answer() == "a"
-    assert not list(tmp_path.glob("b/t-0.*"))
+    assert not copy.exists()
     assert logs.directory_of(("t", 0)) is logs.directories[0]
+    if not refused:
+        assert metadata.answer() == "b"
+        assert logs.directory_of(("t", 0)) is logs.directories[1]
+        assert logs.get("t", 0).log_end_offset == 20
+    assert not metadata.told
+    assert not list(tmp_path.glob("b/t-0.*"))
 
 
 def test_a_copy_stays_if_the_metadata_can_not_be_told_again(tmp_path: Path) -> None:
