@@ -169,11 +169,11 @@ def test_too_few_in_sync_are_told(cluster: KafkaCluster) -> None:
     for other in others:
         cluster.broker(other).kill()
     cluster.wait_for_isr("few", nodes=[leader])
-    settings = {"bootstrap.servers": cluster.broker(leader).bootstrap_servers, "delivery.timeout.ms": 2000}
+    settings = {"bootstrap.servers": cluster.broker(leader).bootstrap_servers, "delivery.timeout.ms": 30_000}
     producer = Producer({**settings, "retries": 0, "log_level": 0})
     told: list[KafkaError | None] = []
     producer.produce("few", b"x", on_delivery=lambda error, _: told.append(error))
-    producer.flush(10)
+    producer.flush(40)
     assert told[0] is not None
     assert told[0].code() == KafkaError.NOT_ENOUGH_REPLICAS
     for other in others:

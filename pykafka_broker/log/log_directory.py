@@ -148,8 +148,6 @@ class LogDirectory:
         self.log_start_offsets = self._offsets_in(checkpoints.LOG_START_OFFSETS)
         self.high_watermarks = self._offsets_in(checkpoints.HIGH_WATERMARKS)
         self.cleaner_offsets = self._offsets_in(checkpoints.CLEANER_OFFSETS)
-        for partition in self._deleted:  # the checkpoints may be older
-            self.forget(partition)
 
     def _offsets_in(self, name: str) -> dict[TopicPartition, int]:
         """What a checkpoint says; one that is damaged is told of and says nothing, which costs a longer recovery and no
@@ -173,6 +171,11 @@ class LogDirectory:
         """The partition is here no more."""
         for _, offsets in self.checkpointed():
             offsets.pop(partition, None)
+
+    def forget_deleted(self) -> None:
+        """What was here before the start, of which checkpoints that are older may still tell."""
+        while self._deleted:
+            self.forget(self._deleted.pop())
 
     def offsets(self, partition: TopicPartition) -> Offsets:
         return Offsets(self.log_start_offsets.get(partition, 0), self.recovery_points.get(partition, 0))

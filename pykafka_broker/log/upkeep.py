@@ -106,6 +106,7 @@ class Upkeep:
             if directory.online:
                 for name, offsets in directory.checkpointed():
                     self.checkpoints.note(directory.file(name), dict(offsets))
+                directory.forget_deleted()
         for task in self._tasks:
             task.due = min(now + task.interval_ms, _NEVER)
         self._due = min(task.due for task in self._tasks)
