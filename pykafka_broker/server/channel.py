@@ -18,6 +18,7 @@ from typing import Any
 from pykafka_broker import system
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Pieces
+from pykafka_broker.server.answers import KEPT_BYTES
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.transport import READ, WRITE, FilePiece, Transport
 from pykafka_broker.server.turns import Turns
@@ -90,6 +91,8 @@ class Channel:
     def _receive(self) -> None:
         reader = self._reader
         of_large_frame = reader.partial is not None
+        if of_large_frame:
+            self._turns.answers.let_go()  # it may take its time
         count = self._transport.recv_into(reader.target())
         if not count:
             self._end_of_input()
@@ -186,23 +189,23 @@ class Channel:
         return bool(self._out)
 
     def send(self, pieces: Pieces) -> None:
-        """Send a frame, now as far as the socket takes it, the rest when it is writable again."""
+        """Send a frame, in this turn as far as the socket takes it, the rest when it is writable again."""
         if self.closed:
             return
         if self._out:
             self._out.extend(pieces)
             return
         try:
-            if len(pieces) > _MANY_PIECES:
-                self._out.extend(pieces)
-                self._flush()
+            frame = _joined(pieces)
+            answers = self._turns.answers
+            if answers.gathers and frame is not None and len(frame) <= KEPT_BYTES:
+                answers.keep(self, frame)
                 return
-            try:
-                frame = b"".join(pieces)
-            except TypeError:  # there are slices of files among them
+            answers.let_go()
+            if self._out or frame is None:
                 self._out.extend(pieces)
                 self._flush()
-            else:
+            elif not self.closed:
                 self._send_bytes(frame, 0)
         except OSError as error:
             self.close(error.strerror or str(error))
@@ -210,6 +213,19 @@ class Channel:
         finally:
             if self._out and not self.closed:
                 self._want(self._wanted | self._transport.write_on)
+
+    def send_kept(self, data: bytes) -> None:
+        """What `send` has left for later in the turn."""
+        if self.closed:
+            return
+        if self._out:
+            self._out.append(data)
+            return
+        try:
+            if not self._send_bytes(data, 0):
+                self._want(self._wanted | self._transport.write_on)
+        except Exception as error:
+            self._failed(error)
 
     def _go_on_sending(self) -> None:
         self.last_active = self._turns.clock.now
@@ -269,9 +285,22 @@ class Channel:
     def close(self, why: str) -> None:
         if self.closed:
             return
+        self._turns.answers.let_go()
+        if self.closed:  # by a failure to send what was kept
+            return
         self.closed = self.holds = True
         self._turns.forget(self._fd)
         self._transport.close()
         self._out.clear()
         self._reader.close()
         self._lost(why)
+
+
+def _joined(pieces: Pieces) -> bytes | None:
+    """As one; None where they are very many, or there are slices of files among them."""
+    if len(pieces) > _MANY_PIECES:
+        return None
+    try:
+        return b"".join(pieces)
+    except TypeError:
+        return None

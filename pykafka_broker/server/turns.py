@@ -1,8 +1,8 @@
 """The turns of a process: who is ready is served, then what that has moved is settled, once for all of them.
 
-Rule: a turn begins with a tick of the clock and ends with `settle`, and many sockets that are ready cost the event loop
-one callback. Nobody is starved: a turn takes so many sockets and gives each its share of requests, the next one goes on
-from there, and after a few turns the loop does everything else.
+Rule: a turn begins with a tick of the clock and ends with `settle`, then what it has answered leaves; many sockets that
+are ready cost the event loop one callback. Nobody is starved: a turn takes so many sockets and gives each its share of
+requests, the next one goes on from there, and after a few turns the loop does everything else.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from pykafka_broker.server.answers import Answers
 from pykafka_broker.server.framing import BufferPool
 from pykafka_broker.server.readiness import NoneReady, Readiness, readiness_of
 from pykafka_broker.server.system_clock import SystemClock
@@ -43,6 +44,7 @@ class Turns:
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.buffers = BufferPool()
         self.share = _REQUESTS_A_TURN  # of requests that one stream is served in this turn
+        self.answers = Answers()
         self.in_parts = 0  # streams that have only moved a part of a frame in this turn, in or out
         self._sources: dict[int, Source] = {}
         self._soon: list[Callable[[], None]] = []  # of the next turn
@@ -102,6 +104,8 @@ class Turns:
             self.clock.tick()
             count, self.in_parts, gone_on = len(ready), 0, bool(self._due)
             self.share = max(_SMALLEST_SHARE, _REQUESTS_A_TURN // count) if count > 1 else _REQUESTS_A_TURN
+            answers = self.answers
+            answers.gather(count)
             try:
                 if gone_on:
                     self._do_due()
@@ -109,9 +113,12 @@ class Turns:
                     source = self._sources.get(fd)
                     if source is not None:  # one before it in this turn may have closed it
                         source.on_ready(events)
+                if count == 1:
+                    answers.send()  # before anything else
             finally:
                 if gone_on or self.in_parts < count:
                     self.settle()
+                answers.send()
             if count < 2 or not passing:
                 return
             passing -= 1
