@@ -13,7 +13,7 @@ import threading
 from collections.abc import Sequence
 
 from pykafka_broker.testing.cluster import KafkaCluster
-from pykafka_broker.testing.process import BrokerError
+from pykafka_broker.testing.handle import BrokerError
 
 CANNOT_START = 1
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.controlled import RemoteBroker
-from pykafka_broker.testing.process import BrokerError, KafkaBroker
+from pykafka_broker.testing.handle import BrokerError
+from pykafka_broker.testing.process import KafkaBroker
 from pykafka_broker.testing.record import Record
 from pykafka_broker.testing.waits import NotInTime, NotSo
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -21,14 +20,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from pykafka_broker.testing.cluster_data import ClusterData
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.formatting import cluster_id_in, format_directories, new_cluster_id
-from pykafka_broker.testing.process import BrokerError, KafkaBroker, config_text
-from pykafka_broker.testing.waits import NotInTime
+from pykafka_broker.testing.handle import BrokerError
+from pykafka_broker.testing.process import KafkaBroker, config_text
+from pykafka_broker.testing.waits import wait_until
 
 CONTROLLER = "CONTROLLER"
 FIRST_CONTROLLER = 100
-_POLL_S = 0.01
 _WAIT_S = 30.0
 # What a test wants otherwise than Kafka has it: a dead broker is missed, and a slow replica given up, within seconds.
 QUICK = {
@@ -39,7 +39,7 @@ QUICK = {
 }
 
 
-class KafkaCluster:
+class KafkaCluster(ClusterData):
     """`brokers` nodes with the ids 1, 2, 3 ..., and one controller with the id 100; with `controllers=0` broker 1 is
     the controller as well, and the cluster lives and dies with it.
 
@@ -210,6 +210,12 @@ class KafkaCluster:
         """The node that leads the metadata."""
         return self._nodes[self._controller_id]
 
+    def _running(self) -> KafkaBroker:
+        running = next((node for node in self.brokers if node.running), None)
+        if running is None:
+            raise BrokerError("no broker of the cluster is running")
+        return running
+
     def _asked(self) -> Iterator[KafkaBroker]:
         """Who knows of the cluster: the controller knows best."""
         yield from (node for node in (self.controller, *self.brokers) if node.running)
@@ -227,10 +233,10 @@ class KafkaCluster:
         nothing is said, and wait until all of them are in sync.
         """
         wanted = min(3, len(self._ids)) if replication_factor is None else replication_factor
-        running = next((node for node in self.brokers if node.running), None)
-        if running is None:
-            raise BrokerError("no broker of the cluster is running")
-        running.create_topic(name, partitions, config, replication_factor=wanted)
+        broker = self._running()
+        if not self.controller.running:
+            raise BrokerError(f"the controller, node {self._controller_id}, is not running: nobody makes topics")
+        broker.create_topic(name, partitions, config, replication_factor=wanted)
         for partition in range(partitions):
             self.wait_for_isr(name, partition, size=wanted)
 
@@ -260,7 +266,7 @@ class KafkaCluster:
             found = [node.partition(topic, partition) for node in self.brokers if node.running]
             return all(each["leader_epoch"] >= state["leader_epoch"] for each in found)
 
-        _wait(known, lambda: f"not all brokers know the leader of {topic}-{partition}", _WAIT_S)
+        wait_until(known, lambda: f"not all brokers know the leader of {topic}-{partition}", _WAIT_S)
 
     def wait_for_isr(
         self,
@@ -289,7 +295,7 @@ class KafkaCluster:
         def told() -> str:
             return f"of replicas {state['replicas']} of {topic}-{partition} {state['isr']} are in sync, not {wanted}"
 
-        _wait(reached, told, timeout_s)
+        wait_until(reached, told, timeout_s)
         return self.isr(topic, partition)
 
     def wait_for_leader(
@@ -307,7 +313,7 @@ class KafkaCluster:
             still = " still" if leader == [other_than] else ""
             return f"the leader of {topic}-{partition} is{still} {leader[0] if leader else 'unknown'}"
 
-        _wait(led, told, timeout_s)
+        wait_until(led, told, timeout_s)
         return self.leader_of(topic, partition)
 
     # -- the network between them
@@ -345,18 +351,3 @@ def _each(nodes: Iterable[KafkaBroker], step: Callable[[KafkaBroker], object]) -
     with ThreadPoolExecutor(max(1, len(listed))) as pool:
         for _ in pool.map(step, listed):
             pass
-
-
-def _wait(holds: Callable[[], bool], instead: Callable[[], str], timeout_s: float) -> None:
-    """Raises NotInTime, with how it is instead, and the last refusal if there was one."""
-    deadline, problem = time.monotonic() + timeout_s, ""
-    while True:
-        try:
-            if holds():
-                return
-            problem = ""
-        except (ControlError, BrokerError, OSError) as error:
-            problem = f": {error}"
-        if time.monotonic() > deadline:
-            raise NotInTime(f"after {timeout_s} s {instead()}{problem}")
-        time.sleep(_POLL_S)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pykafka_broker.testing.control_client import in_path
 from pykafka_broker.testing.handle import Handle
-from pykafka_broker.testing.record import Record, from_answer, to_request
+from pykafka_broker.testing.record import Record, from_answer, several
 
 _AT_ONCE = 1_000  # records in one call
 _PART_CHARACTERS = 4 << 20
@@ -62,9 +62,7 @@ class Data(Handle):
         A record is a mapping with `value` and perhaps `key`, `headers`, `timestamp` (epoch milliseconds) and
         `partition`, or a pair of key and value, or a value alone. Keys and values are text, bytes or what JSON can say.
         """
-        if isinstance(records, (str, bytes, bytearray, Mapping, Record)):
-            raise TypeError(f"records must be several, such as a list of them: produce({topic!r}, [...])")
-        requests = [to_request(each) for each in records]
+        requests = several(topic, records)
         written: list[tuple[int, int]] = []
         for start in range(0, len(requests), _AT_ONCE):
             body = {"records": requests[start : start + _AT_ONCE]}

@@ -33,15 +33,12 @@ if TYPE_CHECKING:
 from pykafka_broker.system import CREATION_FLAGS, KILL, PROCESS_GROUP, STOP
 from pykafka_broker.testing.control_client import ControlClient
 from pykafka_broker.testing.controlled import Controlled
+from pykafka_broker.testing.handle import BrokerError
 
 READY = "listening on "
 CONTROL = "control on "
 SCHEMA_REGISTRY = "schema registry on "
 LOG_TAIL_BYTES = 16_000
-
-
-class BrokerError(RuntimeError):
-    """The broker did not start or did not end; the text carries the end of its log."""
 
 
 class KafkaBroker(Controlled):

@@ -110,3 +110,10 @@ def _said(name: str, content: Any) -> dict[str, Any]:
     if isinstance(content, (bytes, bytearray, memoryview)):
         return {f"{name}_base64": base64.b64encode(content).decode()}
     return {} if content is None else {name: content}
+
+
+def several(topic: str, records: Iterable[Any]) -> list[dict[str, Any]]:
+    """Records as the control API takes them. Raises TypeError where it is one only, or no record."""
+    if isinstance(records, (str, bytes, bytearray, Mapping, Record)):
+        raise TypeError(f"records must be several, such as a list of them: produce({topic!r}, [...])")
+    return [to_request(each) for each in records]

@@ -5,15 +5,17 @@ Rule: what does not come to be so, or is not so, is an AssertionError that says 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pykafka_broker.testing.control_client import ControlClient, ControlError
-from pykafka_broker.testing.handle import Handle
+from pykafka_broker.testing.handle import BrokerError, Handle
 from pykafka_broker.testing.record import Record, from_answer, to_request
 
 _NOT_IN_TIME = 408
 _DOES_NOT_HOLD = 417
+_POLL_S = 0.01
 _SPARE_S = 30.0  # for the answer itself, on a busy machine
 
 
@@ -103,3 +105,21 @@ def _call(control: ControlClient, path: str, body: Mapping[str, Any], timeout: f
         if error.status == _DOES_NOT_HOLD:
             raise NotSo(str(error)) from None
         raise
+
+
+def wait_until(holds: Callable[[], bool], instead: Callable[[], str], timeout_s: float) -> None:
+    """Look again and again, where several brokers are asked. Raises NotInTime, with how it is instead, and the last
+    refusal if there was one.
+    """
+    __tracebackhide__ = True
+    deadline, problem = time.monotonic() + timeout_s, ""
+    while True:
+        try:
+            if holds():
+                return
+            problem = ""
+        except (ControlError, BrokerError, OSError) as error:
+            problem = f": {error}"
+        if time.monotonic() > deadline:
+            raise NotInTime(f"after {timeout_s} s {instead()}{problem}")
+        time.sleep(_POLL_S)

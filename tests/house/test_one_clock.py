@@ -27,7 +27,7 @@ MAY_READ = {
     "pykafka_broker.testing.security.authority": "from when to when a certificate is good",
     "pykafka_broker.testing.security.clients": "until when a client's token is good",
     "pykafka_broker.testing.security.wish": "the timestamp of a file that a broker begins with",
-    "pykafka_broker.testing.cluster": "waits for brokers in other processes",
+    "pykafka_broker.testing.waits": "waits for several brokers in other processes",
     "pykafka_broker.testing.formatting": "the timestamp of a file that a broker begins with",
     "pykafka_broker.testing.process": "waits for a broker in another process",
     "pykafka_broker.registry.avro.reading": "shows times that a record has, and asks no clock",

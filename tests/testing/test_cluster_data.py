@@ -1,0 +1,128 @@
+"""Records of a cluster by the cluster: whoever leads has them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, NotInTime
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster(brokers=2) as cluster:
+        yield cluster
+
+
+def led_by_both(cluster: KafkaCluster, topic: str) -> None:
+    cluster.create_topic(topic, partitions=4)
+    for partition in range(4):
+        cluster.move_leader(topic, partition % 2 + 1, partition)
+
+
+def test_records_go_to_whoever_leads_and_come_from_there(cluster: KafkaCluster) -> None:
+    led_by_both(cluster, "orders")
+    asked = [{"value": "a", "partition": 3}, ("key", "b"), "c", "d", "e", {"value": 5}]
+    places = cluster.produce("orders", asked)
+    assert places[0] == (3, 0)
+    found = {(record.partition, record.offset): record for record in cluster.records("orders")}
+    assert [found[place].value for place in places] == ["a", "b", "c", "d", "e", "5"]
+    assert len(found) == 6
+    assert [record.value for record in cluster.records("orders", partition=3, limit=1)] == ["a"]
+    assert len(cluster.records("orders", limit=4)) == 4
+    with KafkaBroker({"num.partitions": 4}) as alone:
+        (alone_at,) = alone.produce("orders", [("key", "b")])
+    assert places[1][0] == alone_at[0]  # a key has the partition that it has anywhere
+    assert cluster.produce("orders", []) == []
+
+
+def test_what_kafka_refuses_is_told_at_once(cluster: KafkaCluster) -> None:
+    cluster.create_topic("small", config={"max.message.bytes": 200})
+    begun = time.monotonic()
+    with pytest.raises(ControlError, match="MESSAGE_TOO_LARGE"):
+        cluster.produce("small", ["x" * 1000])
+    with pytest.raises(TypeError, match="several"):
+        cluster.produce("small", "one")
+    with pytest.raises(ControlError, match="nowhere"):
+        cluster.records("nowhere")
+    for ask in (
+        lambda: cluster.records("small", partition=1),
+        lambda: cluster.produce("small", [{"value": "a", "partition": 1}]),
+    ):
+        with pytest.raises(ControlError, match="topic small has partitions 0 to 0, not 1"):
+            ask()
+    assert time.monotonic() - begun < 10
+    assert cluster.records("small") == []
+
+
+def test_another_leader_is_found_and_records_are_waited_for(cluster: KafkaCluster) -> None:
+    cluster.create_topic("moving")
+    errors: list[BaseException] = []
+    stop = threading.Event()
+
+    def write() -> None:
+        try:
+            for number in range(10_000):
+                if stop.is_set():
+                    return
+                cluster.produce("moving", [str(number)])
+        except BaseException as error:
+            errors.append(error)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for turn in range(4):
+            cluster.move_leader("moving", turn % 2 + 1)
+            seen = len(cluster.wait_for_records("moving", 20 * (turn + 1)))
+            assert seen == 20 * (turn + 1)
+    finally:
+        stop.set()
+        writer.join()
+    assert errors == []
+    values = [record.value for record in cluster.records("moving")]
+    assert values == [str(number) for number in range(len(values))]
+    with pytest.raises(NotInTime, match=f"moving has {len(values)} records, not {len(values) + 1}"):
+        cluster.wait_for_records("moving", len(values) + 1, timeout_s=0.2)
+
+
+def test_settings_of_clients_name_all_brokers(cluster: KafkaCluster) -> None:
+    servers = cluster.bootstrap_servers
+    assert servers.count(",") == 1
+    assert cluster.client_config("confluent") == {"bootstrap.servers": servers}
+    assert cluster.client_config("kafka-python") == {"bootstrap_servers": servers}
+    with pytest.raises(ValueError, match="not known"):
+        cluster.client_config("telnet")
+    with pytest.raises(BrokerError, match="schema registry"):
+        cluster.client_config("schema-registry")
+
+
+def test_a_broker_that_goes_in_the_middle_of_it_is_an_error(
+    cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.create_topic("gone")
+
+    def goes(self: KafkaBroker, topic: str, records: Any) -> Any:
+        calls.append(topic)
+        raise ConnectionResetError("it has gone")
+
+    calls: list[str] = []
+    monkeypatch.setattr(KafkaBroker, "produce", goes)
+    with pytest.raises(ConnectionResetError, match="it has gone"):
+        cluster.produce("gone", ["a"])
+    assert calls == ["gone"]  # it may be there: it is not written twice
+
+
+def test_without_a_controller_a_topic_is_refused_at_once(cluster: KafkaCluster) -> None:
+    cluster.controller.kill()
+    try:
+        begun = time.monotonic()
+        with pytest.raises(BrokerError, match="the controller, node 100, is not running"):
+            cluster.create_topic("late")
+        assert time.monotonic() - begun < 5
+    finally:
+        cluster.controller.start()
