@@ -116,9 +116,11 @@ class Turns:
                 if count == 1:
                     answers.send()  # before anything else
             finally:
-                if gone_on or self.in_parts < count:
-                    self.settle()
-                answers.send()
+                try:
+                    if gone_on or self.in_parts < count:
+                        self.settle()
+                finally:
+                    answers.send()
             if count < 2 or not passing:
                 return
             passing -= 1

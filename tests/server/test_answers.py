@@ -169,6 +169,37 @@ def test_whatever_a_client_asks_its_answers_keep_their_order(monkeypatch: pytest
     assert sends[0] == (4, 14)  # of the first channel both at once, when the second one had its large answer
 
 
+def test_a_turn_that_fails_has_answered_all_the_same() -> None:
+    loop = new_event_loop()
+    told: list[dict[str, object]] = []
+    loop.set_exception_handler(lambda _, context: told.append(context))
+
+    async def scenario() -> None:
+        turns, served = Turns(loop, SystemClock()), list[bytes]()
+
+        def fail() -> None:
+            raise RuntimeError("a defect")
+
+        turns.settle = fail
+        pairs = [socket.socketpair() for _ in range(20)]
+        channels = []
+        for ours, theirs in pairs:
+            ours.setblocking(False)
+            channels.append(Echo(turns, ours, served))
+            theirs.send(framed(b"one"))
+        await asyncio.sleep(0.05)
+        assert [received(theirs) for _, theirs in pairs] == [[b"one"]] * 20
+        assert not turns.answers.gathers
+        for channel, (_, theirs) in zip(channels, pairs, strict=True):
+            channel.close("the test is over")
+            theirs.close()
+        turns.close()
+
+    loop.run_until_complete(scenario())
+    loop.close()
+    assert told
+
+
 def test_what_a_socket_does_not_take_goes_on_later() -> None:
     loop = new_event_loop()
 
