@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from interop.second_try import SECOND_TRY
+from interop.second_try import SECOND_TRY, begin_anew
 
 # A busy machine is no defect: generated examples have no deadline of their own, pytest's time-out ends what hangs.
 settings.register_profile("everywhere", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -99,6 +99,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(SECOND_TRY)
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=place_of)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    begin_anew(item)
 
 
 @pytest.hookimpl(optionalhook=True)  # without xdist nobody asks

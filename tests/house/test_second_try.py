@@ -8,6 +8,14 @@ import pytest
 
 pytest_plugins = ["pytester"]
 ROOT = Path(__file__).parents[2]
+CONFTEST = """
+    import pytest
+    from interop.second_try import begin_anew
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(item):
+        begin_anew(item)
+"""
 OWN = """
     import pytest
     from interop.second_try import SECOND_TRY, WrongRecords, about_records
@@ -18,6 +26,31 @@ OWN = """
     def test_late():
         runs["late"] += 1
         assert runs["late"] == 2
+
+    made = []
+
+    @pytest.fixture(scope="session")
+    def run():
+        made.append("session")
+
+    @pytest.fixture(scope="module")
+    def broker(run):
+        made.append("broker")
+        yield set()
+        made.append("gone")
+
+    def test_before(broker):
+        broker.add("before")
+
+    @SECOND_TRY
+    def test_once(broker):
+        assert "orders" not in broker, "it exists already"
+        broker.add("orders")
+        assert made != ["session", "broker"], "so busy"
+
+    def test_after(broker):
+        assert broker == {"orders"}
+        assert made == ["session", "broker", "gone", "broker"]
 
     @about_records()
     def check(found):
@@ -30,15 +63,17 @@ OWN = """
 """
 
 
-def test_what_came_late_is_tried_again_and_wrong_records_are_not(
+def test_what_came_late_is_tried_again_with_a_broker_of_its_own_and_wrong_records_are_not(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makeconftest(CONFTEST)
     pytester.makepyfile(OWN)
-    result = pytester.runpytest_subprocess("-raR", "-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("-raR", "--rerun-show-tracebacks", "-p", "no:cacheprovider")
     result.stdout.fnmatch_lines(["RERUN *test_late*"])
+    result.stdout.fnmatch_lines(["*AssertionError: so busy"])  # why it was tried again
     result.stdout.fnmatch_lines(["E *interop.second_try.WrongRecords: a record is doubled"])
-    result.stdout.fnmatch_lines(["*1 failed, 1 passed, 1 rerun*"])
+    result.stdout.fnmatch_lines(["*1 failed, 4 passed, 2 rerun*"])
 
 
 def test_only_tests_with_other_peoples_clients(request: pytest.FixtureRequest) -> None:
