@@ -269,7 +269,7 @@ class Chaos:
 
 
 def directories(node: KafkaBroker) -> list[Path]:
-    return [Path(each) for each in node.config["log.dirs"].split(",")]
+    return [Path(each) for each in node.config.get("log.dirs", str(node.data_dir)).split(",")]
 
 
 def await_whole(cluster: KafkaCluster, within_s: float) -> None:
