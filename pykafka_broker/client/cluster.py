@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from pykafka_broker.client.errors import LoginRefused, Refused, TimedOut, check
-from pykafka_broker.client.properties import addresses, number, security_of
+from pykafka_broker.client.properties import addresses, check_resolvable, number, security_of
 from pykafka_broker.peers import LinkBroken, LinkError, LinkTimeout, NotServed, Versions
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.errors import ErrorCode
@@ -76,6 +76,7 @@ class Client:
         self.backoff_ms = number(self.properties, "retry.backoff.ms", RETRY_BACKOFF_MS)
         self._of_controllers = of_controllers
         self._bootstrap = addresses(bootstrap)
+        check_resolvable(self._bootstrap)
         self._security = security_of(self.properties) or PLAIN
         self._settings = LinkSettings(client_id=self.properties.get("client.id", client_id), patient=False)
         self._links: dict[tuple[tuple[str, int], str], Link] = {}  # by address and line

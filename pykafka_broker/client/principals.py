@@ -11,6 +11,6 @@ from pykafka_broker.client.errors import ClientError
 def split_principal(principal: str) -> tuple[str, str]:
     """Type and name. Raises ClientError."""
     kind, colon, name = principal.partition(":")
-    if not (kind and colon and name):
+    if not colon:  # Kafka takes an empty type and an empty name
         raise ClientError(f"expected a string in format principalType:principalName but got {principal}")
     return kind, name

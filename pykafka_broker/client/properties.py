@@ -6,11 +6,13 @@ stores, protocols and login modules: the properties become settings of a listene
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import socket
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pykafka_broker.client.errors import Unusable
+from pykafka_broker.client.java_text import long
 from pykafka_broker.config.properties import parse_properties
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 _LISTENER = "CLIENT"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_NOWHERE = "No resolvable bootstrap urls given in bootstrap.servers"
 DEFAULT_PORT_MISSING = "Invalid url in bootstrap.servers"
 
 
@@ -34,15 +37,29 @@ def read_properties(path: str) -> dict[str, str]:
 def addresses(text: str) -> list[tuple[str, int]]:
     """Host and port of each of `host:port,host:port`. Raises Unusable."""
     found = []
-    for each in filter(None, (part.strip() for part in text.split(","))):
+    parts = [part.strip() for part in text.split(",")] if text.strip() else []
+    if "" in parts:
+        raise Unusable("Configuration 'bootstrap.servers' values must not be empty.")
+    for each in parts:
         host, colon, port = each.rpartition(":")
         host = host.partition("://")[2] or host
         if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
             raise Unusable(f"{DEFAULT_PORT_MISSING}: {each}")
         found.append((host.removeprefix("[").removesuffix("]"), int(port)))
     if not found:
-        raise Unusable("No resolvable bootstrap urls given in bootstrap.servers")
+        raise Unusable(_NOWHERE)
     return found
+
+
+def check_resolvable(found: Iterable[tuple[str, int]]) -> None:
+    """That one of the hosts has an address, as Java's clients do it at their start. Raises Unusable."""
+    for host, port in found:
+        try:
+            socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):  # the second where no label of a name could be like that
+            continue
+        return
+    raise Unusable(_NOWHERE)
 
 
 def security_of(properties: Mapping[str, str]) -> Security | None:
@@ -78,7 +95,7 @@ def number(properties: Mapping[str, str], name: str, default: int) -> int:
     if text is None:
         return default
     try:
-        return int(text)
+        return long(text.strip())
     except ValueError:
         raise Unusable(f"Invalid value {text} for configuration {name}: Not a number of type INT") from None
 

@@ -283,6 +283,8 @@ def _check_broker_values(controller: Controller, name: str, overrides: Overrides
         )
     for problem in cordon_problems(proposed):
         raise _wrong(f"requirement failed: {problem}")
+    if proposed["max.connections"] == 0:  # nobody could take it back
+        raise _dynamic("Invalid max.connections 0")
     for entry in filter(None, str(proposed["max.connections.per.ip.overrides"] or "").split(",")):
         if not entry.rpartition(":")[2].strip().isdigit() or ":" not in entry:
             raise _wrong(f"Error parsing configuration property 'max.connections.per.ip.overrides': {entry}")

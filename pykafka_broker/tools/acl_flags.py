@@ -176,7 +176,7 @@ def _entries(options: argparse.Namespace, operations: Iterable[AclOperation]) ->
 def _operations(options: argparse.Namespace) -> list[AclOperation]:
     """UNKNOWN for what there is not: no resource has it."""
     known = {each.name.replace("_", ""): each for each in AclOperation}
-    given = [each.strip().upper().replace("_", "") for each in options.operation or ["All"]]
+    given = [each.strip().upper() for each in options.operation or ["All"]]
     return [known.get(each, AclOperation.UNKNOWN) for each in given]
 
 

@@ -19,6 +19,7 @@ from pykafka_broker.client.configs import (
     describe_configs,
 )
 from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.java_text import double, java_split
 from pykafka_broker.client.properties import read_properties
 from pykafka_broker.client.quotas import Match, alter_quotas, describe_quotas
 from pykafka_broker.client.scram import DEFAULT_ITERATIONS, Mechanism, NewCredential, alter_credentials
@@ -41,7 +42,7 @@ def added_configs(tool: Tool) -> dict[str, str]:
     if options.add_config_file is not None:
         return read_properties(options.add_config_file)
     found = {}
-    for each in [] if options.add_config is None else re.split("," + _OUTSIDE, options.add_config):
+    for each in java_split("," + _OUTSIDE, options.add_config) if options.add_config else []:
         pair = _PAIR.split(each)
         if len(pair) != 2:
             raise UsageError("Invalid entity config: --add-config takes key=value,... or key=[value1,value2]")
@@ -55,7 +56,7 @@ def added_configs(tool: Tool) -> dict[str, str]:
 def deleted_configs(tool: Tool) -> list[str]:
     """Of `--delete-config`."""
     text = tool.options.delete_config
-    return [] if text is None else [each.strip() for each in text.split(",")]
+    return [each.strip() for each in java_split(",", text)] if text else []
 
 
 async def alter(
@@ -68,7 +69,7 @@ async def alter(
         resource = Resource(kind, first.name or DEFAULT)
         if kind is ResourceType.BROKER_LOGGER:
             await _check_loggers(client, resource, [*added, *deleted])
-        removed = [ConfigChange(name, ConfigOperation.DELETE) for name in deleted if name not in added]
+        removed = [ConfigChange(name, ConfigOperation.DELETE) for name in deleted]
         await alter_configs(
             client,
             resource,
@@ -105,7 +106,7 @@ async def _alter_quotas(client: Client, entities: Sequence[Entity], added: dict[
     changes: dict[str, float | None] = {}
     for name, text in added.items():
         try:
-            changes[name] = float(text)
+            changes[name] = double(text)
         except ValueError:
             raise ClientError(f"Cannot parse quota configuration value for {name}: {text}") from None
     parts = [(QUOTAS[each.type], Match.EXACT if each.name else Match.DEFAULT, each.name or None) for each in entities]

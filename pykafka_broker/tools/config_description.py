@@ -22,6 +22,7 @@ from pykafka_broker.client.groups import list_groups
 from pykafka_broker.client.quotas import Match, Quotas, describe_quotas
 from pykafka_broker.client.scram import describe_credentials
 from pykafka_broker.client.topics import list_topics
+from pykafka_broker.cluster.topic_names import name_problem
 from pykafka_broker.config.values import format_value
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
@@ -51,6 +52,10 @@ async def describe(tool: Tool, client: Client, entities: Sequence[Entity], every
 
 async def _resources(tool: Tool, client: Client, entity: Entity, everything: bool) -> list[dict[str, Any]]:
     kind = RESOURCES[entity.type]
+    if kind is ResourceType.TOPIC and entity.name is not None:
+        problem = name_problem(entity.name)
+        if problem is not None:
+            raise ClientError(f"Topic name is invalid: {problem}")
     if entity.name and not everything and entity.name not in await _names(client, kind):
         tool.print(f"The {entity.singular} '{entity.name}' doesn't exist and doesn't have dynamic config.")
         return []

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pykafka_broker.client.configs import ResourceType
+from pykafka_broker.client.java_text import integer
 from pykafka_broker.tools.frame import ToolParser, UsageError
 
 RESOURCES = {
@@ -80,6 +81,11 @@ def entities_of(options: argparse.Namespace, action: str) -> list[Entity]:
     if named and (options.entity_type or options.entity_names):
         raise UsageError("--entity-{type,name,default} should not be used in conjunction with specific entity flags")
     names: list[str | None] = [*options.entity_names, *[None] * len(options.entity_type)]
+    for kind in options.entity_type:
+        if kind in QUOTAS and len(options.entity_names) > len(options.entity_type):
+            raise UsageError("More entity names specified than entity types")
+        if kind not in _WITH_DEFAULTS and DEFAULT in options.entity_names:
+            raise UsageError(f"--entity-default must not be specified with --{action} of {kind}")
     found = named or [Entity(kind, name) for kind, name in zip(options.entity_type, names, strict=False)]
     _check(found, action)
     return found
@@ -108,7 +114,7 @@ def _check_name(entity: Entity, action: str) -> None:
         raise UsageError(f"An entity-name or default entity must be specified with --alter of {kind}")
     if name is None and kind not in _WITH_DEFAULTS and (action == "alter" or kind == "broker-loggers"):
         raise UsageError(f"An entity name must be specified with --{action} of {kind}")
-    if kind in ("brokers", "broker-loggers") and name and not (name.isascii() and name.isdigit()):
+    if kind in ("brokers", "broker-loggers") and name and not _is_integer(name):
         raise UsageError(f"The entity name for {kind} must be a valid integer broker id, but it is: {name}")
     if kind == "ips" and name:
         try:
@@ -117,3 +123,11 @@ def _check_name(entity: Entity, action: str) -> None:
             raise UsageError(
                 f"The entity name for ips must be a valid IP or resolvable host, but it is: {name}"
             ) from None
+
+
+def _is_integer(text: str) -> bool:
+    try:
+        integer(text)
+    except ValueError:
+        return False
+    return True

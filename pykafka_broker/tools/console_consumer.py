@@ -14,6 +14,7 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Consumer
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.group_consumer import GroupConsumer
+from pykafka_broker.client.java_text import integer, long
 from pykafka_broker.client.offsets import EARLIEST, LATEST
 from pykafka_broker.tools.console_output import Output, add_formatter
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
@@ -32,11 +33,11 @@ def options(parser: ToolParser) -> None:
     add_properties(parser, _OLD, "consumer")
     parser.add_argument("--topic", metavar="TOPIC", help="whose records are printed")
     parser.add_argument("--include", metavar="REGEX", help="of all topics of such names")
-    parser.add_argument("--partition", type=int, metavar="ID", help="of this partition only")
+    parser.add_argument("--partition", type=integer, metavar="ID", help="of this partition only")
     parser.add_argument("--offset", metavar="OFFSET", help="from there on: a number, earliest or latest (default)")
     parser.add_argument("--from-beginning", action="store_true", help="from the start, where a group has no offset")
     parser.add_argument("--group", metavar="GROUP", help="as a member of this group")
-    parser.add_argument("--isolation-level", default="read_uncommitted", metavar="LEVEL", help=" or ".join(_LEVELS))
+    parser.add_argument("--isolation-level", metavar="LEVEL", help="read_committed or read_uncommitted (default)")
     parser.add_argument("--skip-message-on-error", action="store_true", help="go on after one that can't be printed")
     add_formatter(parser)
 
@@ -44,6 +45,8 @@ def options(parser: ToolParser) -> None:
 async def run(tool: Tool) -> int:
     required(tool, "bootstrap_server")
     one_of(tool, "topic", "include")
+    if "" in (tool.options.topic, tool.options.include):
+        raise UsageError("Topics to read have to have a name")
     offset = _offset(tool)
     properties = _properties(tool)
     wanted = [tool.options.topic] if tool.options.topic is not None else _matching(tool.options.include)
@@ -80,10 +83,14 @@ def _offset(tool: Tool) -> int:
         return EARLIEST if tool.options.from_beginning else LATEST
     if given_offset.lower() in ("earliest", "latest"):
         return EARLIEST if given_offset.lower() == "earliest" else LATEST
-    if not re.fullmatch(r"\+?\d+", given_offset, re.ASCII):
+    try:
+        offset = long(given_offset)
+    except ValueError:
+        offset = -1
+    if offset < 0:
         wrong = f"The provided offset value '{given_offset}' is incorrect."
         raise UsageError(f"{wrong} Valid values are 'earliest', 'latest', or a non-negative long.")
-    return int(given_offset)
+    return offset
 
 
 def _properties(tool: Tool) -> dict[str, str]:
@@ -101,9 +108,10 @@ def _properties(tool: Tool) -> dict[str, str]:
     else:
         found["group.id"] = f"console-consumer-{random.randrange(100_000)}"
         found.setdefault("enable.auto.commit", "false")
-    if tool.options.isolation_level not in _LEVELS:
-        raise UsageError(f"--isolation-level must be one of {', '.join(_LEVELS)}")
-    found["isolation.level"] = tool.options.isolation_level
+    if tool.options.isolation_level is not None:
+        found["isolation.level"] = tool.options.isolation_level
+    if found.setdefault("isolation.level", "read_uncommitted") not in _LEVELS:
+        raise UsageError(f"isolation.level must be one of {', '.join(_LEVELS)}")
     found.setdefault("client.id", "console-consumer")
     return found
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.java_text import integer, long
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.progress import NOTHING, Bar
 from pykafka_broker.tools.properties_of import deprecated, merged
@@ -36,8 +37,8 @@ def add_formatter(parser: ToolParser) -> None:
     parser.add_argument("--property", action="append", metavar="NAME=VALUE", help="the same (deprecated)")
     parser.add_argument("--key-deserializer", metavar="CLASS", help="what keys mean")
     parser.add_argument("--value-deserializer", metavar="CLASS", help="what values mean")
-    parser.add_argument("--max-messages", type=int, metavar="NUMBER", help="end after so many")
-    parser.add_argument("--timeout-ms", type=int, metavar="MS", help="end when none comes for so long")
+    parser.add_argument("--max-messages", type=integer, metavar="NUMBER", help="end after so many")
+    parser.add_argument("--timeout-ms", type=long, metavar="MS", help="end when none comes for so long")
     parser.add_argument("--enable-systest-events", action="store_true", help="tell of start and end, too")
 
 
@@ -48,7 +49,9 @@ def formatter_of(tool: Tool) -> Text:
     for flag in ("key_deserializer", "value_deserializer"):
         if (name := getattr(tool.options, flag)) is not None:
             properties[flag.replace("_", ".")] = name
-    name = tool.options.formatter.removeprefix(_TOOLS)
+    before, package, name = tool.options.formatter.rpartition(_TOOLS)
+    if before or not package:
+        raise UsageError(f"there is no formatter {tool.options.formatter}")
     if name == "DefaultMessageFormatter":
         return Formatter(properties).text
     if name == "LoggingMessageFormatter":

@@ -11,6 +11,7 @@ from typing import Any
 from pykafka_broker.client.batches import Delivery
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.java_text import integer, long
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, UsageError
 from pykafka_broker.tools.input_lines import lines_of, size_of
@@ -36,6 +37,7 @@ _NUMBERS = {  # flag: (property, default of the tool)
     "socket_buffer_size": ("send.buffer.bytes", 102_400),
     "timeout": ("linger.ms", 1_000),
 }
+_INTEGERS = ("batch_size", "message_send_max_retries", "request_timeout_ms", "socket_buffer_size")
 
 
 def options(parser: ToolParser) -> None:
@@ -50,8 +52,10 @@ def options(parser: ToolParser) -> None:
     parser.add_argument("--request-required-acks", metavar="ACKS", help="0, 1 or all (default)")
     for name, (key, default) in _NUMBERS.items():
         text = f"property {key} of the producer (default: {default})"
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="NUMBER", help=text)
-    parser.add_argument("--max-partition-memory-bytes", type=int, metavar="NUMBER", help="batch.size (deprecated)")
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=integer if name in _INTEGERS else long, metavar="NUMBER", help=text
+        )
+    parser.add_argument("--max-partition-memory-bytes", type=integer, metavar="NUMBER", help="batch.size (deprecated)")
     parser.add_argument("--line-reader", default=_READER, metavar="CLASS", help=f"only {_READER}")
     parser.add_argument("--reader-config", metavar="FILE", help="properties of the reader")
     parser.add_argument(

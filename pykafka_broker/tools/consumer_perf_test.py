@@ -12,6 +12,7 @@ from functools import partial
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.group_consumer import GroupConsumer
+from pykafka_broker.client.java_text import integer, long
 from pykafka_broker.client.properties import read_properties
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.progress import Bar
@@ -35,21 +36,23 @@ def options(parser: ToolParser) -> None:
     parser.add_connection()
     parser.add_argument("--topic", metavar="TOPIC", help="whose records are read")
     parser.add_argument("--include", metavar="REGEX", help="of all topics of such names")
-    parser.add_argument("--num-records", type=int, metavar="NUMBER", help="how many are read")
-    parser.add_argument("--messages", type=int, metavar="NUMBER", help="the same (deprecated)")
+    parser.add_argument("--num-records", type=long, metavar="NUMBER", help="how many are read")
+    parser.add_argument("--messages", type=long, metavar="NUMBER", help="the same (deprecated)")
     parser.add_argument("--command-property", action="append", metavar="NAME=VALUE", help="property of the consumer")
     parser.add_argument("--consumer.config", dest="consumer_config", metavar="FILE", help="as --command-config")
     parser.add_argument("--group", metavar="GROUP", help="of the consumer")
-    parser.add_argument("--fetch-size", type=int, default=_MB, metavar="BYTES", help="most of one partition at once")
-    parser.add_argument("--socket-buffer-size", type=int, metavar="BYTES", help="has no effect here")
+    parser.add_argument(
+        "--fetch-size", type=integer, default=_MB, metavar="BYTES", help="most of one partition at once"
+    )
+    parser.add_argument("--socket-buffer-size", type=integer, metavar="BYTES", help="has no effect here")
     parser.add_argument("--from-latest", action="store_true", help="begin at the end, where the group has no offset")
-    parser.add_argument("--timeout", type=int, default=10_000, metavar="MS", help="end when none comes for so long")
+    parser.add_argument("--timeout", type=long, default=10_000, metavar="MS", help="end when none comes for so long")
     parser.add_argument(
         "--date-format", default="yyyy-MM-dd HH:mm:ss:SSS", metavar="FORMAT", help="of times, as Java's"
     )
     parser.add_argument("--hide-header", action="store_true", help="without the names of the columns")
     parser.add_argument("--show-detailed-stats", action="store_true", help="a line for each --reporting-interval")
-    parser.add_argument("--reporting-interval", type=int, default=5_000, metavar="MS", help="between lines of figures")
+    parser.add_argument("--reporting-interval", type=long, default=5_000, metavar="MS", help="between lines of figures")
     parser.add_argument("--print-metrics", action="store_true", help="print figures of the client at the end")
 
 

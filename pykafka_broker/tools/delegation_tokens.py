@@ -14,6 +14,7 @@ from typing import Any
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.delegation_tokens import Token, create_token, describe_tokens, expire_token, renew_token
 from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.java_text import long
 from pykafka_broker.client.principals import split_principal
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.usage import never_with, required
@@ -37,10 +38,10 @@ def options(parser: ToolParser) -> None:
     parser.add_argument("--owner-principal", action="append", metavar="PRINCIPAL", help="owner, as User:name")
     parser.add_argument("--renewer-principal", action="append", metavar="PRINCIPAL", help="who may renew it")
     parser.add_argument(
-        "--max-life-time-period", type=int, metavar="MS", help="how long it may live; -1: as configured"
+        "--max-life-time-period", type=long, metavar="MS", help="how long it may live; -1: as configured"
     )
-    parser.add_argument("--renew-time-period", type=int, metavar="MS", help="for how long; -1: as configured")
-    parser.add_argument("--expiry-time-period", type=int, metavar="MS", help="when it shall end; -1: now")
+    parser.add_argument("--renew-time-period", type=long, metavar="MS", help="for how long; -1: as configured")
+    parser.add_argument("--expiry-time-period", type=long, metavar="MS", help="when it shall end; -1: now")
     parser.add_argument("--hmac", metavar="BASE64", help="the hash of the token")
 
 

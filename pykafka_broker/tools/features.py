@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.features import UpgradeType, api_versions, update_features
+from pykafka_broker.client.java_text import integer
 from pykafka_broker.cluster.features import METADATA_VERSION, default_levels
 from pykafka_broker.cluster.format_request import (
     FormatError,
@@ -24,7 +25,7 @@ def options(parser: ToolParser) -> None:
     parser.add_connection(controllers=True)
     commands = parser.add_commands()
     command = commands.add("describe", "the features of the cluster and their levels")
-    command.add_argument("--node-id", type=int, metavar="ID", help="as this node tells them")
+    command.add_argument("--node-id", type=integer, metavar="ID", help="as this node tells them")
     for word in ("upgrade", "downgrade"):
         command = commands.add(word, f"{word} features")
         command.add_argument("--metadata", metavar="RELEASE", help="metadata.version as of this release")

@@ -31,6 +31,7 @@ from pykafka_broker.tools.progress import NOTHING, Bar, bar
 FAILED = 1  # wrong usage too, as with Kafka's scripts
 INTERRUPTED = 130
 _GLADLY_HELPING = ("features", "metadata-quorum", "mirror")  # their --help ends with 0, as in Kafka
+_BY_ARGPARSE4J = ("producer-perf-test", "transactions", "verifiable-consumer", "verifiable-producer", *_GLADLY_HELPING)
 _LOG = logging.getLogger("pykafka_broker")
 
 
@@ -58,11 +59,19 @@ class _Help(argparse.Action):
 
 
 class ToolParser(argparse.ArgumentParser):
-    """Flags as Kafka's scripts take them: `--flag value` and `--flag=value`, and shortened where that is clear."""
+    """Flags as Kafka's scripts take them: `--flag value` and `--flag=value`.
+
+    Most of them (JOpt Simple) take `-flag` too, and each value once; some (argparse4j) take flags that are shortened
+    where that is clear, and the last one of several values.
+    """
 
     def __init__(self, name: str, summary: str) -> None:
-        super().__init__(prog=f"pykafka-broker {name}", description=summary, add_help=False)
-        self.register("action", None, _Once)
+        self._shortens = name in _BY_ARGPARSE4J
+        super().__init__(
+            prog=f"pykafka-broker {name}", description=summary, add_help=False, allow_abbrev=self._shortens
+        )
+        if not self._shortens:
+            self.register("action", None, _Once)
         self._refuses_words = False
         self.add_argument("-h", "--help", action=_Help, nargs=0, help="show this, and exit")
         self.add_argument("--version", action="version", version=__version__)
@@ -104,9 +113,19 @@ class ToolParser(argparse.ArgumentParser):
             before = self._option_string_actions.get(found[-1]) if found else None
             if each.startswith("-") and before is not None and before.nargs is None:
                 found[-1] += f"={each}"
+            elif each == "--" and not self._shortens:
+                break  # what follows are words, which are left alone
             else:
-                found.append(each)
+                found.append(each if self._shortens else self._spelt(each))
         return found
+
+    def _spelt(self, text: str) -> str:
+        """With two dashes, and without what stands behind a flag that takes no value."""
+        flag, equals, value = text.partition("=")
+        if flag.startswith("-") and f"-{flag}" in self._option_string_actions:
+            flag = f"-{flag}"
+        action = self._option_string_actions.get(flag)
+        return flag if action is not None and action.nargs == 0 else flag + equals + value
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)

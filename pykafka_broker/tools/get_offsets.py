@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.java_text import integer, java_split, long
 from pykafka_broker.client.leaders import Place
 from pykafka_broker.client.offsets import (
     EARLIEST,
@@ -76,7 +77,7 @@ async def run(tool: Tool) -> int:
 
 def _time(text: str) -> int:
     try:
-        return _TIMES[text] if text in _TIMES else int(text)
+        return _TIMES[text] if text in _TIMES else long(text)
     except ValueError:
         known = " / ".join(f"{number} or {name}" for name, number in _TIMES.items())
         raise UsageError(
@@ -86,9 +87,10 @@ def _time(text: str) -> int:
 
 def _by_lists(tool: Tool) -> Filter:
     """`--topic` and `--partitions`."""
-    allows = matcher(tool.options.topic or ".*")
+    allows = matcher(".*" if tool.options.topic is None else tool.options.topic)
+    listed = tool.options.partitions
     try:
-        partitions = {int(each) for each in (tool.options.partitions or "").split(",") if each}
+        partitions = {integer(each) for each in java_split(",", listed)} if listed else set()
     except ValueError:
         raise UsageError(
             "--partitions expects a comma separated list of numeric partition ids, "
@@ -99,7 +101,7 @@ def _by_lists(tool: Tool) -> Filter:
 
 def _by_rules(text: str) -> Filter:
     """`--topic-partitions`: a partition is wanted if one of its rules says so."""
-    rules = [_rule(each) for each in text.split(",")]
+    rules = [_rule(each) for each in java_split(",", text)]
     return lambda topic, partition: any(rule(topic, partition) for rule in rules)
 
 
@@ -109,9 +111,12 @@ def _rule(text: str) -> Filter:
         raise UsageError(f"Invalid rule specification: {text}")
     name, one, first, end = match.groups()
     allows = matcher(name or ".*")
+    try:
+        low, high = integer(one or first or "0"), integer(end) if end else 1 << 31
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     if one:
-        return lambda topic, partition: allows(topic) and partition == int(one)
-    low, high = int(first or 0), int(end) if end else 1 << 31
+        return lambda topic, partition: allows(topic) and partition == low
     return lambda topic, partition: allows(topic) and low <= partition < high
 
 

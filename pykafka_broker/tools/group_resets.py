@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.group_offsets import Committed, commit_offsets, committed_offsets
 from pykafka_broker.client.leaders import Place
-from pykafka_broker.tools.frame import Tool
+from pykafka_broker.tools.frame import Tool, UsageError
 from pykafka_broker.tools.group_table import print_table
 from pykafka_broker.tools.offset_plans import export_lines, read_plans
 from pykafka_broker.tools.reset_offsets import targets, within
@@ -24,6 +24,8 @@ async def reset(
         if plan is None:
             tool.print(f"\nError: No reset plan for group {group} found")
             return {}
+        if any(offset < 0 for offset in plan.values()):
+            raise UsageError("Invalid negative offset")
         found, committed = await within(tool, client, dict(sorted(plan.items()))), {}
     else:
         committed = await committed_offsets(client, group)

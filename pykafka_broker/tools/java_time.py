@@ -6,11 +6,13 @@ Rule: a moment without a zone is in UTC; a duration is that of Java, which knows
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from pykafka_broker.client.errors import ClientError
 
-_MOMENT = re.compile(r"(\d{1,4}-\d{1,2}-\d{1,2}T\d{1,2}:\d{1,2}:\d{1,2})\.(\d{1,9})(Z|([+-])(\d\d)(?::?(\d\d))?)?")
+_MOMENT = re.compile(
+    r"(\d{1,4}-\d{1,2}-\d{1,2}T\d{1,2}:\d{1,2}:\d{1,2})\.(\d{1,3})(Z|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)?"
+)
 _DURATION = re.compile(
     r"([+-]?)P(?:([+-]?\d+)D)?(T(?:([+-]?\d+)H)?(?:([+-]?\d+)M)?(?:([+-]?\d+)(?:[.,](\d{0,9}))?S)?)?", re.IGNORECASE
 )
@@ -39,7 +41,7 @@ def timestamp_ms(text: str) -> int:
     offset = timedelta()
     if match[4] is not None:
         offset = timedelta(hours=int(match[5]), minutes=int(match[6] or 0)) * (-1 if match[4] == "-" else 1)
-    since = moment.replace(tzinfo=timezone(offset)) - _EPOCH
+    since = moment.replace(tzinfo=UTC) - offset - _EPOCH
     return since // timedelta(milliseconds=1) + int(match[2])
 
 

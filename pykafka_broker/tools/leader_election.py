@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pykafka_broker.client.errors import Refused, TimedOut, check
+from pykafka_broker.client.java_text import integer
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, UsageError
@@ -31,7 +32,7 @@ def options(parser: ToolParser) -> None:
     parser.add_argument("--admin.config", dest="command_config", metavar="FILE", help="the same, as it was called")
     parser.add_argument("--election-type", type=str.upper, choices=_TYPES, help="preferred or unclean")
     parser.add_argument("--topic", metavar="NAME", help="with --partition: elect for this one")
-    parser.add_argument("--partition", type=int, metavar="ID", help="partition of --topic")
+    parser.add_argument("--partition", type=integer, metavar="ID", help="partition of --topic")
     parser.add_argument("--all-topic-partitions", action="store_true", help="elect for all that need it")
     parser.add_argument(
         "--path-to-json-file",

@@ -7,6 +7,7 @@ from typing import Any
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, Refused, check
+from pykafka_broker.client.java_text import integer
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from pykafka_broker.tools.frame import Tool, ToolParser
@@ -42,7 +43,7 @@ async def run(tool: Tool) -> int:
 def _brokers(text: str, client: Client) -> list[int]:
     """Those that are asked. Raises ClientError."""
     try:
-        wanted = {int(each) for each in text.split(",") if each} or set(client.nodes)
+        wanted = {integer(each) for each in text.split(",") if each} or set(client.nodes)
     except ValueError as error:
         raise ClientError(f"--broker-list has to be numbers: {error}") from None
     missing = ",".join(map(str, sorted(wanted - client.nodes.keys())))

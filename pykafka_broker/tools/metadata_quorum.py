@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pykafka_broker.client.errors import ClientError, Unusable
+from pykafka_broker.client.java_text import integer
 from pykafka_broker.client.properties import read_properties
 from pykafka_broker.client.quorum import Endpoint, Quorum, add_voter, describe_quorum, remove_voter
 from pykafka_broker.protocol.messages.describe_quorum_response import ReplicaState
@@ -32,7 +33,7 @@ def options(parser: ToolParser) -> None:
     command = commands.add("add-controller", "add the controller whose settings are in --command-config")
     command.add_argument("--dry-run", action="store_true", help="only say what would be done")
     command = commands.add("remove-controller", "remove a controller")
-    command.add_argument("--controller-id", type=int, required=True, metavar="ID", help="the node that is removed")
+    command.add_argument("--controller-id", type=integer, required=True, metavar="ID", help="the node that is removed")
     command.add_argument("--controller-directory-id", required=True, metavar="ID", help="the id of its directory")
     command.add_argument("--dry-run", action="store_true", help="only say what would be done")
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.java_text import integer, long
 from pykafka_broker.client.leaders import Place
 
 _QUOTED_FROM = 25  # characters: Kafka's writer quotes what it does not want to look through
@@ -67,6 +68,6 @@ def _of_one_group(rows: Iterable[list[str]]) -> Iterable[tuple[Place, int]]:
         try:
             if more:
                 raise ValueError("too many")
-            yield (topic, int(partition or 0)), int(offset or 0)
+            yield (topic, integer(partition or "0")), long(offset or "0")
         except ValueError:
             raise ClientError(f"No topic, partition and offset: {','.join(row)}") from None

@@ -17,6 +17,7 @@ from pathlib import Path
 from pykafka_broker.client.batches import Delivery
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.java_text import double, integer, long
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import read_properties
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
@@ -37,9 +38,9 @@ _MOST_BYTES = 16 << 20  # of values that are made before the first is sent
 def options(parser: ToolParser) -> None:
     parser.add_connection()
     parser.add_argument("--topic", metavar="TOPIC", help="where the records go")
-    parser.add_argument("--num-records", type=int, metavar="NUMBER", help="how many are sent")
-    parser.add_argument("--throughput", type=float, metavar="RECORDS/S", help="at most so many a second; -1: no limit")
-    parser.add_argument("--record-size", type=int, metavar="BYTES", help="of values of random letters")
+    parser.add_argument("--num-records", type=long, metavar="NUMBER", help="how many are sent")
+    parser.add_argument("--throughput", type=double, metavar="RECORDS/S", help="at most so many a second; -1: no limit")
+    parser.add_argument("--record-size", type=integer, metavar="BYTES", help="of values of random letters")
     parser.add_argument("--payload-file", metavar="FILE", help="values are lines of it, by chance")
     parser.add_argument("--payload-delimiter", default="\\n", metavar="TEXT", help="what stands between them")
     parser.add_argument("--payload-monotonic", action="store_true", help="values are rising numbers")
@@ -48,9 +49,11 @@ def options(parser: ToolParser) -> None:
     parser.add_argument("--producer.config", dest="producer_config", metavar="FILE", help="as --command-config")
     parser.add_argument("--print-metrics", action="store_true", help="print figures of the client at the end")
     parser.add_argument("--transactional-id", metavar="ID", help="send in transactions of this id")
-    parser.add_argument("--transaction-duration-ms", type=int, metavar="MS", help="commit after so long")
-    parser.add_argument("--warmup-records", type=int, default=0, metavar="NUMBER", help="are left out of the last line")
-    parser.add_argument("--reporting-interval", type=int, default=5_000, metavar="MS", help="between lines of figures")
+    parser.add_argument("--transaction-duration-ms", type=long, metavar="MS", help="commit after so long")
+    parser.add_argument(
+        "--warmup-records", type=long, default=0, metavar="NUMBER", help="are left out of the last line"
+    )
+    parser.add_argument("--reporting-interval", type=long, default=5_000, metavar="MS", help="between lines of figures")
 
 
 async def run(tool: Tool) -> int:

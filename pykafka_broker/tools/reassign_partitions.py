@@ -9,6 +9,7 @@ from collections.abc import Sized
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, Refused
+from pykafka_broker.client.java_text import long
 from pykafka_broker.client.leaders import Place
 from pykafka_broker.client.reassignments import directories_of, reassign
 from pykafka_broker.client.topics import list_reassignments
@@ -113,7 +114,7 @@ def _read_numbers(tool: Tool) -> None:
         if text is None:
             continue
         try:
-            setattr(tool.options, flag, int(text))
+            setattr(tool.options, flag, long(text))
         except ValueError:
             raise ClientError(f"Cannot parse argument '{text}' of option {flag.replace('_', '-')}") from None
 

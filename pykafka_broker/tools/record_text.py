@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.topology import TopicPartition
+from pykafka_broker.config.values import format_value
 from pykafka_broker.records.record import Record
 
 _JAVA = "org.apache.kafka.common.serialization."
@@ -89,9 +90,24 @@ def _number(form: str, kind: str) -> Meaning:
     def read(data: bytes) -> bytes:
         if len(data) != wanted.size:
             raise ClientError(f"Size of data received by {kind}Deserializer is not {wanted.size}")
-        return str(wanted.unpack(data)[0]).encode()
+        number = wanted.unpack(data)[0]
+        return (format_value(_fewest_digits(data) if form == ">f" else number) or "").encode()
 
     return read
+
+
+def _fewest_digits(data: bytes) -> float:
+    """The shortest number that is this one of 32 bits: 3.14, which it is not exactly."""
+    number: float = struct.unpack(">f", data)[0]
+    short = (float(f"{number:.{digits}g}") for digits in range(2, 10))
+    return next((each for each in short if _packed(each) == data), number)
+
+
+def _packed(number: float) -> bytes | None:
+    try:
+        return struct.pack(">f", number)
+    except OverflowError:  # rounded up, and too large
+        return None
 
 
 def _boolean(data: bytes) -> bytes:

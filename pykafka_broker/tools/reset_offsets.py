@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.java_text import long
 from pykafka_broker.client.leaders import Place
 from pykafka_broker.client.offsets import EARLIEST, LATEST, Found, list_offsets
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
@@ -57,7 +58,7 @@ def whole_number(tool: Tool, name: str) -> int:
     """The value of a flag. Raises ClientError."""
     text = getattr(tool.options, name)
     try:
-        return int(text)
+        return long(text)
     except ValueError:
         raise ClientError(f"Cannot parse argument '{text}' of option {name.replace('_', '-')}") from None
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, of_code
+from pykafka_broker.client.java_text import integer, java_split
 from pykafka_broker.client.leaders import Place
 from pykafka_broker.client.topics import describe_topics
 from pykafka_broker.protocol.errors import ErrorCode
@@ -21,7 +22,7 @@ def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
     for text in texts:
         topic, colon, partitions = text.partition(":")
         try:
-            indexes = [int(each) for each in partitions.split(",")] if colon else None
+            indexes = [integer(each) for each in java_split(",", partitions)] if colon else None
         except ValueError:
             raise UsageError(f"Invalid partition '{partitions}' specified in topic arg '{text}'") from None
         before = found.get(topic)

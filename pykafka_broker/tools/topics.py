@@ -7,6 +7,7 @@ from typing import Any
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, Refused
+from pykafka_broker.client.java_text import integer, java_split
 from pykafka_broker.client.topics import (
     PARTITIONS_IN_AN_ANSWER,
     create_partitions,
@@ -48,8 +49,13 @@ def options(parser: ToolParser) -> None:
     add("--delete", action="store_true", help="delete topics")
     add("--topic", metavar="NAME", help="the topic; all but --create take a regular expression")
     add("--topic-id", metavar="ID", help="describe the topic with this id")
-    add("--partitions", type=int, metavar="N", help="how many partitions; without it as many as the broker gives")
-    add("--replication-factor", type=int, metavar="N", help="how many replicas of each; without it as the broker does")
+    add("--partitions", type=integer, metavar="N", help="how many partitions; without it as many as the broker gives")
+    add(
+        "--replication-factor",
+        type=integer,
+        metavar="N",
+        help="how many replicas of each; without it as the broker does",
+    )
     add("--replica-assignment", metavar="1:2,2:3,...", help="the brokers of each partition, the leader first")
     add("--config", action="append", default=[], metavar="KEY=VALUE", help="a config of the new topic; may be repeated")
     add("--delete-config", action="append", help="no more supported, as in Kafka: see pykafka-broker configs")
@@ -62,7 +68,9 @@ def options(parser: ToolParser) -> None:
     add("--at-min-isr-partitions", action="store_true", help="only those with just the minimum in sync")
     add("--unavailable-partitions", action="store_true", help="only partitions without a leader")
     limit = "--partition-size-limit-per-response"
-    add(limit, dest="limit", type=int, default=PARTITIONS_IN_AN_ANSWER, metavar="N", help="partitions in one answer")
+    add(
+        limit, dest="limit", type=integer, default=PARTITIONS_IN_AN_ANSWER, metavar="N", help="partitions in one answer"
+    )
 
 
 async def run(tool: Tool) -> int:
@@ -116,7 +124,7 @@ async def _describe(tool: Tool, client: Client) -> None:
     else:
         names = await _names(tool, client)
         what = f"Topic '{options.topic}'"
-    if not names and (options.topic is not None or topic_id != ZERO_UUID) and not options.if_exists:
+    if not names and (options.topic or topic_id != ZERO_UUID) and not options.if_exists:
         raise ClientError(f"{what} does not exist as expected")
     filters = Filters(options.topics_with_overrides, *(getattr(options, each) for each in _FILTERS))
     tool.result = await describe(tool, client, names, filters, options.limit)
@@ -124,6 +132,8 @@ async def _describe(tool: Tool, client: Client) -> None:
 
 async def _create(tool: Tool, client: Client) -> None:
     options = tool.options
+    if not options.topic:
+        raise ClientError("The given topic name '' cannot be represented in a request.")
     if "." in options.topic or "_" in options.topic:
         tool.print(_COLLIDING)
     partitions, factor = options.partitions, options.replication_factor
@@ -170,7 +180,7 @@ async def _delete(tool: Tool, client: Client) -> None:
 
 async def _existing(tool: Tool, client: Client) -> list[str]:
     names = await _names(tool, client)
-    if not names and not tool.options.if_exists:
+    if not names and tool.options.topic and not tool.options.if_exists:
         raise ClientError(f"Topic '{tool.options.topic}' does not exist as expected")
     return names
 
@@ -186,8 +196,8 @@ async def _names(tool: Tool, client: Client) -> list[str]:
 def _assignment(text: str | None) -> list[list[int]]:
     """`1:2,2:3` is two partitions of two replicas each. Raises ClientError."""
     found: list[list[int]] = []
-    for index, part in enumerate([] if text is None else text.split(",")):
-        replicas = [_number(each.strip()) for each in part.split(":")]
+    for index, part in enumerate(java_split(",", text) if text else []):
+        replicas = [_number(each.strip()) for each in java_split(":", part)]
         repeated = sorted({each for each in replicas if replicas.count(each) > 1})
         if repeated:
             listed = ", ".join(map(str, repeated))
@@ -200,19 +210,19 @@ def _assignment(text: str | None) -> list[list[int]]:
 
 def _number(text: str) -> int:
     try:
-        return int(text)
-    except ValueError:
-        raise ClientError(f'For input string: "{text}"') from None
+        return integer(text)
+    except ValueError as error:
+        raise ClientError(str(error)) from None
 
 
 def _configs(pairs: list[str]) -> dict[str, str]:
     found = {}
     for each in pairs:
-        key, equals, value = each.partition("=")
-        if not equals:
+        pair = java_split(r"\s*=\s*", each)
+        if len(pair) != 2:
             reason = 'Invalid topic config: all configs to be added must be in the format "key=val".'
             raise ClientError(f"requirement failed: {reason}")
-        found[key.strip()] = value.strip()
+        found[pair[0].strip()] = pair[1].strip()
     return found
 
 

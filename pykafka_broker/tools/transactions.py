@@ -11,6 +11,7 @@ from typing import Any
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.java_text import integer, long
 from pykafka_broker.client.leaders import Place
 from pykafka_broker.client.transactions import (
     Producer,
@@ -66,26 +67,28 @@ def options(parser: ToolParser) -> None:
     parser.add_connection()
     commands = parser.add_commands()
     it = commands.add("list", "list transactions")
-    it.add_argument("--duration-filter", type=int, default=-1, metavar="MS", help="only those that are open for longer")
+    it.add_argument(
+        "--duration-filter", type=long, default=-1, metavar="MS", help="only those that are open for longer"
+    )
     it.add_argument("--transactional-id-pattern", metavar="REGEX", help="only those with such an id")
     it = commands.add("describe", "describe the transaction of an id")
     it.add_argument("--transactional-id", required=True, metavar="ID")
     it = commands.add("describe-producers", "describe the producers of a partition")
-    it.add_argument("--broker-id", type=int, metavar="ID", help="as this replica knows them; by default the leader")
+    it.add_argument("--broker-id", type=integer, metavar="ID", help="as this replica knows them; by default the leader")
     it.add_argument("--topic", required=True, metavar="NAME")
-    it.add_argument("--partition", type=int, required=True, metavar="ID")
+    it.add_argument("--partition", type=integer, required=True, metavar="ID")
     it = commands.add("abort", "abort a hanging transaction")
     it.add_argument("--topic", required=True, metavar="NAME")
-    it.add_argument("--partition", type=int, required=True, metavar="ID")
-    it.add_argument("--start-offset", type=int, metavar="OFFSET", help="where it begins")
-    it.add_argument("--producer-id", type=int, metavar="ID", help="for brokers before 3.0")
-    it.add_argument("--producer-epoch", type=int, metavar="EPOCH", help="for brokers before 3.0")
-    it.add_argument("--coordinator-epoch", type=int, metavar="EPOCH", help="for brokers before 3.0")
+    it.add_argument("--partition", type=integer, required=True, metavar="ID")
+    it.add_argument("--start-offset", type=long, metavar="OFFSET", help="where it begins")
+    it.add_argument("--producer-id", type=long, metavar="ID", help="for brokers before 3.0")
+    it.add_argument("--producer-epoch", type=integer, metavar="EPOCH", help="for brokers before 3.0")
+    it.add_argument("--coordinator-epoch", type=integer, metavar="EPOCH", help="for brokers before 3.0")
     it = commands.add("find-hanging", "find hanging transactions")
-    it.add_argument("--broker-id", type=int, metavar="ID", help="search the partitions of this broker")
-    it.add_argument("--max-transaction-timeout", type=int, default=15, metavar="MINUTES", help="15 by default")
+    it.add_argument("--broker-id", type=integer, metavar="ID", help="search the partitions of this broker")
+    it.add_argument("--max-transaction-timeout", type=integer, default=15, metavar="MINUTES", help="15 by default")
     it.add_argument("--topic", metavar="NAME", help="search this topic")
-    it.add_argument("--partition", type=int, metavar="ID", help="search only this partition of --topic")
+    it.add_argument("--partition", type=integer, metavar="ID", help="search only this partition of --topic")
     it = commands.add("forceTerminateTransaction", "end whatever is open under a transactional id")
     it.add_argument("--transactionalId", dest="transactional_id", required=True, metavar="ID")
 

@@ -12,6 +12,7 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Chunk
 from pykafka_broker.client.errors import ClientError, LoginRefused
 from pykafka_broker.client.group_consumer import GroupConsumer
+from pykafka_broker.client.java_text import integer
 from pykafka_broker.client.properties import read_properties
 from pykafka_broker.client.topology import TopicPartition
 from pykafka_broker.records.record import Record
@@ -31,8 +32,8 @@ def options(parser: ToolParser) -> None:
     parser.add_argument("--group-protocol", default="classic", metavar="PROTOCOL", help="classic or consumer")
     parser.add_argument("--group-remote-assignor", metavar="NAME", help="assignor of the group coordinator")
     parser.add_argument("--group-instance-id", metavar="ID", help="of a static member")
-    parser.add_argument("--max-messages", type=int, default=-1, metavar="NUMBER", help="how many; -1: without end")
-    parser.add_argument("--session-timeout", type=int, metavar="MS", help="of a member by the classic protocol")
+    parser.add_argument("--max-messages", type=integer, default=-1, metavar="NUMBER", help="how many; -1: without end")
+    parser.add_argument("--session-timeout", type=integer, metavar="MS", help="of a member by the classic protocol")
     parser.add_argument("--verbose", action="store_true", help="tell of each record")
     parser.add_argument("--enable-autocommit", action="store_true", help="commit from time to time only")
     parser.add_argument("--reset-policy", default="earliest", choices=("earliest", "latest", "none"), help="where a "

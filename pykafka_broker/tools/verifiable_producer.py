@@ -9,6 +9,7 @@ from itertools import count
 from pykafka_broker.client.batches import Delivery
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.java_text import integer, long
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import read_properties
 from pykafka_broker.tools.events import Events, text
@@ -24,13 +25,15 @@ SUMMARY = "send numbers, and tell of each whether it has arrived"
 def options(parser: ToolParser) -> None:
     parser.add_connection()
     parser.add_argument("--topic", metavar="TOPIC", help="where the records go")
-    parser.add_argument("--max-messages", type=int, default=-1, metavar="NUMBER", help="how many; -1: without end")
-    parser.add_argument("--throughput", type=int, default=-1, metavar="RECORDS/S", help="at most so many a second")
-    parser.add_argument("--acks", type=int, default=-1, choices=(0, 1, -1), help="how many replicas have to have it")
+    parser.add_argument("--max-messages", type=integer, default=-1, metavar="NUMBER", help="how many; -1: without end")
+    parser.add_argument("--throughput", type=integer, default=-1, metavar="RECORDS/S", help="at most so many a second")
+    parser.add_argument(
+        "--acks", type=integer, default=-1, choices=(0, 1, -1), help="how many replicas have to have it"
+    )
     parser.add_argument("--producer.config", dest="producer_config", metavar="FILE", help="as --command-config")
-    parser.add_argument("--message-create-time", type=int, default=-1, metavar="MS", help="of the first; they rise")
-    parser.add_argument("--value-prefix", type=int, metavar="NUMBER", help="stands before each value, with a dot")
-    parser.add_argument("--repeating-keys", type=int, metavar="NUMBER", help="keys from 0 on, up to this one")
+    parser.add_argument("--message-create-time", type=long, default=-1, metavar="MS", help="of the first; they rise")
+    parser.add_argument("--value-prefix", type=integer, metavar="NUMBER", help="stands before each value, with a dot")
+    parser.add_argument("--repeating-keys", type=integer, metavar="NUMBER", help="keys from 0 on, up to this one")
 
 
 async def run(tool: Tool) -> int:

@@ -158,5 +158,5 @@ def test_of_several_controllers_the_active_one_is_asked(monkeypatch: pytest.Monk
         monkeypatch.setattr(client, "_ask", answered)
         return (await describe_quorum(client)).leader_id
 
-    assert with_client("h:101,h:102", {"retry.backoff.ms": "5"}, ask, of_controllers=True) == 102
+    assert with_client("127.0.0.1:101,127.0.0.1:102", {"retry.backoff.ms": "5"}, ask, of_controllers=True) == 102
     assert asked == [101, 102]

@@ -1,18 +1,19 @@
 """Properties of a client, and what of them makes no sense."""
 
+import socket
 from pathlib import Path
 
 import pytest
 
 from pykafka_broker.client.errors import Unusable
-from pykafka_broker.client.properties import addresses, number, read_properties, security_of
+from pykafka_broker.client.properties import addresses, check_resolvable, number, read_properties, security_of
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
         ("localhost:9092", [("localhost", 9092)]),
-        (" a:1 , b:2,", [("a", 1), ("b", 2)]),
+        (" a:1 , b:2", [("a", 1), ("b", 2)]),
         ("[::1]:9092", [("::1", 9092)]),
         ("PLAINTEXT://a:1", [("a", 1)]),
     ],
@@ -21,10 +22,28 @@ def test_addresses(text: str, found: list[tuple[str, int]]) -> None:
     assert addresses(text) == found
 
 
-@pytest.mark.parametrize("text", ["", ",", "localhost", "localhost:", ":9092", "localhost:port", "a:1,b:70000"])
+@pytest.mark.parametrize(
+    "text", ["", ",", "a:1,", ",a:1", "localhost", "localhost:", ":9092", "localhost:port", "a:1,b:70000"]
+)
 def test_addresses_that_are_none(text: str) -> None:
     with pytest.raises(Unusable, match="bootstrap"):
         addresses(text)
+
+
+def test_one_host_has_to_have_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def resolve(host: str, port: int, **_: object) -> list[object]:
+        asked.append(host)
+        if host == "there":
+            return []
+        raise (UnicodeError if host == "a..b" else socket.gaierror)(host)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    check_resolvable([("gone", 1), ("there", 2), ("not.asked", 3)])
+    assert asked == ["gone", "there"]
+    with pytest.raises(Unusable, match="No resolvable bootstrap urls"):
+        check_resolvable([("gone", 1), ("a..b", 2)])
 
 
 def test_a_file_as_java_reads_it(tmp_path: Path) -> None:

@@ -202,6 +202,17 @@ def test_overrides_are_checked_together_with_those_that_stay() -> None:
         ),
         (
             BROKER,
+            "1",
+            "max.connections",
+            "0",
+            ErrorCode.INVALID_REQUEST,
+            (
+                "Invalid value org.apache.kafka.common.config.ConfigException: Invalid max.connections 0 for "
+                "configuration Invalid dynamic configuration"
+            ),
+        ),
+        (
+            BROKER,
             "",
             "listener.name.a.plain.sasl.jaas.config",
             "Module required;",

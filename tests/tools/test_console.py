@@ -112,6 +112,9 @@ def test_a_null_marker_is_no_name_of_a_header() -> None:
         ("ShortDeserializer", b"\xff\xfe", b"-2"),
         ("UUIDDeserializer", b"8c0d0b2e-1111-2222-3333-444455556666", b"8c0d0b2e-1111-2222-3333-444455556666"),
         ("FloatDeserializer", b"\x3f\x80\0\0", b"1.0"),
+        ("FloatDeserializer", b"\x40\x48\xf5\xc3", b"3.14"),
+        ("FloatDeserializer", b"\x7f\x7f\xff\xff", b"3.4028235E38"),
+        ("DoubleDeserializer", b"\x44\x4b\x1a\xe4\xd6\xe2\xef\x50", b"1.0E21"),
     ],
 )
 def test_what_bytes_mean(name: str, data: bytes, shown: bytes) -> None:

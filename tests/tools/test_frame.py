@@ -26,6 +26,9 @@ def test_a_tool_prints_what_it_found(capsys: pytest.CaptureFixture[str]) -> None
         (["--list"], "--bootstrap-server must be specified"),
         (["--bootstrap-server", NOBODY, "--lost"], "--lost"),
         (["--bootstrap-server", "nowhere", "--list"], "Invalid url in bootstrap.servers: nowhere"),
+        (["--bootstrap-server", NOBODY, "--lis"], "--lis is not a recognized option: did you mean --list?"),
+        (["--bootstrap-server", "no.such.host.invalid:9092", "--list"], "No resolvable bootstrap urls given"),
+        (["--bootstrap-server", NOBODY, "--create", "--topic", "t", "--partitions", "1_0"], "invalid integer value"),
         (["--bootstrap-server", NOBODY, "--list", "--command-config", "/no/file"], "cannot read /no/file"),
     ],
 )
@@ -64,3 +67,21 @@ def test_so_is_a_name_that_no_request_can_have(capsys: pytest.CaptureFixture[str
     with KafkaBroker() as broker:
         assert main("console-consumer", ["--bootstrap-server", broker.bootstrap_servers, "--topic", "\udcff"]) == 1
     assert "can't encode" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "flags", ["-list -topic orders", "--list=true --topic=orders", "--list --topic orders -- --odd"]
+)
+def test_flags_in_the_forms_that_most_scripts_take(flags: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker() as broker:
+        broker.create_topic("orders")
+        assert main("topics", ["-bootstrap-server", broker.bootstrap_servers, *flags.split()]) == 0
+        assert capsys.readouterr() == ("orders\n", "")
+
+
+def test_some_scripts_take_flags_that_are_shortened_or_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker() as broker:
+        where = ["--bootstrap-s", NOBODY, "--bootstrap-server", broker.bootstrap_servers]
+        assert main("features", [*where, "describe"]) == 0
+        assert "metadata.version" in capsys.readouterr().out
+        assert main("features", [*where, "-describe"]) == 1

@@ -22,7 +22,12 @@ def test_moments(text: str, expected: int) -> None:
     assert timestamp_ms(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "2023-11-14", "2023-11-14T22:13:20", "2023-14-14T22:13:20.000", "xTy", "T"])
+_ODD = ("2023-11-14T22:13:20.1234", "2023-11-14T22:13:20.000+25:00", "2023-11-14T22:13:20.000+01:60")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "2023-11-14", "2023-11-14T22:13:20", "2023-14-14T22:13:20.000", "xTy", "T", *_ODD]
+)
 def test_no_moment(text: str) -> None:
     with pytest.raises(Unparseable):
         timestamp_ms(text)

@@ -1,5 +1,7 @@
 """kafka-console-consumer."""
 
+import struct
+
 from confluent_kafka import Producer
 
 from interop.tools.preparing import T0, commit, make_topics, send
@@ -9,7 +11,9 @@ _ALL = ("timestamp", "key", "value", "headers", "partition", "offset", "epoch")
 
 
 def prepare(bootstrap: str) -> None:
-    make_topics(bootstrap, {"one": 1, "three": 3, "empty": 1, "rich": 1, "txn": 1, "other.one": 1, "binary": 1})
+    make_topics(
+        bootstrap, {"one": 1, "three": 3, "empty": 1, "rich": 1, "txn": 1, "other.one": 1, "binary": 1, "floats": 1}
+    )
     make_topics(bootstrap, {"append": 1}, {"message.timestamp.type": "LogAppendTime"})
     send(bootstrap, "one", 5)
     send(bootstrap, "append", 1)
@@ -29,6 +33,9 @@ def prepare(bootstrap: str) -> None:
     for key, value in ((b"\0\0\0\7", b"\0\0\0\0\0\0\1\0"), (b"bad", b"\xff\xfe")):
         producer.produce("binary", value, key, timestamp=T0)
         producer.flush(20)
+    for number in (3.14, 1.0, 1e10, -1.5e-5):
+        producer.produce("floats", struct.pack(">f", number), timestamp=T0)
+    producer.flush(20)
     moving = Producer({"bootstrap.servers": bootstrap, "transactional.id": "mover"})
     moving.init_transactions(20)
     for value, end in ((b"aborted", moving.abort_transaction), (b"committed", moving.commit_transaction)):
@@ -99,6 +106,16 @@ STEPS: list[Step] = steps(
     "--topic txn --from-beginning --isolation-level read_committed --max-messages 1 --timeout-ms 6000",
     "--topic txn --from-beginning --isolation-level read_uncommitted --max-messages 2 --timeout-ms 6000",
     "--topic txn --from-beginning --isolation-level serial --timeout-ms 400",
+    *[
+        f"--topic txn --from-beginning --timeout-ms 900 {each}"
+        for each in (
+            "--command-property isolation.level=read_committed",
+            "--command-config '{file:isolation.level=read_committed}'",
+            "--command-property isolation.level=read_committed --isolation-level read_uncommitted",
+            "--command-property isolation.level=read_uncommitted --isolation-level read_committed",
+            "--command-property isolation.level=odd",
+        )
+    ],
     _RICH,
     f"{_RICH} {_shown(*_ALL)}",
     f"{_RICH} {_shown(*_ALL, flag='--property')}",
@@ -125,11 +142,9 @@ STEPS: list[Step] = steps(
         why_not="Java prints the identity of an array, which says nothing",
     ),
     f"{_BINARY} --value-deserializer {_OF}BytesDeserializer",
-    Step(
-        "console-consumer",
-        f"{_BINARY} --value-deserializer {_OF}DoubleDeserializer",
-        why_not="the same number, 1.265E-321, spelt as Python spells it",
-    ),
+    f"{_BINARY} --value-deserializer {_OF}DoubleDeserializer",
+    f"{_BINARY} {_shown('key')} --key-deserializer {_OF}FloatDeserializer",
+    f"--topic floats --from-beginning --max-messages 4 --timeout-ms 6000 --value-deserializer {_OF}FloatDeserializer",
     f"{_BINARY} --value-deserializer {_OF}StringDeserializer",
     f"{_BINARY} --value-deserializer org.example.Mine",
     f"{_RICH} {_shown('headers')} --formatter-property headers.deserializer={_OF}StringDeserializer",
@@ -144,6 +159,18 @@ STEPS: list[Step] = steps(
     "--topic one --partition 0 --offset 3 --from-beginning --timeout-ms 300",
     "--topic one --partition 9 --offset 0 --timeout-ms 400",
     "--topic one --partition 0 --group g9 --offset 4 --max-messages 1 --timeout-ms 6000",
+    "--topic one --partition 0 --offset 99999999999999999999 --timeout-ms 300",
+    "--topic one --partition 0_0 --offset 1 --timeout-ms 300",
+    "--topic one --max-messages 1_0 --timeout-ms 300",
+    "--topic one --max-messages 99999999999 --timeout-ms 300",
+    "--topic one --timeout-ms 1_000",
+    "--topic '' --timeout-ms 300",
+    "--include '' --timeout-ms 300",
+    f"{_RICH} --formatter DefaultMessageFormatter",
+    "-topic one -from-beginning -max-messages 1 -timeout-ms 6000",
+    "--topic one --from-beginning=true --max-messages 1 --timeout-ms 6000",
+    "--topic one --from-b --max-messages 1 --timeout-ms 6000",
+    "{nowhere} --bootstrap-server no.such.host.invalid:9092 --topic one --timeout-ms 300",
     "--topic one --max-messages many",
     "--topic one --timeout-ms many",
     "--topic one --command-property a=b --consumer-property a=b --timeout-ms 300",
