@@ -1,0 +1,100 @@
+"""What people build on the clients: frameworks, each with a small application of its own (interop/frameworks).
+
+Rule: an application prints one line of JSON at its end, which says what it has come to. It is the same against Kafka
+(`--target=kafka`). What it needs is fetched once, into `.cache/frameworks`; what can't be had is a skipped test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import venv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interop.targets import Target
+from interop.toolchains import need, run
+from pipeline.java import java_home
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+SOURCES = Path(__file__).with_name("frameworks")
+BUILT = Path(__file__).resolve().parents[1] / ".cache" / "frameworks"
+FETCH_TIMEOUT_S, RUN_TIMEOUT_S = 500, 240
+OPEN = ["--add-opens=java.base/java.util=ALL-UNNAMED", "--add-opens=java.base/java.lang=ALL-UNNAMED"]  # for Flink
+RECORDS = 22
+
+
+@pytest.fixture(scope="module")
+def bootstrap(broker: Target) -> str:
+    return broker.bootstrap_servers
+
+
+def fetched(command: list[str], cwd: Path) -> None:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
+    if done.returncode:
+        pytest.skip(f"{' '.join(command[:3])}: {(done.stdout + done.stderr)[-500:]}")
+
+
+def python(*packages: str) -> str:
+    """A Python that has them."""
+    folder = BUILT / "-".join(packages).replace("[", "-").replace("]", "").replace(",", "-")
+    program = folder / "bin" / "python"
+    if not (folder / ".fetched").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        venv.create(folder, with_pip=True)
+        fetched([str(program), "-m", "pip", "--disable-pip-version-check", "-q", "install", *packages], folder)
+        (folder / ".fetched").touch()
+    return str(program)
+
+
+def java(project: str) -> list[str]:
+    """The beginning of a command that runs a class of the project."""
+    need("mvn")
+    folder = BUILT / project
+    shutil.copytree(SOURCES / project, folder, dirs_exist_ok=True)
+    fetched(["mvn", "-q", "-B", "dependency:build-classpath", "-Dmdep.outputFile=classpath"], folder)
+    run(["mvn", "-q", "-B", "compile"], folder)
+    classpath = os.pathsep.join([str(folder / "target" / "classes"), (folder / "classpath").read_text().strip()])
+    return [str(java_home() / "bin" / "java"), "-Xmx512m", *OPEN, "-cp", classpath]
+
+
+def told(*command: str) -> Any:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
+    assert done.returncode == 0, f"{done.stdout[-2000:]}{done.stderr[-4000:]}"
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_quixstreams(bootstrap: str, guarantee: str) -> None:
+    """State, its changelog topic, and another instance that goes on with it."""
+    program = python("quixstreams==3.28.1")
+    assert told(program, str(SOURCES / "quix.py"), bootstrap, guarantee) == {"records": 700, "last": [100] * 7}
+
+
+@pytest.mark.parametrize("client", ["aiokafka", "confluent"])
+def test_faststream(bootstrap: str, client: str) -> None:
+    """A message that fails is handed over again."""
+    program = python("faststream[confluent,kafka]==0.7.8")
+    doubled = [2 * number for number in range(RECORDS)]
+    expected = {"doubled": doubled, "failed": [7], "ping": True}
+    assert told(program, str(SOURCES / "fast.py"), bootstrap, client) == expected
+
+
+def test_spring_kafka(bootstrap: str) -> None:
+    """Retry topics, dead letters, listeners in transactions that roll back, request and reply."""
+    expected = {"done": 27, "dead": 3, "copied": 30, "different": 30, "answer": "to me"}
+    assert told(*java("spring"), "SpringApp", bootstrap) == expected
+
+
+def test_reactor_kafka(bootstrap: str) -> None:
+    assert told(*java("spring"), "ReactorApp", bootstrap) == {"read": 1000, "different": 1000}
+
+
+@pytest.mark.parametrize("naming", ["INCREMENTING", "POOLING"])
+def test_flink(bootstrap: str, naming: str) -> None:
+    """An exactly-once sink over a job that fails and goes on from its last checkpoint."""
+    assert told(*java("flink"), "FlinkApp", bootstrap, naming) == {"failed": True, "read": 3000, "different": 3000}
