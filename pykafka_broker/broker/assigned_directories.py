@@ -83,10 +83,12 @@ class AssignedDirectories:
             self._soon()
 
     def announce_move(self, key: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
-        """The log is going to `target`; `waiter` hears when the controller knows it."""
+        """The log is going to `target`; `waiter` hears when the controller knows it, or ENOENT if it is no replica of
+        this node any more.
+        """
         topic = self._node.image.topics.get(key[0])
         if topic is None:
-            waiter(OSError(errno.EIO, "there is no such topic any more"))
+            waiter(OSError(errno.ENOENT, "there is no such topic any more"))
             return
         replica = topic.id, key[1]
         self._wanted[replica] = target.id
@@ -164,7 +166,7 @@ class AssignedDirectories:
         if self._wanted.get(replica) == directory_id:
             del self._wanted[replica]
         if waiter is not None:
-            waiter(None if code is ErrorCode.NONE else OSError(errno.EIO, code.name))
+            waiter(None if code is ErrorCode.NONE else OSError(errno.ENOENT, code.name))
 
 
 def _nobody_cares() -> None: ...

@@ -161,24 +161,28 @@ class Replicas:
             log = logs.get(topic.name, number)
             if log.topic_id == topic.id:
                 return log
-        assigned = self._place_for(state)
+        assigned = self._place_for(topic.name, state)
         log = logs.create(topic.name, number, topic.id, self._clock.now, directory_id=assigned, new=False)
         if self.on_made is not None:
             self.on_made((topic.name, number))
         return log
 
-    def _place_for(self, state: PartitionImage) -> bytes:
+    def _place_for(self, topic: str, state: PartitionImage) -> bytes:
         """The directory that the metadata names. If this node has none of that id any more (another disk stands in its
-        place), and another replica leads and has the records, any one will do.
+        place), and another replica leads and has the records, any one will do. What a move has left unfinished, whose
+        original is gone, is not waited for then.
         """
-        assigned = state.directory_of(self._node_id)
-        others = state.leader not in (self._node_id, NO_LEADER)
-        return UNASSIGNED if others and self._logs.directory_map.is_gone(assigned) else assigned
+        assigned, directories = state.directory_of(self._node_id), self._logs.directory_map
+        if state.leader in (self._node_id, NO_LEADER):
+            return assigned
+        directories.give_up_copy((topic, state.partition))
+        return UNASSIGNED if directories.is_gone(assigned) else assigned
 
-    def _waits_for_a_leader(self, state: PartitionImage) -> bool:
-        """Whether its directory is gone, and another replica will lead that has the records."""
-        others = {*state.isr, *state.elr} - {self._node_id}
-        return bool(others) and self._logs.directory_map.is_gone(state.directory_of(self._node_id))
+    def _waits_for_a_leader(self, topic: str, state: PartitionImage) -> bool:
+        """Whether its log is gone, and another replica will lead that has the records."""
+        others, directories = {*state.isr, *state.elr} - {self._node_id}, self._logs.directory_map
+        is_gone = directories.is_gone(state.directory_of(self._node_id))
+        return bool(others) and (is_gone or directories.waits_for_copy((topic, state.partition)))
 
     # -- start
 
@@ -190,17 +194,17 @@ class Replicas:
         logs.directory_map.resolve_doubts(new_uuid, self._assigned, self._metadata.image.topic_id)
         deleted = {topic.name for topic in loaded.deleted}
         away = [
-            (f"{topic.name}-{number}", state)
+            (topic.name, state)
             for topic in topics.values()
             for number, state in topic.partitions.items()
             if (topic.name in deleted or not logs.exists(topic.name, number))
             and self._node_id in state.replicas
             and not self._make_again(topic, state, had_another=topic.name in deleted)
         ]
-        waiting = sorted(name for name, state in away if self._waits_for_a_leader(state))
+        waiting = sorted(f"{name}-{state.partition}" for name, state in away if self._waits_for_a_leader(name, state))
         if waiting:
             logger.warning("Made anew as soon as another replica leads: %s", ", ".join(waiting))
-        lost = sorted({name for name, _ in away}.difference(waiting))
+        lost = sorted({f"{name}-{state.partition}" for name, state in away}.difference(waiting))
         if lost:
             logger.error("Out of service, since there is no log of them in reach: %s", ", ".join(lost))
         self._take_away(deleted)
@@ -222,7 +226,7 @@ class Replicas:
 
     def _make_again(self, topic: TopicImage, state: PartitionImage, *, had_another: bool) -> bool:
         """Whether there is a log now. `had_another`: there was an earlier topic of that name."""
-        assigned, number = self._place_for(state), state.partition
+        assigned, number = self._place_for(topic.name, state), state.partition
         logs, now = self._logs, self._clock.now
         try:
             if had_another and logs.exists(topic.name, number):
@@ -331,7 +335,7 @@ class Replicas:
             state = image.partition(topic.name, begun.partition) or begun
             if topic.id not in image.topics_by_id or node_id not in state.replicas:
                 continue
-            assigned = self._place_for(state)
+            assigned = self._place_for(topic.name, state)
             try:
                 logs.make(topic.name, state.partition, topic.id, self._clock.now, directory_id=assigned)
             except ApiError as error:  # whoever asks for the log has it tried again

@@ -78,6 +78,14 @@ class DirectoryMap:
         """There is an unfinished copy of it, and nothing that it could be a copy of: it is out of service."""
         self.awaited[partition] = topic_id
 
+    def waits_for_copy(self, partition: TopicPartition) -> bool:
+        """Whether it is out of service for that."""
+        return partition in self.awaited
+
+    def give_up_copy(self, partition: TopicPartition) -> None:
+        """Another replica has all that the copy could have: the log may be made anew. The next start removes it."""
+        self.awaited.pop(partition, None)
+
     def found(self, partition: TopicPartition, directory: LogDirectory) -> None:
         """There is a folder of it. Found twice it is withheld until `resolve_doubts`."""
         held = self.withheld.get(partition)

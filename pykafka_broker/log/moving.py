@@ -13,6 +13,7 @@ metadata names the new directory by then, and in that one there is the copy, who
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 from typing import TYPE_CHECKING
 
@@ -172,9 +173,14 @@ class Move:
             self._moves.announce(self)
 
     def told(self, error: OSError | None) -> None:
-        """The metadata names the new directory for certain, or can't be told."""
+        """The metadata names the new directory for certain, or can't be told; ENOENT: it knows no such replica here any
+        more, and this node will hear of that.
+        """
         if error is None:
             self.advance()
+        elif error.errno == errno.ENOENT:
+            logger.info("%s-%d is not moved to %s: %s", *self.key, self.target.path, error.strerror)
+            self._end()
         else:
             self.abort(f"the metadata can't be told: {error}")
 

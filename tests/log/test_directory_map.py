@@ -318,6 +318,25 @@ def test_with_only_an_unfinished_copy_a_log_is_not_begun_anew(tmp_path: Path, kn
     logs.create(*KEY, bytes(16), NOW, directory_id=home)
 
 
+def test_an_unfinished_copy_is_given_up_for_what_another_replica_has(tmp_path: Path) -> None:
+    """The disk of the original is a new one."""
+    folder = tmp_path / "b" / f"t-0.{'0' * 32}-future"
+    folder.mkdir(parents=True)
+    write_partition_metadata(OsFileSystem(), f"{folder}/partition.metadata", TOPIC_ID)
+    logs = opened(tmp_path)
+    directories = logs.directory_map
+    directories.resolve_doubts(logs.new_uuid, lambda key: b"g" * 16, lambda topic: TOPIC_ID)
+    assert directories.waits_for_copy(KEY)
+    directories.give_up_copy(KEY)
+    assert not directories.waits_for_copy(KEY)
+    log = logs.create(*KEY, TOPIC_ID, NOW, directory_id=UNASSIGNED, new=False)
+    assert log.log_end_offset == 0
+    logs.shutdown(NOW)
+    again = opened(tmp_path)
+    assert again.get(*KEY).topic_id == TOPIC_ID
+    assert not folder.exists()
+
+
 def test_an_unfinished_copy_of_an_earlier_topic_is_nothing_to_wait_for(tmp_path: Path) -> None:
     folder = tmp_path / "b" / f"t-0.{'0' * 32}-future"
     folder.mkdir(parents=True)

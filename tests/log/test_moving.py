@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from pathlib import Path
 
@@ -294,6 +295,21 @@ def test_a_move_waits_until_the_metadata_names_the_new_directory(tmp_path: Path)
     assert logs.directory_of(("t", 0)) is logs.directories[1]
     assert len(offsets(logs)) == 101
     assert not metadata.told
+
+
+def test_a_replica_that_is_none_any_more_is_not_moved_and_that_is_no_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    logs = started(tmp_path)
+    fill(logs)
+    metadata = Metadata(logs)
+    logs.moves.start(("t", 0), logs.directories[1])
+    metadata.answer(OSError(errno.ENOENT, "NOT_LEADER_OR_FOLLOWER"))
+    assert ("t", 0) not in logs.moves
+    assert logs.directory_of(("t", 0)) is logs.directories[0]
+    told = [(record.levelname, record.getMessage()) for record in caplog.records if "not moved" in record.getMessage()]
+    assert told == [("INFO", f"t-0 is not moved to {tmp_path}/b: NOT_LEADER_OR_FOLLOWER")]
 
 
 @pytest.mark.parametrize("batches", [0, 1, 40])

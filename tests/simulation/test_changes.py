@@ -8,7 +8,7 @@ import pytest
 
 from pykafka_broker.cluster import heartbeats
 from tests.simulation.faults import Fault, break_disk, drift, kill, stop
-from tests.simulation.runs import EVERYTHING, KILLS, POWER_CUTS, TROUBLE_MS, run_changes, run_cluster
+from tests.simulation.runs import EVERYTHING, KILLS, POWER_CUTS, TROUBLE_MS, WIPES, run_changes, run_cluster
 
 SEEDS = 50
 DISKS: tuple[Fault, ...] = (break_disk, break_disk, break_disk, kill, stop, drift)
@@ -49,6 +49,14 @@ def test_what_has_failed_once_with_a_controller_that_is_a_broker(failed: int) ->
 def test_what_was_taken_away_before_a_kill_is_not_missed(failed: int) -> None:
     """A checkpoint still had an offset of what was deleted: a partition that was given back, a topic made anew."""
     run_changes(failed, EVERYTHING, trouble_ms=8_000, groups=True)
+
+
+@pytest.mark.parametrize("failed", [231_176, 231_201])
+def test_what_moves_between_disks_while_disks_are_replaced(failed: int) -> None:
+    """231176: the disk that a replica was leaving was wiped, and its unfinished copy kept it from being made anew for
+    good. 231201: a move that was pointless, as the replica was another node's by then, was told as an error.
+    """
+    run_changes(failed, (break_disk, *KILLS, *WIPES), trouble_ms=8_000, on_disk=True)
 
 
 def test_what_is_written_in_portions_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
