@@ -2,11 +2,13 @@
 
 Why: who waits for an answer sleeps, and for the system it is dearer to wake somebody than for this broker to serve a
 small request. Many connections often lead to one process: the first answer of a group wakes it, the others leave while
-it is waking up. Several answers to one client are one system call. Where requests are served faster than the process
-behind them can look at the answers it does not sleep, and is better told of each at once.
+it is waking up. Where requests are served faster than the process behind them can look at the answers it does not
+sleep, and is better told of each at once.
 
-Rule: the answers of one channel leave in their order. Who sends something past this lets go first of what is kept, and
-so does who closes a channel.
+Rule: the answers of one channel leave in their order, and each before the next request of that channel is served: a
+producer that has several batches under way is not told of one only when a kill -9 may have come after the next, since
+the log's snapshots know each producer's last batch alone. Who sends something past this lets go first of what is kept,
+and so does who closes a channel.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ class Channel:
         try:
             frame = _joined(pieces)
             answers = self._turns.answers
-            if answers.gathers and frame is not None and len(frame) <= KEPT_BYTES:
+            if answers.gathers and not self._reader.more and frame is not None and len(frame) <= KEPT_BYTES:
                 answers.keep(self, frame)
                 return
             answers.let_go()

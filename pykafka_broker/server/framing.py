@@ -51,7 +51,18 @@ class FrameReader:
     behind is kept until `resume`.
     """
 
-    __slots__ = ("_filled", "_paused", "_pool", "_scratch", "_size", "_waiting", "is_known", "max_bytes", "partial")
+    __slots__ = (
+        "_filled",
+        "_paused",
+        "_pool",
+        "_scratch",
+        "_size",
+        "_waiting",
+        "is_known",
+        "max_bytes",
+        "more",
+        "partial",
+    )
 
     def __init__(self, scratch: memoryview, pool: BufferPool, max_bytes: int) -> None:
         self._scratch = scratch  # shared: nothing of it survives the call in which it was filled
@@ -59,6 +70,7 @@ class FrameReader:
         self.max_bytes = max_bytes
         self.is_known = True  # who sends them; else they are short, and have no part in the memory for requests
         self.partial: bytearray | None = None  # memory of its own of the frame that is coming in, without its length
+        self.more = False  # behind the frame that is being served others have come
         self._size = 0  # of that frame
         self._filled = 0
         self._paused = False  # what waits has a whole frame in it, or may have
@@ -111,6 +123,7 @@ class FrameReader:
         buffer = self.partial
         assert buffer is not None
         self.partial = None
+        self.more = False
         deliver(memoryview(buffer)[: self._size])
         self._pool.give(buffer)
 
@@ -125,6 +138,7 @@ class FrameReader:
             if stop > end:
                 self._begin_partial(size, data[position + 4 : end])
                 return self._paused
+            self.more = stop < end
             more = deliver(data[position + 4 : stop])
             position = stop
             most -= 1

@@ -105,7 +105,8 @@ class Turns:
             count, self.in_parts, gone_on = len(ready), 0, bool(self._due)
             self.share = max(_SMALLEST_SHARE, _REQUESTS_A_TURN // count) if count > 1 else _REQUESTS_A_TURN
             answers = self.answers
-            answers.gather(count)
+            if count > 1:
+                answers.gather(count)
             try:
                 if gone_on:
                     self._do_due()
@@ -113,8 +114,6 @@ class Turns:
                     source = self._sources.get(fd)
                     if source is not None:  # one before it in this turn may have closed it
                         source.on_ready(events)
-                if count == 1:
-                    answers.send()  # before anything else
             finally:
                 try:
                     if gone_on or self.in_parts < count:

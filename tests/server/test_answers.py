@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import struct
+from typing import Any
 
 import pytest
 
@@ -80,6 +81,21 @@ def test_the_first_one_does_not_wait_for_all_of_very_many(
         answers.keep(Noting(str(number), sent), b"x")
     assert [name for name, _ in sent] == [str(number) for number in range(MOST_KEPT)]
     assert answers.gathers
+
+
+class Sending(PlainTransport):
+    """Notes what is sent, and how many were served by then."""
+
+    __slots__ = ()
+
+    def __init__(self, sock: socket.socket, served: list[bytes], answered: list[tuple[bytes, int]]) -> None:
+        super().__init__(sock)
+
+        def send(data: Any, flags: int) -> int:
+            answered.append((bytes(data), len(served)))
+            return sock.send(data, flags)
+
+        self.send = send
 
 
 class Echo(Channel):
@@ -166,7 +182,36 @@ def test_whatever_a_client_asks_its_answers_keep_their_order(monkeypatch: pytest
 
     loop.run_until_complete(scenario())
     loop.close()
-    assert sends[0] == (4, 14)  # of the first channel both at once, when the second one had its large answer
+    assert sends == [(3, 7), (6, 7), (8, 7)]  # of each channel the last one is kept, till another one sends past it
+
+
+def test_an_answer_leaves_before_the_next_request_of_its_channel_is_served() -> None:
+    """As a crash in between would make a producer doubt more than its last batch."""
+    loop = new_event_loop()
+    answered: list[tuple[bytes, int]] = []  # what was sent, and how many of that channel had been served
+
+    async def scenario() -> None:
+        turns = Turns(loop, SystemClock())
+        pairs = [socket.socketpair() for _ in range(20)]
+        channels = []
+        for ours, theirs in pairs:
+            ours.setblocking(False)
+            served: list[bytes] = []
+            transport = Sending(ours, served, answered)
+            channels.append(Echo(turns, ours, served))
+            channels[-1]._transport = transport
+            theirs.send(framed(b"1", b"2", b"3"))
+        await asyncio.sleep(0.05)
+        assert [received(theirs) for _, theirs in pairs] == [[b"1", b"2", b"3"]] * 20
+        for channel, (_, theirs) in zip(channels, pairs, strict=True):
+            channel.close("the test is over")
+            theirs.close()
+        turns.close()
+
+    loop.run_until_complete(scenario())
+    loop.close()
+    assert len(answered) == 60
+    assert all(int(data[4:]) == count for data, count in answered)
 
 
 def test_a_turn_that_fails_has_answered_all_the_same() -> None:
