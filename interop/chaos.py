@@ -168,7 +168,8 @@ class Chaos:
         directory = self._dice.choice(directories(node))
         away = directory.with_name(f"{directory.name}-away")
         directory.rename(away)
-        directory.touch()
+        while not _stands_in_its_place(directory):
+            pass
         yield
         self._dice.choice((node.kill, node.stop))()
         directory.unlink()
@@ -266,6 +267,16 @@ class Chaos:
         with self._asking() as client:
             answer = client.call(DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=5_000), 6)
         _check([answer.responses[0].error_code])
+
+
+def _stands_in_its_place(directory: Path) -> bool:
+    """Whether a file is there now: what the node is just making may have come first."""
+    try:
+        directory.touch(exist_ok=False)
+    except FileExistsError:
+        shutil.rmtree(directory, ignore_errors=True)
+        return False
+    return True
 
 
 def directories(node: KafkaBroker) -> list[Path]:
