@@ -128,6 +128,7 @@ class Channel:
                 self.last_active = self._turns.clock.now
                 if self._reader.resume(self._deliver, self._turns.share):
                     self._go_on_soon()
+                self._turns.answers.let_go()  # more of this channel may be served in this turn
             if self._transport.has_buffered and not (self.closed or self._out or self.holds or self._will_go_on):
                 self._receive()
             self._want_input()

@@ -214,6 +214,39 @@ def test_an_answer_leaves_before_the_next_request_of_its_channel_is_served() -> 
     assert all(int(data[4:]) == count for data, count in answered)
 
 
+class Buffering(Sending):
+    """Has the last bytes already, as under TLS."""
+
+    __slots__ = ("has_buffered",)
+
+
+def test_nor_does_what_goes_on_in_the_same_turn_wait_with_it() -> None:
+    """What was received before is served, then what the transport holds."""
+    loop = new_event_loop()
+    answered: list[tuple[bytes, int]] = []
+
+    async def scenario() -> None:
+        turns, served = Turns(loop, SystemClock()), list[bytes]()
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        channel = Echo(turns, ours, served)
+        channel._transport = transport = Buffering(ours, served, answered)
+        transport.has_buffered = True
+        channel._reader._waiting = framed(b"1")
+        theirs.send(framed(b"2"))
+        turns.answers.gather(20)
+        channel.go_on()
+        turns.answers.send()
+        assert served == [b"1", b"2"]
+        channel.close("the test is over")
+        theirs.close()
+        turns.close()
+
+    loop.run_until_complete(scenario())
+    loop.close()
+    assert [(int(data[4:]), count) for data, count in answered] == [(1, 1), (2, 2)]
+
+
 def test_a_turn_that_fails_has_answered_all_the_same() -> None:
     loop = new_event_loop()
     told: list[dict[str, object]] = []
