@@ -43,7 +43,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
 def test_they_are_registered_and_unfenced(cluster: KafkaCluster) -> None:
     for broker in cluster.brokers:
         eventually(lambda at=broker.address: brokers_told_by(at), set(ALL), 20)  # type: ignore[misc]
-        assert "unfenced: clients are sent here from now on" in broker.log
+        # The record that says so reaches a broker before the answer to the heartbeat that asked for it.
+        eventually(lambda at=broker: "unfenced: clients are sent here from now on" in at.log, True, 20)  # type: ignore[misc]
 
 
 def test_a_topic_of_three_replicas_is_told_by_all(cluster: KafkaCluster) -> None:
