@@ -277,8 +277,8 @@ class KafkaCluster(ClusterData):
         nodes: Collection[int] | None = None,
         timeout_s: float = _WAIT_S,
     ) -> list[int]:
-        """Wait until so many replicas, or exactly those, are in sync; all that there are where nothing is said. Raises
-        NotInTime.
+        """Wait until so many replicas, or exactly those, are in sync, and their leader has heard of it; all that there
+        are where nothing is said. Raises NotInTime.
         """
 
         wanted = (
@@ -289,8 +289,10 @@ class KafkaCluster(ClusterData):
         def reached() -> bool:
             state.update(self.partition(topic, partition))
             if nodes is not None:
-                return set(state["isr"]) == set(nodes)
-            return len(state["isr"]) == (len(state["replicas"]) if size is None else size)
+                found = set(state["isr"]) == set(nodes)
+            else:
+                found = len(state["isr"]) == (len(state["replicas"]) if size is None else size)
+            return found and self._leader_knows(topic, partition, state)
 
         def told() -> str:
             return f"of replicas {state['replicas']} of {topic}-{partition} {state['isr']} are in sync, not {wanted}"
@@ -301,13 +303,14 @@ class KafkaCluster(ClusterData):
     def wait_for_leader(
         self, topic: str, partition: int = 0, *, other_than: int | None = None, timeout_s: float = _WAIT_S
     ) -> int:
-        """Wait until a partition has a leader, another than that one if it is given; returns its id."""
+        """Wait until a partition has a leader that knows it, another than that one if it is given; returns its id."""
 
         leader: list[int] = []
 
         def led() -> bool:
-            leader[:] = [self.leader_of(topic, partition)]
-            return leader[0] not in (-1, other_than)
+            state = self.partition(topic, partition)
+            leader[:] = [int(state["leader"])]
+            return leader[0] not in (-1, other_than) and self._leader_knows(topic, partition, state)
 
         def told() -> str:
             still = " still" if leader == [other_than] else ""
@@ -315,6 +318,16 @@ class KafkaCluster(ClusterData):
 
         wait_until(led, told, timeout_s)
         return self.leader_of(topic, partition)
+
+    def _leader_knows(self, topic: str, partition: int, state: Mapping[str, Any]) -> bool:
+        """Whether the leader, which hears of it after the controller, acts by that state. Where no broker of the
+        cluster leads, nobody is waited for.
+        """
+        node = self._nodes.get(state["leader"])
+        if node is None or not node.running:
+            return True
+        known = node.partition(topic, partition)
+        return known["leader_epoch"] == state["leader_epoch"] and set(known["isr"]) == set(state["isr"])
 
     # -- the network between them
 

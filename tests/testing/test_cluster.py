@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from pykafka_broker.testing import BrokerError, ControlError, KafkaCluster, NotInTime
+from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, NotInTime
 from tests.testing.test_process import wait_until_gone
 
 
@@ -69,6 +71,26 @@ def test_what_did_not_come_says_how_it_is_instead(monkeypatch: pytest.MonkeyPatc
         cluster.wait_for_isr("orders", timeout_s=0)
     with pytest.raises(NotInTime, match="after 0 s the leader of orders-0 is still 1"):
         cluster.wait_for_leader("orders", other_than=1, timeout_s=0)
+    cluster.close()
+
+
+def test_what_the_leader_has_not_heard_of_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = KafkaCluster(brokers=2)
+    told = {"leader": 1, "leader_epoch": 3, "replicas": [1, 2], "isr": [1]}
+    known = [told | {"isr": [1, 2]}, told | {"leader_epoch": 2}, told | {"isr": [2, 1]}, told]
+    leader = SimpleNamespace(running=True, partition=lambda topic, partition: known.pop(0))
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster, "partition", lambda topic, partition: told)
+        patched.setattr(cluster, "isr", lambda topic, partition: told["isr"])
+        patched.setitem(cluster._nodes, 1, cast(KafkaBroker, leader))
+        assert cluster.wait_for_isr("orders", nodes=[1]) == [1]
+        assert known == []
+        known += [told | {"leader_epoch": 2}, told]
+        patched.setattr(cluster, "leader_of", lambda topic, partition: 1)
+        assert cluster.wait_for_leader("orders") == 1
+        assert known == []
+        patched.setitem(cluster._nodes, 1, cast(KafkaBroker, SimpleNamespace(running=False)))
+        assert cluster.wait_for_isr("orders", size=1) == [1]
     cluster.close()
 
 
