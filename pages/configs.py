@@ -5,10 +5,11 @@ from __future__ import annotations
 from pages.markdown import code, plain, table
 from pykafka_broker.cli.configs import SCOPES
 from pykafka_broker.config import own
+from pykafka_broker.config.documentation import documentation
 from pykafka_broker.config.effects import effect_of
 from pykafka_broker.config.registry import CLUSTER_WIDE, PER_BROKER, ConfigKey
 
-_HEADS = ("key", "type", "default", "allowed", "effect")
+_HEADS = ("key", "what it is", "type", "default", "allowed", "effect")
 _TITLES = {
     "broker": "Brokers",
     "topic": "Topics",
@@ -56,9 +57,10 @@ def _own(name: str) -> tuple[str, str, str, str]:
     return code(name), kind, code(default), says
 
 
-def _row(scope: str, key: ConfigKey) -> tuple[str, str, str, str, str]:
+def _row(scope: str, key: ConfigKey) -> tuple[str, ...]:
     default = "(unset)" if key.default_text is None else code(key.default_text) or "(empty)"
-    return code(key.name), key.type.name.lower(), default, _allowed(key), _effect(scope, key)
+    says = plain(documentation(scope.replace("-", "_"))[key.name])
+    return code(key.name), says, key.type.name.lower(), default, _allowed(key), _effect(scope, key)
 
 
 def _allowed(key: ConfigKey) -> str:

@@ -2,13 +2,13 @@
 
 Behaviour: every config of a topic, the broker, a group or a metrics subscription, with where its value comes from and,
 if asked for, the values behind it; the broker "" shows what is set cluster-wide, a BROKER_LOGGER the levels of the
-loggers. An empty list of keys means all, as null does. Documentation is left out: the text would be Kafka's.
+loggers. An empty list of keys means all, as null does. Documentation is there if asked for, in our own words.
 Versions: 0 has a flag for defaults, 1 sources and synonyms, 3 types and documentation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pykafka_broker.broker.api.broker_loggers import describe_loggers
 from pykafka_broker.broker.context import RequestContext
@@ -26,6 +26,8 @@ from pykafka_broker.config.describe import (
     describe_group,
     describe_topic,
 )
+from pykafka_broker.config.documentation import documentation
+from pykafka_broker.config.values import ConfigType
 from pykafka_broker.errors import MALFORMED, ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -38,6 +40,12 @@ from pykafka_broker.protocol.messages.describe_configs_response import (
 )
 
 _SOURCES_FROM = 1
+_SCOPES: Mapping[int, str] = {
+    ResourceType.TOPIC: "topic",
+    ResourceType.BROKER: "broker",
+    ResourceType.CLIENT_METRICS: "client_metrics",
+    ResourceType.GROUP: "group",
+}
 
 
 @handles(ApiKey.DESCRIBE_CONFIGS)
@@ -55,7 +63,7 @@ def describe_configs(
             continue
         keys = set(resource.configuration_keys or ())
         configs = [
-            _result(entry, request.include_synonyms, context.api_version)
+            _result(entry, request, _documentation(entry, kind, request), context.api_version)
             for entry in entries
             if not keys or entry.name in keys
         ]
@@ -100,7 +108,18 @@ def _check_own_id(services: Services, name: str, expected: str) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {expected} but received {name}")
 
 
-def _result(entry: ConfigEntry, include_synonyms: bool, version: int) -> DescribeConfigsResourceResult:
+def _documentation(entry: ConfigEntry, kind: int, request: DescribeConfigsRequest) -> str | None:
+    """There is none of what nobody knows, nor of a setting of one listener; a logger's is empty, asked for or not."""
+    if kind == ResourceType.BROKER_LOGGER:
+        return ""
+    if not request.include_documentation or entry.type is ConfigType.UNKNOWN:
+        return None
+    return documentation(_SCOPES[kind]).get(entry.name)
+
+
+def _result(
+    entry: ConfigEntry, request: DescribeConfigsRequest, says: str | None, version: int
+) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(
         name=entry.name,
         value=entry.value,
@@ -108,7 +127,7 @@ def _result(entry: ConfigEntry, include_synonyms: bool, version: int) -> Describ
         is_default=version < _SOURCES_FROM and entry.source is ConfigSource.DEFAULT,
         config_source=entry.source,
         is_sensitive=entry.is_sensitive,
-        synonyms=[DescribeConfigsSynonym(*synonym) for synonym in entry.synonyms] if include_synonyms else [],
+        synonyms=[DescribeConfigsSynonym(*synonym) for synonym in entry.synonyms] if request.include_synonyms else [],
         config_type=entry.type,
-        documentation=None,
+        documentation=says,
     )

@@ -13,6 +13,7 @@ from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.router import served_versions
 from pykafka_broker.broker.routes import BETWEEN_NODES, ROUTES
 from pykafka_broker.cluster.records import ResourceType
+from pykafka_broker.config.documentation import documentation
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.directory_ids import LOST
 from pykafka_broker.log.jobs import Job, run_inline
@@ -331,6 +332,23 @@ def test_config_sources_of_version_0(node: RealBroker) -> None:
     request = DescribeConfigsRequest([DescribeConfigsResource(ResourceType.BROKER, "1", ["node.id", "num.io.threads"])])
     configs = {config.name: config for config in node.call(request, 0).results[0].configs}
     assert (configs["node.id"].is_default, configs["num.io.threads"].is_default) == (False, True)
+
+
+def test_a_config_is_explained_to_whoever_asks(node: RealBroker) -> None:
+    asked = DescribeConfigsResource(ResourceType.BROKER, "1", ["num.partitions", "log.dirs"])
+    (plain,) = node.call(DescribeConfigsRequest([asked]), 4).results
+    assert [config.documentation for config in plain.configs] == [None, None]
+    (explained,) = node.call(DescribeConfigsRequest([asked], False, True), 4).results
+    says = {config.name: config.documentation for config in explained.configs}
+    assert says == {key: documentation("broker")[key] for key in ("num.partitions", "log.dirs")}
+
+
+def test_what_no_key_is_known_of_is_not_explained(tmp_path: Path) -> None:
+    settings = {"zookeeper.connect": "here", "listener.name.plaintext.num.network.threads": "2"}
+    node = RealBroker(tmp_path, **settings)
+    asked = DescribeConfigsResource(ResourceType.BROKER, "1", list(settings))
+    (result,) = node.call(DescribeConfigsRequest([asked], False, True), 4).results
+    assert {config.name: config.documentation for config in result.configs} == dict.fromkeys(settings)
 
 
 def test_the_broker_can_not_be_taken_out_of_itself(node: RealBroker) -> None:

@@ -1,0 +1,51 @@
+"""DescribeConfigs explains each config to whoever asks for it, and to nobody else (KIP-569)."""
+
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from interop.raw import RawClient
+from pykafka_broker.cluster.records import ResourceType
+from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+
+BROKER_ID = "1"
+
+
+def told(bootstrap: str, kind: ResourceType, name: str, asked: bool) -> dict[str, str | None]:
+    """The documentation of each config by its name."""
+    request = DescribeConfigsRequest([DescribeConfigsResource(kind, name, None)], False, asked)
+    with RawClient(bootstrap) as client:
+        (result,) = client.call(request, 4).results
+    assert result.error_code == 0
+    return {each.name: each.documentation for each in result.configs}
+
+
+@pytest.fixture
+def topic(bootstrap: str) -> str:
+    name = f"explained-{uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # it lives as long as its answer is waited for
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(20)
+    return name
+
+
+def test_configs_of_a_topic(bootstrap: str, topic: str) -> None:
+    assert set(told(bootstrap, ResourceType.TOPIC, topic, False).values()) == {None}
+    assert all(told(bootstrap, ResourceType.TOPIC, topic, True).values())
+
+
+@pytest.mark.parametrize("kind", [ResourceType.GROUP, ResourceType.CLIENT_METRICS], ids=lambda it: it.name)
+def test_configs_of_what_need_not_be_there(bootstrap: str, kind: ResourceType) -> None:
+    assert set(told(bootstrap, kind, "explained", False).values()) == {None}
+    assert all(told(bootstrap, kind, "explained", True).values())
+
+
+def test_configs_of_a_broker(bootstrap: str) -> None:
+    assert set(told(bootstrap, ResourceType.BROKER, BROKER_ID, False).values()) == {None}
+    found = told(bootstrap, ResourceType.BROKER, BROKER_ID, True)
+    assert len([says for says in found.values() if says]) > 300
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_what_loggers_are_for_is_never_said(bootstrap: str, asked: bool) -> None:
+    assert set(told(bootstrap, ResourceType.BROKER_LOGGER, BROKER_ID, asked).values()) == {""}
