@@ -23,12 +23,34 @@ def append_fetched(log: PartitionLog, data: Buffer, wall: int) -> None:
     not follow what is here, or what the disk says as an `ApiError`; what stands before that has been appended.
     """
     view, at = memoryview(data), 0
+    if len(view) >= HEADER_SIZE and read_header(view).base_offset < log.log_end_offset:
+        _step_back(log, view, wall)
     while (header := _batch_at(view, at, log.log_end_offset)) is not None:
         if _is_marker(header):
             log.append(view[at : at + header.size], wall, header=header, origin=Origin.REPLICATION)
             at += header.size
         else:
             at = _append_run(log, view, at, header, wall)
+
+
+def _step_back(log: PartitionLog, view: memoryview, wall: int) -> None:
+    """Let the log end where the first batch begins, if nothing is stored from there on. The leader's log begins within
+    that batch (DeleteRecords), and this one ended there too (Kafka: UnexpectedAppendOffsetException).
+    """
+    header = _batch_at(view, 0, 0)
+    if header is None or header.last_offset < log.log_end_offset:
+        return
+    try:
+        if header.base_offset >= _stored_end(log):
+            cut_to(log, header.base_offset, wall)
+    except OSError as error:
+        raise log.storage_error(error) from error
+
+
+def _stored_end(log: PartitionLog) -> int:
+    """Return the offset after the last batch that is stored, 0 if there is none."""
+    filled = [segment for segment in log.segments if segment.size]
+    return filled[-1].end_offset() if filled else 0
 
 
 def _batch_at(view: memoryview, at: int, next_offset: int) -> BatchHeader | None:
@@ -93,6 +115,19 @@ def _run_from(
         headers.append(header)
         stop += header.size
     return headers, stop
+
+
+def cut_to(log: PartitionLog, offset: int, wall: int) -> None:
+    """Forget what lies at or above `offset`. Where nothing that may be read is left, the log begins anew: at its start,
+    or at `offset` if that lies below (Kafka: UnifiedLog.truncateTo, truncateFullyAndStartAt).
+
+    Raises:
+        OSError: the caller goes to `storage_error` with it. The log must not be used again then, only loaded anew.
+    """
+    is_below_start = offset < log.log_start_offset
+    log.truncate_to(offset)
+    if is_below_start or log.segments.active.end_offset() < log.log_start_offset:
+        restart_at(log, log.log_end_offset, wall)
 
 
 def restart_at(log: PartitionLog, offset: int, wall: int) -> None:

@@ -82,7 +82,8 @@ def delete_segments(log: PartitionLog, segments: list[LogSegment]) -> None:
 
 
 def truncate_to(log: PartitionLog, offset: int) -> None:
-    """Forget what lies at or above `offset` (a follower whose history differs).
+    """Forget what lies at or above `offset` (a follower whose history differs). Where `offset` lies within a batch or a
+    gap, the log ends with the last batch before that, in memory as on disk, but never below its start.
 
     Synced before this returns: what is appended next stands where the old batches stood, and after a power cut the log
     must not hold some of these and some of those.
@@ -99,8 +100,8 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
         delete_segments(log, [segment])
     log.segments.active.truncate_to(offset)
     log.segments.active.log.handle().sync()
-    log.log_end_offset = max(offset, log.segments.active.base_offset)
-    log.log_start_offset = min(log.log_start_offset, log.log_end_offset)
+    log.log_start_offset = min(log.log_start_offset, offset)
+    log.log_end_offset = min(offset, max(log.segments.active.end_offset(), log.log_start_offset))
     if log.epochs.truncate_from_end(log.log_end_offset):
         log.write_epochs()
     _reload_producers(log)

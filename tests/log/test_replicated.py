@@ -14,7 +14,8 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
-from pykafka_broker.log.replicated import append_fetched, restart_at
+from pykafka_broker.log.replicated import append_fetched, cut_to, restart_at
+from pykafka_broker.log.trimming import raise_log_start
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import read_header
@@ -176,6 +177,107 @@ def test_a_log_does_not_begin_anew_below_its_end(leader: PartitionLog) -> None:
     with pytest.raises(ApiError):
         restart_at(leader, 1, NOW)
     assert leader.log_end_offset == 2
+
+
+def reloaded(log: PartitionLog) -> PartitionLog:
+    """The same log as it is after a stop and a start."""
+    offsets = Offsets(log.log_start_offset, log.log_end_offset)
+    log.close()
+    return load_log(FileCache(log.files.fs), log.directory, "t", 0, log.config, offsets, Clock(NOW), Keeper())
+
+
+def bounds(log: PartitionLog) -> tuple[int, int]:
+    return log.log_start_offset, log.log_end_offset
+
+
+@pytest.fixture
+def trimmed(leader: PartitionLog) -> PartitionLog:
+    """A leader with offsets 0-1 and 2-31 in two batches of different epochs, whose log starts at 10."""
+    leader.append(batch(2), NOW)
+    leader.append(batch(30, producer_id=7, epoch=0, sequence=0), NOW, leader_epoch=1)
+    leader.delete_records_before(10)
+    return leader
+
+
+def test_a_batch_that_holds_the_end_of_an_empty_log_is_taken_whole(
+    trimmed: PartitionLog, follower: PartitionLog
+) -> None:
+    restart_at(follower, 10, NOW)
+    append_fetched(follower, content(trimmed), NOW)
+    assert (bounds(follower), follower.epochs.entries) == ((2, 32), [(1, 2)])
+    assert follower.truncations > 1, "a copy between directories goes by positions"
+    raise_log_start(follower, 10)
+    assert content(follower) == content(trimmed)
+    assert follower.epochs.entries == trimmed.epochs.entries == [(1, 10)]
+    assert follower.producers.entries.keys() == {7}
+    again = reloaded(follower)
+    assert (bounds(again), again.epochs.entries, again.producers.entries.keys()) == ((10, 32), [(1, 10)], {7})
+
+
+def test_a_batch_that_holds_the_end_is_taken_where_older_segments_are_left(
+    trimmed: PartitionLog, follower: PartitionLog
+) -> None:
+    follower.append(batch(2), NOW)
+    follower.roll(NOW, 10)
+    follower.log_start_offset = follower.log_end_offset = 10  # as a recovery leaves it that has lost what was behind
+    follower.advance_high_watermark(10)
+    append_fetched(follower, content(trimmed), NOW)
+    raise_log_start(follower, 10)
+    assert (bounds(follower), content(follower)) == ((10, 32), content(trimmed))
+    assert bounds(reloaded(follower)) == (10, 32)
+
+
+@pytest.mark.parametrize("what", ["it is cut short", "its end is here", "it is damaged"])
+def test_a_batch_that_does_not_hold_the_end_leaves_the_log_alone(
+    trimmed: PartitionLog, follower: PartitionLog, what: str
+) -> None:
+    restart_at(follower, 32 if what == "its end is here" else 10, NOW)
+    data = bytearray(content(trimmed))
+    if what == "it is cut short":
+        append_fetched(follower, data[:-1], NOW)
+    else:
+        data[-1] ^= what == "it is damaged"
+        with pytest.raises(CorruptBatch):
+            append_fetched(follower, data, NOW)
+    assert follower.log_start_offset == follower.log_end_offset == (32 if what == "its end is here" else 10)
+
+
+def test_a_disk_that_fails_while_the_log_steps_back_is_told(tmp_path: Path, trimmed: PartitionLog) -> None:
+    fs = FailingFileSystem()
+    follower = following(tmp_path, fs)
+    restart_at(follower, 10, NOW)
+    fs.failures = {"rename .log": errno.EIO}
+    with pytest.raises(ApiError) as caught:
+        append_fetched(follower, content(trimmed), NOW)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_log_that_is_cut_within_a_batch_ends_where_its_last_batch_does(
+    leader: PartitionLog, follower: PartitionLog
+) -> None:
+    leader.append(batch(2), NOW)
+    leader.append(batch(20), NOW)
+    catch_up(follower, leader)
+    follower.advance_high_watermark(2)
+    cut_to(follower, 10, NOW)
+    assert (bounds(follower), follower.high_watermark, len(follower.segments)) == ((0, 2), 2, 1)
+    assert bounds(reloaded(follower)) == (0, 2)
+
+
+@pytest.mark.parametrize(("offset", "left"), [(20, 10), (10, 10), (5, 5), (0, 0)])
+def test_a_log_that_is_cut_to_nothing_begins_anew(
+    trimmed: PartitionLog, follower: PartitionLog, offset: int, left: int
+) -> None:
+    append_fetched(follower, content(trimmed), NOW)
+    follower.advance_high_watermark(10)
+    raise_log_start(follower, 10)
+    cut_to(follower, offset, NOW)
+    assert (bounds(follower), follower.high_watermark) == ((left, left), left)
+    assert (follower.epochs.entries, dict(follower.producers.entries)) == ([], {})
+    follower = reloaded(follower)
+    assert (bounds(follower), dict(follower.producers.entries)) == ((left, left), {})
+    follower.append(batch(3), NOW)
+    assert bounds(reloaded(follower)) == (left, left + 3)
 
 
 def test_what_was_known_of_the_high_watermark_is_where_it_begins(leader: PartitionLog) -> None:

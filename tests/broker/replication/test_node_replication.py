@@ -194,6 +194,42 @@ def test_a_follower_without_what_the_leader_begins_with_begins_there_too(cluster
     assert cluster.content(1) == cluster.content(2)
 
 
+def test_a_follower_takes_the_batch_that_holds_the_leaders_start(cluster: Cluster) -> None:
+    cluster.topic(1, 2, isr=(1,))
+    cluster.network.silent = {2}
+    cluster.produce(count=4)
+    end = cluster.produce(count=20)
+    cluster.partition_log(1).delete_records_before(10)
+    cluster.network.silent = set()
+    cluster.wait(1_000)
+    cluster.wait(1_000)
+    assert cluster.ends(1, 2) == [(end, end)] * 2
+    assert [cluster.partition_log(node).log_start_offset for node in (1, 2)] == [10, 10]
+    assert [cluster.partition_log(node).epochs.entries for node in (1, 2)] == [[(0, 10)]] * 2
+    assert cluster.content(1) == cluster.content(2)
+    assert cluster.replica(1).isr == (1, 2)
+
+
+def test_a_former_leader_comes_back_into_a_batch_that_holds_the_leaders_start(cluster: Cluster) -> None:
+    cluster.topic(1, 2)
+    cluster.produce(count=4)
+    cluster.settle()
+    cluster.network.silent = {2}
+    cluster.produce(count=16)  # nobody else has these
+    cluster.network.silent = {1}
+    cluster.change("t", leader=2, isr=[2])
+    end = cluster.produce(node=2, count=20)
+    cluster.settle()
+    cluster.partition_log(2).delete_records_before(10)
+    cluster.network.silent = set()
+    for _ in range(4):
+        cluster.wait(1_000)
+    assert cluster.ends(1, 2) == [(end, end)] * 2
+    assert [cluster.partition_log(node).log_start_offset for node in (1, 2)] == [10, 10]
+    assert cluster.content(1) == cluster.content(2)
+    assert cluster.replica(2).isr == (2, 1)
+
+
 def test_the_start_of_the_log_follows_the_leaders(cluster: Cluster) -> None:
     cluster.topic(1, 2)
     cluster.produce(count=4)
