@@ -125,8 +125,7 @@ class FollowedPartition:
 
     def _cut(self, offset: int, wall: int) -> Taken:
         log = self.log
-        offset = max(offset, log.log_start_offset)
-        if offset >= log.log_end_offset:
+        if not 0 <= offset < log.log_end_offset:
             return Taken.LATER
         lost = log.high_watermark - offset
         logger.log(

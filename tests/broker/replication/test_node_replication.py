@@ -230,6 +230,28 @@ def test_a_former_leader_comes_back_into_a_batch_that_holds_the_leaders_start(cl
     assert cluster.replica(2).isr == (2, 1)
 
 
+@pytest.mark.parametrize("end", [2, 40])
+def test_a_follower_that_begins_beyond_what_its_leader_has_begins_anew(cluster: Cluster, end: int) -> None:
+    cluster.topic(1, 2)
+    cluster.produce(count=20)
+    cluster.settle()
+    cluster.network.silent = {2}
+    cluster.produce(count=12)
+    for _ in range(4):
+        cluster.wait(LAG_MS // 2)
+    cluster.partition_log(1).delete_records_before(25)
+    cluster.network.silent = {1, 2}
+    cluster.partition_log(2).truncate_to(0)  # a disk that was wiped
+    cluster.change("t", leader=2, isr=[2])  # an unclean election
+    cluster.produce(node=2, count=end)
+    cluster.network.silent = set()
+    for _ in range(4):
+        cluster.wait(1_000)
+    assert cluster.ends(1, 2) == [(end, end)] * 2
+    assert cluster.content(1) == cluster.content(2)
+    assert cluster.replica(2).isr == (2, 1)
+
+
 def test_the_start_of_the_log_follows_the_leaders(cluster: Cluster) -> None:
     cluster.topic(1, 2)
     cluster.produce(count=4)
