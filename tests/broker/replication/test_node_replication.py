@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.directory_ids import UNASSIGNED
 from pykafka_broker.log.replicated import append_fetched
@@ -20,6 +21,7 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
 from tests.broker.replication.replicating import WAIT_MS, Cluster
 
 LAG_MS = 30_000
@@ -263,7 +265,7 @@ def test_the_start_of_the_log_follows_the_leaders(cluster: Cluster) -> None:
     followers = cluster.replica(1).followers
     assert followers is not None
     cluster.wait(WAIT_MS)
-    assert followers.low_watermark == 3
+    assert followers.low_watermark(3) == 3
 
 
 def test_damage_on_the_way_harms_one_partition_and_is_told_once(
@@ -352,6 +354,38 @@ def test_records_are_deleted_when_no_replica_has_them(cluster: Cluster) -> None:
     cluster.wait(1)
     (result,) = answers[0].topics[0].partitions
     assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+@pytest.mark.parametrize("heard", [True, False])
+def test_records_are_deleted_though_the_other_brokers_are_dead(cluster: Cluster, when: str, heard: bool) -> None:
+    cluster.topic(1, 2, 3)
+    cluster.produce(count=4)
+    cluster.settle()
+    cluster.network.silent = {2, 3}
+    if not heard:
+        cluster.change("t", leader=1)  # in another epoch, in which the others never fetched
+    if when == "before":
+        fence(cluster, 2, 3)
+    answers = cluster.asked(
+        1, DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 3)])], 5_000), 2
+    )
+    if when == "meanwhile":
+        cluster.wait(1_000)
+        fence(cluster, 2)
+        cluster.wait(1_000)
+        assert answers == [], "one of them is alive"
+        fence(cluster, 3)
+        cluster.settle()
+    (result,) = answers[0].topics[0].partitions
+    assert (result.error_code, result.low_watermark) == (0, 3)
+
+
+def fence(cluster: Cluster, *brokers: int) -> None:
+    """Let every node know that these brokers are dead."""
+    for broker_id in brokers:
+        record = BrokerRegistrationChangeRecord(broker_id, cluster[1].image.brokers[broker_id].epoch, fenced=1)
+        cluster.commit(1, [ApiMessageAndVersion(record, 1)])
 
 
 def test_the_end_is_not_known_before_a_new_leader_knows_what_is_committed(cluster: Cluster) -> None:
