@@ -388,6 +388,21 @@ def fence(cluster: Cluster, *brokers: int) -> None:
         cluster.commit(1, [ApiMessageAndVersion(record, 1)])
 
 
+def test_a_leader_that_is_deposed_does_not_say_that_records_are_deleted(cluster: Cluster) -> None:
+    cluster.topic(1, 2, 3)
+    cluster.produce(count=4)
+    cluster.settle()
+    cluster.network.silent = {2, 3}
+    answers = cluster.asked(
+        1, DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 3)])], 5_000), 2
+    )
+    cluster.wait(1_000)
+    cluster.change("t", leader=2, isr=[2, 3])
+    cluster.settle()
+    (result,) = answers[0].topics[0].partitions
+    assert (result.error_code, result.low_watermark) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+
 def test_the_end_is_not_known_before_a_new_leader_knows_what_is_committed(cluster: Cluster) -> None:
     cluster.topic(1, 2, 3)
     cluster.produce(count=2)
