@@ -121,3 +121,15 @@ def test_records_of_a_later_release_and_damaged_ones() -> None:
     for key, value in ((b"\0", b""), (b"\0\0", b"\0\0")):
         with pytest.raises(DecodeError):
             coordinator.replay(key, value, 0, 0)
+
+
+def test_an_initialization_that_comes_again_begins_anew_as_with_kafka() -> None:
+    driver = Driver()
+    driver.run(driver.coordinator.initialize(KEY, 1, 0, 0))
+    driver.write(StateRun(0, 4, DONE, 1), start=5)
+    driver.run(driver.coordinator.initialize(KEY, 1, 0, 0))
+    state = driver.coordinator.states[KEY]
+    assert (state.start_offset, list(state.runs)) == (0, []), "an equal epoch is not fenced (asked of Kafka 4.3.1)"
+    with pytest.raises(ApiError) as caught:
+        driver.coordinator.initialize(KEY, 0, 0, 0)
+    assert caught.value.code is ErrorCode.FENCED_STATE_EPOCH
