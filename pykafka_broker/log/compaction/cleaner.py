@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from pykafka_broker.errors import ApiError
 from pykafka_broker.log import checkpoints
 from pykafka_broker.log.compaction.request import CleanRequest, CleanResult, LastRecord
 from pykafka_broker.log.log_directory import TopicPartition
@@ -77,6 +78,11 @@ def candidate(key: TopicPartition, log: PartitionLog, checkpoint: int | None, wa
 
 
 def make_request(found: Candidate, wall: int, map_bytes: int, bytes_per_second: float) -> CleanRequest:
+    """Describe this cleaning as plain data.
+
+    Raises:
+        ApiError: a transaction index can't be read.
+    """
     log = found.log
     config = log.config
     return CleanRequest(
@@ -84,6 +90,7 @@ def make_request(found: Candidate, wall: int, map_bytes: int, bytes_per_second: 
         segments=[(each.base_offset, each.size) for each in log.segments if each.base_offset < found.upper_offset],
         first_dirty_offset=found.first_dirty_offset,
         upper_offset=found.upper_offset,
+        aborted_later=log.aborted_transactions(found.upper_offset, found.upper_offset),
         producers={
             entry.producer_id: LastRecord(entry.batches[-1].last_offset if entry.batches else -1, entry.epoch)
             for entry in log.producers.entries.values()
@@ -107,7 +114,8 @@ class Cleaner:
         self._settings: tuple[float, ...] = ()
         self._cancelled = False
         self._due = _NEVER
-        self._running: dict[TopicPartition, Segments] = {}  # what is being cleaned; a move puts others in their place
+        # What is being cleaned: a move puts other segments in their place, a truncation cuts some of them.
+        self._running: dict[TopicPartition, tuple[Segments, int]] = {}
         self._again = False  # something was cleaned, there may be more
         self.set_aside: dict[TopicPartition, PartitionLog] = {}  # can't be cleaned
 
@@ -164,8 +172,7 @@ class Cleaner:
                 continue
             limit = min(log.segments.active.base_offset, log.last_stable_offset, log.high_watermark)
             if limit > log.segments.first.base_offset and not self._cancelled:
-                self._start(Candidate(1.0, key, log, log.log_start_offset, limit))
-                begun = True
+                begun |= self._start(Candidate(1.0, key, log, log.log_start_offset, limit))
         return begun
 
     def is_idle(self, keys: list[TopicPartition]) -> bool:
@@ -201,7 +208,8 @@ class Cleaner:
                 best = found
         return best
 
-    def _start(self, found: Candidate) -> None:
+    def _start(self, found: Candidate) -> bool:
+        """Begin a cleaning; False if a transaction index can't be read, and the log is looked at again later."""
         from pykafka_broker.log.compaction.clean_process import CleaningProcesses
         from pykafka_broker.log.compaction.job import CleanJob
 
@@ -210,19 +218,24 @@ class Cleaner:
         config = self._manager.config
         map_bytes = config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads
         rate = config.log_cleaner_io_max_bytes_per_second / config.log_cleaner_threads
-        self._running[found.key] = found.log.segments
-        request = make_request(found, self._manager.clock.wall, map_bytes, rate)
+        try:
+            request = make_request(found, self._manager.clock.wall, map_bytes, rate)
+        except ApiError as error:
+            logger.warning("The cleaning of %s-%d is tried again: %s", *found.key, error)
+            return False
+        self._running[found.key] = found.log.segments, found.log.truncations
         self._manager.submit(CleanJob(self, found, request, self._processes, self._manager.fs))
+        return True
 
     def cleaned(self, found: Candidate, wall: int, result: CleanResult) -> None:
-        segments = self._running.pop(found.key)
+        begun = self._running.pop(found.key)
         self._again = True
         manager, log = self._manager, found.log
         directory = manager.directory_of(found.key)
         if directory is None or manager.loaded.get(found.key) is not log or found.key in manager.moves:
             return  # deleted or on its way elsewhere: the next load removes what was cleaned
-        if log.segments is not segments:
-            return  # moved: what was cleaned went with the old folder
+        if (log.segments, log.truncations) != begun:
+            return  # moved, and what was cleaned went with the old folder; or cut, and what was cut must not come back
         from pykafka_broker.log.compaction.swap import swap_in
 
         try:
@@ -240,10 +253,10 @@ class Cleaner:
 
     def failed(self, found: Candidate, request: CleanRequest, error: Exception | None) -> None:
         key, log = found.key, found.log
-        segments = self._running.pop(key)
+        begun = self._running.pop(key)
         present = {segment.base_offset for segment in log.segments}
-        if self._manager.loaded.get(key) is not log or log.segments is not segments:
-            return  # deleted or moved meanwhile: no wonder
+        if self._manager.loaded.get(key) is not log or (log.segments, log.truncations) != begun:
+            return  # deleted, moved or cut meanwhile: no wonder
         if any(base not in present for base, _ in request.segments):
             return  # shortened meanwhile
         if isinstance(error, ValueError):

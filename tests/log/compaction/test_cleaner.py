@@ -13,7 +13,7 @@ from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
 from tests.log.compaction.test_clean import compacted, put, records
-from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, manager, topic_config
+from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, marker, topic_config
 
 BACKOFF = 15_000
 
@@ -266,3 +266,38 @@ def test_a_cleaning_under_settings_that_were_changed_begins_anew(tmp_path: Path)
     logs.on_deadline(NOW + 3 * BACKOFF)
     assert len(records(log)) < 40
     assert not logs.cleaner.set_aside
+
+
+def test_what_was_cleaned_of_a_log_that_was_cut_meanwhile_is_thrown_away(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = fill(logs, "t")
+    jobs: list[Job] = []
+    logs.submit = jobs.append
+    logs.on_deadline(NOW + BACKOFF)
+    (slow,) = (job for job in jobs if type(job).__name__ == "CleanJob")
+    slow.run()
+    cut = log.segments.active.base_offset - 2
+    log.truncate_to(cut)  # as after an unclean election
+    slow.apply()
+    assert [offset for offset, _, _ in records(log)] == [*range(cut)]
+
+
+def test_a_cleaning_whose_transaction_index_cannot_be_read_is_tried_again(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    logs = started(tmp_path, fs)
+    fill(logs, "t").append(batch(producer_id=1, epoch=0, sequence=0, transactional=True), NOW)
+    logs.get("t", 0).append(marker(1, 0, commit=False), NOW)
+    logs.flush(logs.get("t", 0), NOW)
+    logs.shutdown(NOW)
+    logs = started(tmp_path, fs)
+    log = logs.get("t", 0)
+    log.segments.active.transactions._entries = None
+    fs.failures = {"open .txnindex": errno.EMFILE}
+    log.files.forget_all()
+    for segment in log.segments:
+        segment.close()
+    logs.on_deadline(NOW + BACKOFF)
+    assert len(records(log)) == 40 + 1
+    fs.failures = {}
+    logs.on_deadline(NOW + 2 * BACKOFF)
+    assert len(records(log)) < 40
