@@ -29,8 +29,7 @@ from pykafka_broker.log.filesystem import write_file
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.log_directory import FUTURE_SUFFIX, LogDirectory, TopicPartition, deleted_name
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.producer_loading import snapshot_offsets
-from pykafka_broker.log.producer_snapshot import snapshot_name
+from pykafka_broker.log.producer_snapshot import snapshot_name, snapshot_offsets
 
 if TYPE_CHECKING:
     from pykafka_broker.log.flush import Waiter
