@@ -145,10 +145,8 @@ class Move:
             self._give_up()
             return
         self._rounds += 1
-        if self.log.truncations != self._truncations:  # what was written since then may hide how short it was
-            logger.info("%s-%d is copied to %s anew: the log was truncated", *self.key, self.target.path)
-            self._anew = True
-            self._end()
+        if self._is_cut:  # what was written since then may hide how short it was
+            self._begin_anew()
             return
         try:
             if not self.announced and (self._has_caught_up() or self._rounds >= _MOST_ROUNDS):
@@ -162,6 +160,16 @@ class Move:
             self._finish(pieces)
         except OSError as error:
             self.fail(error)
+
+    @property
+    def _is_cut(self) -> bool:
+        """Whether the log was truncated since the copy began."""
+        return self.log.truncations != self._truncations
+
+    def _begin_anew(self) -> None:
+        logger.info("%s-%d is copied to %s anew: the log was truncated", *self.key, self.target.path)
+        self._anew = True
+        self._end()
 
     def announce(self) -> None:
         """Only once the folder is there for certain."""
@@ -236,6 +244,12 @@ class Move:
         self.cancelled = True
 
     def fail(self, error: OSError) -> None:
+        """End the move; the directory that failed goes offline. A source that has become shorter was cut, and says
+        nothing against its disk: if there is more to the error, the next copy meets it again.
+        """
+        if self._is_cut:
+            self.advance()
+            return
         self.abort(str(error))
         self._manager.path_failed(str(error.filename or self.folder), error)
 
