@@ -132,6 +132,11 @@ class Move:
         return sum(self._copied.values())
 
     def start(self) -> None:
+        cleaner = self._manager.cleaner
+        cleaner.finish_swaps()
+        if cleaner.is_swapping(self.key):
+            self.abort("its disk has no room to end a cleaning")
+            return
         try:
             self.fs.make_directory(self.folder)
             write_partition_metadata(self.fs, f"{self.folder}/{PARTITION_METADATA}", self.log.topic_id)

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log import checkpoints
 from pykafka_broker.log.compaction.request import CleanRequest, CleanResult, LastRecord
+from pykafka_broker.log.filesystem import is_passing
 from pykafka_broker.log.log_directory import TopicPartition
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.segments import Segments
 
 if TYPE_CHECKING:
     from pykafka_broker.log.compaction.clean_process import CleaningProcesses
+    from pykafka_broker.log.compaction.swap import Swap
     from pykafka_broker.log.manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -105,6 +107,14 @@ def make_request(found: Candidate, wall: int, map_bytes: int, bytes_per_second: 
     )
 
 
+class _Unfinished(NamedTuple):
+    """A cleaning whose result is not in place yet."""
+
+    found: Candidate
+    result: CleanResult
+    swap: Swap
+
+
 class Cleaner:
     """Keeps up to `log.cleaner.threads` cleanings going."""
 
@@ -117,6 +127,7 @@ class Cleaner:
         # What is being cleaned: a move puts other segments in their place, a truncation cuts some of them.
         self._running: dict[TopicPartition, tuple[Segments, int]] = {}
         self._again = False  # something was cleaned, there may be more
+        self._unfinished: dict[TopicPartition, _Unfinished] = {}  # a full disk has interrupted these swaps
         self.set_aside: dict[TopicPartition, PartitionLog] = {}  # can't be cleaned
 
     def start(self, now: int) -> None:
@@ -152,6 +163,7 @@ class Cleaner:
         self._again = False
         self._due = now + self._manager.config.log_cleaner_backoff_ms
         self._heed_settings()
+        self.finish_swaps()
         tried: set[TopicPartition] = set()
         while len(self._running) < self._manager.config.log_cleaner_threads:
             found = self._filthiest(tried)
@@ -169,6 +181,9 @@ class Cleaner:
         for key in keys:
             log, directory = self._manager.loaded.get(key), self._manager.directory_of(key)
             if log is None or directory is None or key in self._running or key in self._manager.moves:
+                continue
+            self.finish_swaps()
+            if key in self._unfinished:
                 continue
             limit = min(log.segments.active.base_offset, log.last_stable_offset, log.high_watermark)
             if limit > log.segments.first.base_offset and not self._cancelled:
@@ -194,7 +209,7 @@ class Cleaner:
 
     def _filthiest(self, tried: set[TopicPartition]) -> Candidate | None:
         best: Candidate | None = None
-        excluded = self._running.keys() | tried
+        excluded = self._running.keys() | self._unfinished.keys() | tried
         for key, log in self._manager.loaded.items():
             if key in excluded or key in self._manager.moves or "compact" not in log.config.cleanup_policy:
                 continue
@@ -236,20 +251,41 @@ class Cleaner:
             return  # deleted or on its way elsewhere: the next load removes what was cleaned
         if (log.segments, log.truncations) != begun:
             return  # moved, and what was cleaned went with the old folder; or cut, and what was cut must not come back
-        from pykafka_broker.log.compaction.swap import swap_in
+        from pykafka_broker.log.compaction.swap import Swap
 
-        try:
-            if not swap_in(log, result, wall):
-                return
-        except OSError as error:
-            log.storage_error(error)
-            return
         if result.dropped_keyless:
             logger.warning("Dropped %d records without a key from %s-%d", result.dropped_keyless, *found.key)
+        swap = Swap(log, result, wall)
+        if swap.possible:
+            self._swap(_Unfinished(found, result, swap))
+
+    def finish_swaps(self) -> None:
+        """Go on with the swaps that found no room. Those of a log that was deleted since are forgotten."""
+        unfinished, self._unfinished = self._unfinished, {}
+        for key, each in unfinished.items():
+            if self._manager.loaded.get(key) is each.found.log:
+                self._swap(each)
+
+    def is_swapping(self, key: TopicPartition) -> bool:
+        """Whether some files of this log have a name that is theirs only for the time of a swap."""
+        return key in self._unfinished
+
+    def _swap(self, cleaning: _Unfinished) -> None:
+        found, result = cleaning.found, cleaning.result
+        directory, log = self._manager.directory_of(found.key), found.log
+        if directory is None:
+            return
+        try:
+            cleaning.swap.run()
+        except OSError as error:
+            log.storage_error(error)
+            if is_passing(error):
+                self._unfinished[found.key] = cleaning
+            return
         directory.cleaner_offsets[found.key] = result.end_offset
         # only once the swap outlives a power cut may the log be called clean up to there
         path = directory.file(checkpoints.CLEANER_OFFSETS)
-        manager.checkpoints.later(path, dict(directory.cleaner_offsets), folder=log.directory)
+        self._manager.checkpoints.later(path, dict(directory.cleaner_offsets), folder=log.directory)
 
     def failed(self, found: Candidate, request: CleanRequest, error: Exception | None) -> None:
         key, log = found.key, found.log
