@@ -84,6 +84,18 @@ class ReplicaReader(PartitionReader):
         elif wanted.fetch_offset < log.log_end_offset:
             self.no_room[wanted.topic, wanted.partition] = None
 
+    def bytes_there(self, wanted: FetchedPartition, data: PartitionData) -> int:
+        try:
+            partition = self._find(wanted)
+            if self._throttle is not None and self._throttle.held_ms(
+                partition, self._replica_id, self._services.clock.now
+            ):
+                return 0
+            log = partition.log
+            return log.bytes_between(wanted.fetch_offset, log.log_end_offset)
+        except ApiError:
+            return 0  # the next look at the partition tells the error
+
     def _hear(self, partition: Partition, wanted: FetchedPartition) -> None:
         """Once for each request: tried again, it says nothing more."""
         key = wanted.topic, wanted.partition
@@ -135,7 +147,7 @@ class ReplicaFetchAttempt(FetchAttempt):
         while True:
             self._take_news()
             found, size, failed = self._look()
-            if not self._waits(size, failed):
+            if not self._waits(found, size, failed):
                 return self._finish(found)
             if news is None:
                 return None
@@ -177,10 +189,13 @@ class ReplicaFetchAttempt(FetchAttempt):
             reader.news.put_back(list(reader.no_room))
         return self._respond(self._told(found))
 
-    def _waits(self, size: int, failed: bool) -> bool:
+    def _waits(self, found: list[Found], size: int, failed: bool) -> bool:
         if self._session is None:  # nobody knows what was told
-            return super()._waits(size, failed)
-        return size < self._min_bytes and self._patient and not failed and not self._replica_reader.has_news
+            return super()._waits(found, size, failed)
+        if failed or size >= self._min_bytes or not self._patient or self._replica_reader.has_news:
+            return False
+        # Each error is told at once, since the next fetch does not look at the partition again.
+        return not any(data.error_code for _, data, _ in found) and not self._has_enough(found)
 
 
 def _those_of(session: FetchSession, keys: list[Key]) -> list[FetchedPartition]:
