@@ -419,7 +419,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "cli/test_process.py": (
         "starts and ends the process",
         """
-        server/__init__ server/serving
+        server/__init__ server/serving tools/__init__
         """,
     ),
     "cluster/test_controller.py": (
