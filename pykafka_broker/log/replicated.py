@@ -9,7 +9,7 @@ from __future__ import annotations
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import Buffer
 from pykafka_broker.log.partition_log import Origin, PartitionLog
-from pykafka_broker.log.producer_snapshot import forget_snapshot
+from pykafka_broker.log.producer_snapshot import forget_snapshots
 from pykafka_broker.log.rolling import must_roll
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.trimming import delete_segments
@@ -132,15 +132,24 @@ def cut_to(log: PartitionLog, offset: int, wall: int) -> None:
 
 def restart_at(log: PartitionLog, offset: int, wall: int) -> None:
     """Forget all that is here: the leader has nothing below `offset`, which lies at or beyond the end of this log.
-    Raises OSError, with which the caller goes to `storage_error`.
+    Raises OSError, with which the caller goes to `storage_error`; then it can be done again.
+
+    Wherever a crash comes, no old segment and no old snapshot is there beside the new segment: a transaction that was
+    open in them would be taken for open ever after, since its end is not in the log.
     """
     if offset < log.log_end_offset:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the end of {log}")
     log.truncations += 1
-    log.roll(wall, offset)
-    older = [segment for segment in log.segments if segment is not log.segments.active]
-    delete_segments(log, older)
-    forget_snapshot(log.files.fs, log.directory, offset)  # which was of producers that are forgotten
+    fs, last = log.files.fs, log.segments.active
+    forget_snapshots(fs, log.directory)
+    delete_segments(log, [segment for segment in log.segments if segment is not last])
+    last.mark_deleted()
+    fs.sync_directory(log.directory)
+    segment = LogSegment(log.files, log.directory, offset, size=0, created_ms=wall, fresh=True)
+    segment.log.create()
+    log.segments.replace([last], [segment])
+    log.directory_dirty = True
+    log.keeper.segments_deleted(log, [last])
     log.producers.clear(offset)
     log.epochs.entries = []
     log.write_epochs()

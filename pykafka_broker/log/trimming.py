@@ -42,8 +42,10 @@ def retain(log: PartitionLog, wall: int) -> list[LogSegment]:
 
 
 def _delete_first(log: PartitionLog, segments: list[LogSegment]) -> None:
-    delete_segments(log, segments)
-    raise_log_start(log, log.segments.first.base_offset)
+    try:
+        delete_segments(log, segments)
+    finally:
+        raise_log_start(log, log.segments.first.base_offset)
 
 
 def _deletable(log: PartitionLog, wall: int) -> Iterator[LogSegment]:
@@ -73,12 +75,18 @@ def _expired(log: PartitionLog, wall: int) -> Callable[[LogSegment, int, bool], 
 
 
 def delete_segments(log: PartitionLog, segments: list[LogSegment]) -> None:
-    log.segments.replace(segments, [])
-    log.directory_dirty = True
-    for segment in segments:
-        segment.mark_deleted()
-        forget_snapshot(log.files.fs, log.directory, segment.base_offset)
-    log.keeper.segments_deleted(log, segments)
+    """Take segments out of the log, in this order. Those that the disk refuses to rename stay in it."""
+    gone: list[LogSegment] = []
+    try:
+        for segment in segments:
+            segment.mark_deleted()
+            gone.append(segment)
+            forget_snapshot(log.files.fs, log.directory, segment.base_offset)
+    finally:
+        if gone:
+            log.segments.replace(gone, [])
+            log.directory_dirty = True
+            log.keeper.segments_deleted(log, gone)
 
 
 def truncate_to(log: PartitionLog, offset: int) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import itertools
+import os
 from pathlib import Path
 
 import pytest
@@ -14,12 +16,14 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
+from pykafka_broker.log.producer_snapshot import snapshot_offsets
+from pykafka_broker.log.recovery import recover_folder
 from pykafka_broker.log.replicated import append_fetched, cut_to, restart_at
 from pykafka_broker.log.trimming import raise_log_start
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import read_header
-from tests.log.support import FailingFileSystem, Keeper, batch, marker, new_log
+from tests.log.support import FailingFileSystem, Keeper, SweptFileSystem, batch, marker, new_log, reopen
 
 NOW = 1_700_000_000_000
 
@@ -170,6 +174,86 @@ def test_a_log_begins_anew_where_the_leader_begins(leader: PartitionLog, followe
         FileCache(follower.files.fs), follower.directory, "t", 0, follower.config, offsets, Clock(NOW), Keeper()
     )
     assert (again.log_start_offset, again.log_end_offset, again.producers.entries) == (100, 101, {})
+
+
+def open_transaction(log: PartitionLog) -> None:
+    log.append(batch(2, producer_id=7, epoch=0, sequence=0, transactional=True), NOW)
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_log_that_begins_anew_knows_no_transaction_of_before(tmp_path: Path, cut: bool) -> None:
+    follower = following(tmp_path)
+    open_transaction(follower)
+    follower = reopen(follower)  # the stop left a snapshot that is of no segment's base
+    restart_at(follower, 100, NOW)
+    assert snapshots(follower) == []
+    follower.append(batch(), NOW)
+    follower.append(batch(), NOW)
+    if cut:
+        follower.truncate_to(101)
+    else:
+        follower = recovered(follower)
+    assert follower.producers.first_unstable_offset is None
+    assert dict(follower.producers.entries) == {}
+
+
+def test_a_crash_while_a_log_begins_anew_leaves_nothing_of_the_transaction_or_all(tmp_path: Path) -> None:
+    """Each call of the file system in turn is the one before which the process dies."""
+    seen = set()
+    for nth in itertools.count(1):
+        fs = SweptFileSystem()
+        follower = following(tmp_path / str(nth), fs, segment_bytes=300)
+        open_transaction(follower)
+        for _ in range(6):
+            follower.append(batch(), NOW)
+        follower = reopen(follower)
+        fs.die_at(nth)
+        try:
+            restart_at(follower, 100, NOW)
+        except OSError:
+            pass
+        else:
+            break
+        fs.live()
+        again = recovered(follower)
+        seen.add(again.log_end_offset)
+        if again.log_end_offset == 100:
+            assert again.producers.first_unstable_offset is None
+        else:
+            assert again.log_end_offset <= 8
+            restart_at(again, 100, NOW)
+        assert again.last_stable_offset == again.log_start_offset == 100
+    assert seen >= {0, 8}
+
+
+@pytest.mark.parametrize("operation", ["rename", "remove", "open"])
+def test_what_a_full_disk_kept_from_beginning_anew_does_so_later(tmp_path: Path, operation: str) -> None:
+    fs = FailingFileSystem()
+    follower = following(tmp_path, fs, segment_bytes=300)
+    for sequence in range(6):
+        follower.append(batch(1, producer_id=7, epoch=0, sequence=sequence), NOW)
+    follower = reopen(follower)
+    fs.failures = {operation: errno.ENOSPC}
+    with pytest.raises(OSError, match="No space"):
+        restart_at(follower, 100, NOW)
+    fs.failures = {}
+    restart_at(follower, 100, NOW)
+    assert (follower.log_start_offset, follower.log_end_offset, len(follower.segments)) == (100, 100, 1)
+    follower.append(batch(), NOW)
+    assert (reopen(follower).log_start_offset, reopen(follower).log_end_offset) == (100, 101)
+
+
+def snapshots(log: PartitionLog) -> list[int]:
+    return snapshot_offsets(os.listdir(log.directory))
+
+
+def recovered(log: PartitionLog) -> PartitionLog:
+    """Load it as after a kill of the process."""
+    offsets = Offsets(log.log_start_offset, 0)
+    files = FileCache(log.files.fs)
+    found = recover_folder(files, log.directory, "t-0", log.config, offsets, NOW)
+    offsets = Offsets(offsets.log_start_offset, found.log_end_offset)
+    return load_log(files, log.directory, "t", 0, log.config, offsets, Clock(NOW), Keeper())
 
 
 def test_a_log_does_not_begin_anew_below_its_end(leader: PartitionLog) -> None:
