@@ -336,6 +336,33 @@ def test_a_disk_that_fails_while_the_log_steps_back_is_told(tmp_path: Path, trim
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
+def test_wherever_a_step_back_is_interrupted_the_next_start_goes_on(tmp_path: Path, trimmed: PartitionLog) -> None:
+    """Each call of the file system in turn is the one before which the process dies."""
+    seen = set()
+    for nth in itertools.count(1):
+        fs = SweptFileSystem()
+        follower = following(tmp_path / str(nth), fs)
+        follower.append(batch(), NOW)
+        restart_at(follower, 10, NOW)
+        fs.die_at(nth)
+        try:
+            append_fetched(follower, content(trimmed), NOW)
+        except ApiError:
+            pass
+        else:
+            break
+        fs.live()
+        where, config = (FileCache(fs), follower.directory), follower.config
+        end = recover_folder(*where, "t-0", config, Offsets(10, 2), NOW).log_end_offset
+        again = load_log(*where, "t", 0, config, Offsets(10, end), Clock(NOW), Keeper())
+        seen.add(bounds(again))
+        if again.log_end_offset == 10:
+            append_fetched(again, content(trimmed), NOW)
+        raise_log_start(again, 10)
+        assert content(again) == content(trimmed)
+    assert (10, 10) in seen
+
+
 def test_a_log_that_is_cut_within_a_batch_ends_where_its_last_batch_does(
     leader: PartitionLog, follower: PartitionLog
 ) -> None:
