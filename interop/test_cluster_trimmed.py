@@ -1,0 +1,176 @@
+"""Clusters whose logs begin later and later: retention and DeleteRecords while followers fetch, are away or are dead.
+
+Rule: whichever of both programs leads or follows, whoever comes back is in sync again, and what was acknowledged stays.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
+
+from interop.batches import batch
+from interop.cluster_clients import TIMEOUT_S, admin_at, in_sync
+from interop.kafka_cluster import OURS, THEIRS, KafkaCluster, Node
+from interop.raw import RawClient
+from interop.waiting import eventually
+from pykafka_broker.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+
+pytestmark = [pytest.mark.java, pytest.mark.ours_only]
+
+PATIENCE_S = 40
+FIRST, BATCH = 200, 300  # records: one batch each
+DELETED = 350  # within the second batch
+EARLIEST, LATEST = -2, -1
+OUR_LEADER, OUR_FOLLOWER, THEIR_BROKER = 1, 2, 3
+CONFIG = {
+    "replica.lag.time.max.ms": "4000",
+    "log.retention.check.interval.ms": "300",
+    "log.initial.task.delay.ms": "300",
+    "log.segment.delete.delay.ms": "500",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    directory = tmp_path_factory.mktemp("trimmed")
+    with KafkaCluster(directory, controllers=[OURS], brokers=[OURS, OURS, THEIRS], config=CONFIG) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def whole_again(cluster: KafkaCluster) -> Iterator[None]:
+    yield
+    for node in cluster.nodes:
+        if not node.runs:
+            node.start()
+
+
+def make(cluster: KafkaCluster, topic: str, *replicas: int, **config: str) -> None:
+    """One partition, led by the first of its replicas, with all in sync."""
+    settings = {"retention.ms": "-1", **{key.replace("_", "."): value for key, value in config.items()}}
+    admin = admin_at(cluster.bootstrap_servers)
+    new = NewTopic(topic, 1, replica_assignment=[list(replicas)], config=settings)
+    admin.create_topics([new])[topic].result(TIMEOUT_S)
+    wait_for_isr(cluster, topic, *replicas)
+    wait_for_offset(cluster.broker(replicas[0]), topic, LATEST, 0)  # it has heard that it leads
+
+
+def wait_for_isr(cluster: KafkaCluster, topic: str, *replicas: int) -> None:
+    live = ",".join(node.address for node in cluster.brokers if node.runs)
+    eventually(lambda: in_sync(live, topic), {0: sorted(replicas)}, PATIENCE_S)
+
+
+def append(leader: Node, topic: str, count: int) -> None:
+    """One batch, acknowledged by the leader alone."""
+    data = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch(*[b"v"] * count))])]
+    with RawClient(leader.address) as client:
+        [answer] = client.call(ProduceRequest(None, 1, 10_000, data), 12).responses[0].partition_responses
+    assert not answer.error_code
+
+
+def offset(node: Node, topic: str, which: int) -> int:
+    wanted = ListOffsetsTopic(topic, [ListOffsetsPartition(0, -1, which)])
+    with RawClient(node.address) as client:
+        [found] = client.call(ListOffsetsRequest(-1, 0, [wanted]), 7).topics[0].partitions
+    return -1 if found.error_code else int(found.offset)
+
+
+def wait_for_offset(node: Node, topic: str, which: int, expected: int) -> None:
+    eventually(lambda: offset(node, topic, which), expected, PATIENCE_S)
+
+
+def delete_records(leader: Node, topic: str, before: int) -> tuple[int, int]:
+    """Error code and low watermark."""
+    wanted = DeleteRecordsTopic(topic, [DeleteRecordsPartition(0, before)])
+    with RawClient(leader.address, timeout_s=30) as client:
+        [answer] = client.call(DeleteRecordsRequest([wanted], 20_000), 2).topics[0].partitions
+    return answer.error_code, answer.low_watermark
+
+
+@pytest.mark.parametrize(
+    ("follower", "leaders"), [(OUR_FOLLOWER, (OUR_LEADER, THEIR_BROKER)), (THEIR_BROKER, (OUR_LEADER,))]
+)
+def test_a_follower_comes_back_into_the_middle_of_a_batch(
+    cluster: KafkaCluster, follower: int, leaders: tuple[int, ...]
+) -> None:
+    for leader in leaders:
+        topic = f"middle-{leader}-{follower}"
+        make(cluster, topic, leader, follower)
+        append(cluster.broker(leader), topic, FIRST)
+        wait_for_offset(cluster.broker(leader), topic, LATEST, FIRST)
+    cluster.broker(follower).kill()
+    for leader in leaders:
+        topic = f"middle-{leader}-{follower}"
+        wait_for_isr(cluster, topic, leader)
+        append(cluster.broker(leader), topic, BATCH)
+        wait_for_offset(cluster.broker(leader), topic, LATEST, FIRST + BATCH)
+        begun = time.monotonic()
+        assert delete_records(cluster.broker(leader), topic, DELETED) == (0, DELETED)
+        assert time.monotonic() - begun < 10, "the dead are not waited for"
+    cluster.broker(follower).start()
+    for leader in leaders:
+        topic = f"middle-{leader}-{follower}"
+        wait_for_isr(cluster, topic, leader, follower)
+        append(cluster.broker(leader), topic, 1)
+        wait_for_offset(cluster.broker(leader), topic, LATEST, FIRST + BATCH + 1)
+    for leader in leaders:  # what the follower has is what the leader had
+        topic = f"middle-{leader}-{follower}"
+        cluster.broker(leader).stop()
+        wait_for_isr(cluster, topic, follower)
+        wait_for_offset(cluster.broker(follower), topic, EARLIEST, DELETED)
+        wait_for_offset(cluster.broker(follower), topic, LATEST, FIRST + BATCH + 1)
+        cluster.broker(leader).start()
+
+
+def test_retention_does_not_stop_replication(cluster: KafkaCluster) -> None:
+    leaders = (OUR_LEADER, OUR_FOLLOWER, THEIR_BROKER)
+    for leader in leaders:
+        others = [each for each in leaders if each != leader]
+        make(cluster, f"kept-{leader}", leader, *others, retention_bytes="1048576", segment_bytes="1048576")
+    errors: list[object] = []
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "linger.ms": 0, "delivery.timeout.ms": 20_000}
+    )
+    end = time.monotonic() + 8
+    while time.monotonic() < end:
+        for leader in leaders:
+            producer.produce(f"kept-{leader}", b"v" * 20_000, on_delivery=lambda e, _: errors.append(e) if e else None)
+        producer.poll(0.02)
+    assert producer.flush(30) == 0
+    assert errors == []
+    for leader in leaders:
+        wait_for_isr(cluster, f"kept-{leader}", *leaders)
+        assert offset(cluster.broker(leader), f"kept-{leader}", EARLIEST) > 0, "retention was at work"
+
+
+def test_deleting_records_waits_for_nobody_who_is_dead(cluster: KafkaCluster) -> None:
+    make(cluster, "alone", OUR_LEADER, OUR_FOLLOWER, THEIR_BROKER)
+    leader = cluster.broker(OUR_LEADER)
+    append(leader, "alone", BATCH)
+    wait_for_isr(cluster, "alone", OUR_LEADER, OUR_FOLLOWER, THEIR_BROKER)
+    wait_for_offset(leader, "alone", LATEST, BATCH)
+    assert delete_records(leader, "alone", 10) == (0, 10)
+    for gone in (OUR_FOLLOWER, THEIR_BROKER):
+        cluster.broker(gone).kill()
+    wait_for_isr(cluster, "alone", OUR_LEADER)
+    begun = time.monotonic()
+    assert delete_records(leader, "alone", 20) == (0, 20)
+    assert time.monotonic() - begun < 10
+    for back in (OUR_FOLLOWER, THEIR_BROKER):
+        cluster.broker(back).start()
+    wait_for_isr(cluster, "alone", OUR_LEADER, OUR_FOLLOWER, THEIR_BROKER)
+    assert delete_records(leader, "alone", 30) == (0, 30)
