@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
+from pykafka_broker.cli.parsers import CommandParser
 from pykafka_broker.testing.cluster import KafkaCluster
 from pykafka_broker.testing.handle import BrokerError
 
@@ -19,7 +20,7 @@ CANNOT_START = 1
 
 
 def parser() -> argparse.ArgumentParser:
-    it = argparse.ArgumentParser(
+    it = CommandParser(
         prog="pykafka-broker cluster", description="Start several brokers and their controller, until Ctrl-C."
     )
     it.add_argument("--brokers", type=int, default=3, metavar="N", help="how many (3)")

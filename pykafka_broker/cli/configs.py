@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 
+from pykafka_broker.cli.parsers import CommandParser
 from pykafka_broker.config.effects import EFFECTS, effect_of
 from pykafka_broker.config.registry import ConfigKey, broker_keys, client_metrics_keys, group_keys, topic_keys
 
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    it = argparse.ArgumentParser(
+    it = CommandParser(
         prog="pykafka-broker configs", description="List every config key, its type, its default and its effect."
     )
     it.add_argument("command", choices=["configs"], help=argparse.SUPPRESS)

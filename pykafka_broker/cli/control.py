@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any, get_args, get_origin
 
 from pykafka_broker.cli.control_address import TOKEN_VARIABLE
+from pykafka_broker.cli.parsers import CommandParser
 from pykafka_broker.control.operations import REQUIRED, Operation, Parameter, Text
 from pykafka_broker.control.routes import operations
 from pykafka_broker.testing.control_client import ControlClient, ControlError, in_path
@@ -51,7 +52,7 @@ def _in_full(arguments: Sequence[str]) -> Sequence[str]:
 
 def parser() -> argparse.ArgumentParser:
     """One command for each operation."""
-    it = argparse.ArgumentParser(prog="pykafka-broker control", description=__doc__.splitlines()[0])
+    it = CommandParser(prog="pykafka-broker control", description=__doc__.splitlines()[0])
     commands = it.add_subparsers(metavar="OPERATION", required=True)
     for operation in operations():
         summary = operation.text.partition(". ")[0]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from pykafka_broker.cli.control_address import control_address
 from pykafka_broker.cli.log_lines import log_to_stderr
+from pykafka_broker.cli.parsers import CommandParser
 from pykafka_broker.cli.settings import UsageError
 from pykafka_broker.control.proxy.serving import Proxy
 from pykafka_broker.server.readiness import new_event_loop
@@ -45,9 +46,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    it = argparse.ArgumentParser(
-        prog="pykafka-broker proxy", description="Watch and disturb the clients of another broker."
-    )
+    it = CommandParser(prog="pykafka-broker proxy", description="Watch and disturb the clients of another broker.")
     it.add_argument("--to", required=True, metavar="HOST:PORT", help="a broker of the cluster behind the proxy")
     it.add_argument(
         "--listen", default=f"{_LOOPBACK}:0", metavar="HOST:PORT", help="where clients connect; port 0 takes a free one"

@@ -15,6 +15,7 @@ from pykafka_broker import __version__
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.cli.environment import cluster_id_of
 from pykafka_broker.cli.log_lines import log_to_stderr
+from pykafka_broker.cli.parsers import BAD_USAGE, CommandParser
 from pykafka_broker.cli.settings import ABSENT_MEMBER_MS, DEVELOPMENT, UsageError, own_options, static_settings
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors, UnusableError
 from pykafka_broker.config.effects import has_no_effect, refusals
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("pykafka_broker")
 
-BAD_USAGE = 2
 CANNOT_START = 1
 ALL_INTERFACES = ("0.0.0.0", "::")
 USAGE = """pykafka-broker [server.properties] [options]    serve until SIGTERM or Ctrl-C
@@ -52,7 +52,7 @@ USAGE = """pykafka-broker [server.properties] [options]    serve until SIGTERM o
 
 
 def parser() -> argparse.ArgumentParser:
-    it = argparse.ArgumentParser(
+    it = CommandParser(
         prog="pykafka-broker",
         usage=USAGE,
         description="A Kafka broker. Without a command it serves, on 127.0.0.1:9092 where nothing is set.",

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pykafka_broker.cli.control import URL_VARIABLE
 from pykafka_broker.cli.control_address import TOKEN_VARIABLE
+from pykafka_broker.cli.parsers import CommandParser
 from pykafka_broker.control.traffic.capture import Direction, exchanges, of_packets
 from pykafka_broker.control.traffic.packets import read_packets
 from pykafka_broker.control.traffic.readable import SeenRequest, line, seen
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    it = argparse.ArgumentParser(prog="pykafka-broker trace", description="What clients ask and are answered.")
+    it = CommandParser(prog="pykafka-broker trace", description="What clients ask and are answered.")
     it.add_argument("capture", nargs="?", help="a pcap or pcapng file; without one, a broker is watched")
     it.add_argument("--requests", metavar="FILE", help="what one client has sent, raw, instead of a capture")
     it.add_argument("--responses", metavar="FILE", help="what it was sent, raw")

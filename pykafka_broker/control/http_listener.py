@@ -6,6 +6,7 @@ Rule: it takes a bounded number of clients, and those it has end with it.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -28,7 +29,12 @@ class HttpListener:
 
     async def open(self, host: str, port: int) -> None:
         """Listen; port 0 takes a free one, and `url` says which. Raises OSError."""
-        self._server = await asyncio.start_server(self._on_client, host, port)
+        try:
+            self._server = await asyncio.start_server(self._on_client, host, port)
+        except OSError as error:
+            if error.errno is None or error.errno <= 0:  # a name that has no address
+                raise
+            raise OSError(error.errno, os.strerror(error.errno)) from None  # without asyncio's own sentence
         bound = self._server.sockets[0].getsockname()
         self.url = f"http://[{host}]:{bound[1]}" if ":" in host else f"http://{host}:{bound[1]}"
 

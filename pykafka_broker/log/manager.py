@@ -471,7 +471,8 @@ class LogManager:
             return
         directory.error = error
         lost = [partition for partition, where in self._where.items() if where is directory]
-        logger.error("Log directory %s is offline with %d partitions: %s", directory.path, len(lost), error)
+        if lost or self.online():  # else nothing is served yet, and the start fails with the reason
+            logger.error("Log directory %s is offline with %d partitions: %s", directory.path, len(lost), error)
         for partition in lost:
             self.loaded.pop(partition, None)
             self._flushers.forget(partition)

@@ -101,13 +101,15 @@ async def _serve(
     clock = SystemClock() if beside is None else beside.new_clock()
     turns = Turns(loop, clock)
     jobs = JobRunner(loop, config.background_threads, turns.run)
-    stopped, useless = asyncio.Event(), False
+    stopped, useless, is_starting = asyncio.Event(), False, True
     waiting = None
     collector = Collector()
     peers = peers_of(turns, config)
 
     def give_up() -> None:
         nonlocal useless
+        if is_starting:
+            return  # the start fails, and says why
         log.critical("all log directories have failed: the broker ends")
         useless = True
         stopped.set()
@@ -135,6 +137,7 @@ async def _serve(
     try:
         turns.clock.tick()
         start_broker(broker, listeners)
+        is_starting = False
         collector.start()
         log.info(
             "version %s, node %d, cluster %s, data in %s",

@@ -74,6 +74,24 @@ def test_help_begins_with_the_commands(capsys: pytest.CaptureFixture[str]) -> No
     assert {line.split()[1] for line in others[: len(COMMANDS)]} == set(COMMANDS)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--overide", "a=b"], "pykafka-broker: --overide is not a recognized option: did you mean --override?"),
+        (["--zzz"], "pykafka-broker: --zzz is not a recognized option; pykafka-broker --help lists them"),
+        (["proxy", "--to", "a:1", "--listn", "b"], "pykafka-broker proxy: --listn is not a recognized option: "),
+        (["control", "topics", "--nam", "x"], "pykafka-broker control: --nam is not a recognized option: "),
+        (["--log-level", "verbose"], "pykafka-broker: argument --log-level: invalid choice: 'verbose' "),
+    ],
+)
+def test_a_mistyped_flag_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], line: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith(line)
+
+
 def test_ready_line_and_file_name_every_listener(
     served: list[BrokerConfig],
     capsys: pytest.CaptureFixture[str],

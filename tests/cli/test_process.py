@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -149,3 +150,24 @@ def test_a_command_that_can_not_print_says_so(command: str, tmp_path: Path) -> N
             check=False,
         )
     assert (done.returncode, done.stderr) == (1, "pykafka-broker: standard output: No space left on device\n")
+
+
+def test_an_impossible_data_directory_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    place = tmp_path / "file" / "data"
+    command = [*COMMAND, "--listen", "127.0.0.1:0", "--data-dir", str(place)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment(tmp_path))
+    assert done.returncode == 1
+    told = f"pykafka-broker: cannot start: None of the log directories can be used: {place}: Not a directory"
+    assert done.stderr.splitlines() == [told]
+
+
+@pytest.mark.parametrize(("flag", "what"), [("--control", "control"), ("--schema-registry", "schema registry")])
+def test_a_used_port_is_told_in_few_words(tmp_path: Path, flag: str, what: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        command = [*COMMAND, "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), flag, address]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment(tmp_path))
+    assert done.returncode == 1
+    told = f"pykafka-broker: cannot start: {what} on {address}: {os.strerror(errno.EADDRINUSE)}"
+    assert done.stderr.splitlines()[-1] == told

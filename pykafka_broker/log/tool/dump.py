@@ -43,7 +43,7 @@ def _directory(fs: FileSystem, path: str) -> Iterator[Row]:
     if META_PROPERTIES in names:
         try:
             properties = read_properties(fs, f"{path}/{META_PROPERTIES}")
-            yield {"type": "meta.properties", "file": META_PROPERTIES, **properties}
+            yield {"type": "directory", "file": META_PROPERTIES, **properties}
         except ValueError as error:
             yield _damage(META_PROPERTIES, error)
     for name, state in folders_aside(fs, path):

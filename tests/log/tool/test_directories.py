@@ -111,6 +111,8 @@ def test_paths_as_a_user_types_them(kafka: Path, monkeypatch: pytest.MonkeyPatch
 def test_folders_aside_are_named_and_can_be_looked_into(kafka: Path) -> None:
     aside = f"plain-0.{'a' * 32}-stray"
     (kafka / "plain-0").rename(kafka / aside)
+    (identity,) = [row for row in dump(FS, str(kafka)) if row["type"] == "directory"]
+    assert (identity["file"], identity["node.id"]) == ("meta.properties", "1")
     rows = [row for row in dump(FS, str(kafka)) if row["type"] == "folder"]
     assert rows == [{"type": "folder", "file": aside, "state": "stray"}]
     inside = list(verify(FS, str(kafka / aside)))
