@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.reading import Found, IsolationLevel, batches_from, end_of, records_from
+from pykafka_broker.control.reading import Found, IsolationLevel, batches_from, count_from, end_of, records_from
 from pykafka_broker.errors import ApiError
 
 
@@ -55,9 +55,8 @@ class TopicWatch:
     def _between(self, number: int, start: int) -> int:
         partition = self._control.services.replicas.leader(self.topic, number)
         total = 0
-        for header, _batch in batches_from(partition, start, self._isolation_level):
-            if header.base_offset >= start:
-                total += header.count
+        for header, batch in batches_from(partition, start, self._isolation_level):
+            total += count_from(header, batch, max(start, partition.log.log_start_offset))
         return total
 
     def records(self, limit: int) -> list[tuple[int, Found]]:
