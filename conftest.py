@@ -7,6 +7,7 @@ seldom as can be; files that share a Spark session are one group. Long groups st
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,13 @@ from interop.second_try import SECOND_TRY, begin_anew
 # What a machine's own environment says must not decide how a test ends: unbuffered output has hidden a wrong exit code.
 for name in ("PYTHONUNBUFFERED", "PYTHONWARNINGS", "PYKAFKA_BROKER_CONTROL_URL"):
     os.environ.pop(name, None)
+if sys.platform != "win32":  # what tests of logs have open waits for the collector, and macOS allows 256 files
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY:
+        enough = 4096 if hard == resource.RLIM_INFINITY else min(4096, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, enough), hard))
 # The folders above a test's own match what tests look for in paths, as the `pytest-0` of a new machine does.
 _ROOT = Path(tempfile.gettempdir(), "t-0.log", "a")
 _ROOT.mkdir(parents=True, exist_ok=True)
