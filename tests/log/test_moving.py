@@ -13,10 +13,11 @@ from pykafka_broker.log.filesystem import FileHandle
 from pykafka_broker.log.flush import Waiter
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.manager import LogManager
-from pykafka_broker.log.replicated import restart_at
+from pykafka_broker.log.replicated import append_fetched, restart_at
 from pykafka_broker.log.segment import LogSegment
+from pykafka_broker.log.trimming import raise_log_start
 from pykafka_broker.records.header import iter_batches
-from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, topic_config
+from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, new_log, topic_config
 
 
 def started(path: Path, fs: FailingFileSystem | None = None) -> LogManager:
@@ -130,6 +131,35 @@ def test_a_log_that_is_cut_while_it_is_copied_is_copied_anew(tmp_path: Path, ane
     assert logs.directory_of(("t", 0)) is (source if cancelled else target)
     assert offsets_from(logs, log.log_start_offset) == ([] if anew else [0, 2])
     assert not [folder for folder in (tmp_path / "b").iterdir() if folder.name.endswith("-future")]
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_log_that_steps_back_while_it_is_copied_is_copied_anew(tmp_path: Path, copied: bool) -> None:
+    """A follower is sent the batch that holds its leader's log start while its empty replica is on its way."""
+    logs, leader = started(tmp_path), new_log(tmp_path / "leader")
+    leader.append(batch(2), NOW)
+    leader.append(batch(30), NOW)
+    leader.delete_records_before(10)
+    sent = leader.read(10, 1 << 20, leader.log_end_offset)
+    assert sent is not None
+    log = logs.create("t", 0, TOPIC_ID, NOW, directory_id=logs.directories[0].id)
+    restart_at(log, 10, NOW)
+    jobs: list[Job] = []
+    logs.submit = jobs.append
+    logs.moves.start(("t", 0), logs.directories[1])
+    if copied:
+        run_jobs(jobs)
+    append_fetched(log, sent.records.read(), NOW)
+    raise_log_start(log, 10)
+    while jobs:
+        run_jobs(jobs)
+    assert logs.directory_of(("t", 0)) is logs.directories[1]
+    moved = logs.get("t", 0)
+    assert (moved.log_start_offset, moved.log_end_offset, offsets_from(logs, 10)) == (10, 32, [2])
+    for directory in logs.directories:
+        directory.release()  # as a crash does
+    again = started(tmp_path).get("t", 0)
+    assert again.log_end_offset == 32
 
 
 def test_what_the_checkpoints_say_goes_with_the_log(tmp_path: Path) -> None:
