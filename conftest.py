@@ -13,6 +13,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from interop.second_try import SECOND_TRY, begin_anew
+from tests import invariants
+
+invariants.install()  # of logs, in all tests
 
 # A busy machine is no defect: generated examples have no deadline of their own, pytest's time-out ends what hangs.
 settings.register_profile("everywhere", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -71,6 +74,7 @@ LONG = (
     "tests/protocol/test_damaged.py",
     "tests/log/test_moving.py",
     "tests/log/crash/test_crash_compaction.py",
+    "tests/log/crash/test_sweep.py",
 )
 
 
