@@ -16,6 +16,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from interop.second_try import SECOND_TRY, begin_anew
+from tests import invariants
+
+invariants.install()  # of logs, in all tests
 
 # What a machine's own environment says must not decide how a test ends: unbuffered output has hidden a wrong exit code.
 for name in ("PYTHONUNBUFFERED", "PYTHONWARNINGS", "PYKAFKA_BROKER_CONTROL_URL"):
@@ -88,6 +91,7 @@ LONG = (
     "tests/protocol/test_damaged.py",
     "tests/log/test_moving.py",
     "tests/log/crash/test_crash_compaction.py",
+    "tests/log/crash/test_sweep.py",
 )
 
 

@@ -39,10 +39,13 @@ def take_image(manager: LogManager, directory: LogDirectory, target: str) -> Non
     """
     os.makedirs(target)
     ends: dict[TopicPartition, int] = {}
+    manager.cleaner.finish_swaps()
     for key in manager.directory_map.in_directory(directory):
         if manager.is_fresh(*key):
             continue  # there is nothing in it: whoever starts on the image makes it
         path = directory.partition_path(key)
+        if manager.cleaner.is_swapping(key):
+            raise OSError(errno.ENOSPC, "no room to end a cleaning, without which there is no copy", path)
         log = _completed(manager, key, path)
         if log is not None:
             ends[key] = log.log_end_offset

@@ -265,6 +265,7 @@ class SweptFileSystem(FailingFileSystem):
         self._errno = errno.EIO
         self._dies = False
         self._counted = ""
+        self.failed = ""  # the call that did
 
     def fail_at(self, nth: int, number: int, counted: str = "") -> None:
         self.count, self._failing_at, self._errno, self._dies, self._counted = 0, nth, number, False, counted
@@ -285,4 +286,5 @@ class SweptFileSystem(FailingFileSystem):
             return
         self.count += 1
         if self.count == self._failing_at or (self._dies and self.has_failed):
+            self.failed = self.failed or f"{operation} {path}"
             raise OSError(self._errno, os.strerror(self._errno), path)

@@ -13,6 +13,7 @@ import time
 import traceback
 from functools import partial
 
+from tests import invariants
 from tests.simulation.faults import break_disk
 from tests.simulation.layouts import ALONE
 from tests.simulation.runs import (
@@ -60,6 +61,7 @@ def what_fails(kind: str, seed: int) -> str | None:
 
 def main() -> int:
     """Returns 1 if something has failed."""
+    invariants.install()
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.soak")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--from", dest="first", type=int, default=100_000, metavar="SEED")
