@@ -23,7 +23,8 @@ from interop.java import java_command, kafka_classpath, spark_jars
 from interop.real_kafka import free_port
 from pipeline.jars import fetched
 from pipeline.java import java_home
-from pykafka_broker.cli.parsers import flags, parser_of
+from pykafka_broker.cli.commands import flags
+from pykafka_broker.cli.parsers import parser_of
 from pykafka_broker.testing import KafkaBroker
 from tests.docs.blocks import ALL, Block, name_of
 

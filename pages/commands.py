@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterator
 
 from pages.markdown import code, plain, table
-from pykafka_broker.cli.commands import CONTROLLING, SUMMARIES
+from pykafka_broker.cli.commands import CONTROLLING, SUMMARIES, flags, subcommands
 from pykafka_broker.cli.configs import parser as keys_parser
-from pykafka_broker.cli.parsers import flags, parser_of, subcommands
+from pykafka_broker.cli.parsers import parser_of
 from pykafka_broker.tools import TOOLS
 
 _HEADS = ("option", "meaning")

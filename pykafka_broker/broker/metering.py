@@ -195,8 +195,6 @@ class MeteredEndpoint(Endpoint):
         most = self._metering.most_bytes(context)
         if most is not None:
             request.max_bytes = min(request.max_bytes, most)
-            if request.min_bytes >= most:
-                request.min_bytes = 1  # batches are given whole, so that even a full answer may be less than `most`
         return self.inner.handler(services, context, request)
 
     def encode(self, context: RequestContext, reply: Any) -> Pieces:

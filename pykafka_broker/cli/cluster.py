@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from pykafka_broker.cli.parsers import CommandParser
+from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.testing.cluster import KafkaCluster
 from pykafka_broker.testing.handle import BrokerError
 

@@ -1,8 +1,12 @@
-"""The words that `pykafka-broker` may begin with. Rule: any other word is a file of settings, or a mistake."""
+"""The words that `pykafka-broker` may begin with. Rule: any other word is a file of settings, or a mistake,
+which is told in one line."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
 
 from pykafka_broker.tools import TOOLS
 
@@ -34,6 +38,7 @@ SUMMARIES = {  # in the groups in which `pykafka-broker help` shows them
 }
 COMMANDS = tuple(name for group in SUMMARIES.values() if group is not TOOLS for name in group)
 
+BAD_USAGE = 2
 _KEYS_FLAGS = ("--scope", "--effect")
 
 
@@ -56,3 +61,43 @@ def what_was_meant(word: str) -> str:
 
     meant = difflib.get_close_matches(word.lower(), (*COMMANDS, *TOOLS), n=1, cutoff=0.7)
     return f"did you mean {meant[0]}?" if meant else "pykafka-broker help lists the commands"
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser of the broker's own commands. A mistake ends the process with one line and without the usage."""
+
+    def parse_args(  # type: ignore[override]  # none of its other forms is used
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> Any:
+        options, rest = self.parse_known_args(args, namespace)
+        if rest:
+            self.error(f"{rest[0]} is not a recognized option{self._meant(rest[0])}")
+        return options
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: {message}", file=sys.stderr)
+        raise SystemExit(BAD_USAGE)
+
+    def _meant(self, flag: str) -> str:
+        import difflib  # 1 ms that no other start has to wait for
+
+        known = [text for action in flags(self) for text in action.option_strings]
+        for command in subcommands(self).values():
+            known += [text for action in flags(command) for text in action.option_strings]
+        meant = difflib.get_close_matches(flag.partition("=")[0], known, n=1, cutoff=0.7)
+        return f": did you mean {meant[0]}?" if meant else f"; {self.prog} --help lists them"
+
+
+def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The words that it takes first, each with its own parser."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}
+
+
+def flags(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Those that are told to anybody."""
+    for action in parser._actions:
+        if action.option_strings and action.help != argparse.SUPPRESS:
+            yield action

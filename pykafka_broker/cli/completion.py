@@ -10,8 +10,8 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pykafka_broker.cli.commands import SUMMARIES
-from pykafka_broker.cli.parsers import completion_parser, flags, parser_of, subcommands
+from pykafka_broker.cli.commands import SUMMARIES, flags, subcommands
+from pykafka_broker.cli.parsers import completion_parser, parser_of
 from pykafka_broker.tools import TOOLS
 
 

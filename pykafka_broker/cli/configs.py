@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 
-from pykafka_broker.cli.parsers import CommandParser
+from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.config.effects import EFFECTS, effect_of
 from pykafka_broker.config.registry import ConfigKey, broker_keys, client_metrics_keys, group_keys, topic_keys
 

@@ -10,9 +10,9 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
+from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.control_address import control_address
 from pykafka_broker.cli.log_lines import log_to_stderr
-from pykafka_broker.cli.parsers import CommandParser
 from pykafka_broker.cli.settings import UsageError
 from pykafka_broker.control.proxy.serving import Proxy
 from pykafka_broker.server.readiness import new_event_loop

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker import __version__
 from pykafka_broker.broker.setup import Setup
+from pykafka_broker.cli.commands import BAD_USAGE, CommandParser
 from pykafka_broker.cli.environment import cluster_id_of
 from pykafka_broker.cli.log_lines import log_to_stderr
-from pykafka_broker.cli.parsers import BAD_USAGE, CommandParser
 from pykafka_broker.cli.settings import ABSENT_MEMBER_MS, DEVELOPMENT, UsageError, own_options, static_settings
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors, UnusableError
 from pykafka_broker.config.effects import has_no_effect, refusals

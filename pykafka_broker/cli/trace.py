@@ -13,9 +13,9 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.control import URL_VARIABLE
 from pykafka_broker.cli.control_address import TOKEN_VARIABLE
-from pykafka_broker.cli.parsers import CommandParser
 from pykafka_broker.control.traffic.capture import Direction, exchanges, of_packets
 from pykafka_broker.control.traffic.packets import read_packets
 from pykafka_broker.control.traffic.readable import SeenRequest, line, seen

@@ -139,6 +139,7 @@ class MemberChange(EpochChange[StreamsGroup, StreamsMember]):
         validated = self.topology.epoch if self.configured.is_ready else NO_TOPOLOGY
         if self._bump or validated != group.validated_topology_epoch or configs != group.assignment_configs:
             self.group_epoch += 1
+            group.shown = self.configured
             self.records.append(
                 stored.group_epoch(group.group_id, self.group_epoch, self.metadata_hash, validated, configs)
             )

@@ -88,6 +88,7 @@ class StreamsGroup(ReconciledGroup[StreamsMember, Target]):
         self._required: Set[str] | None = None  # by the topology, if that has been asked
         self._read_by: dict[str, str] | None = None
         self.configured: ConfiguredTopology | None = None
+        self.shown: ConfiguredTopology | None = None  # as of the last new epoch, but for the one that made the group
         self.shutdown_member_id: str | None = None
         self.endpoint_epoch = 0
 
@@ -147,6 +148,7 @@ class StreamsGroup(ReconciledGroup[StreamsMember, Target]):
     def set_topology(self, topology: StreamsGroupTopologyValue | None) -> None:
         self.topology = topology
         self.configured = topology.configured if isinstance(topology, KnownParts) else None
+        self.shown = None
         self._required = self._read_by = None
 
     def remove_member(self, member_id: str) -> None:

@@ -1,5 +1,9 @@
-"""How StreamsGroupDescribe shows a streams group. Rule: internal topics have their numbers of partitions once the
-topology has been found to fit; what a member has to give back is not shown as its own."""
+"""How StreamsGroupDescribe shows a streams group.
+
+Rule: internal topics have their numbers of partitions once the topology has been found to fit by a heartbeat that began
+a new epoch of a group that was there before, as in Kafka; until then those that the application names. What a member
+has to give back is not shown as its own.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +40,7 @@ def describe(group: StreamsGroup) -> DescribedGroup:
 def _topology(group: StreamsGroup) -> Topology | None:
     if group.topology is None:
         return None
-    fits = group.configured is not None and group.configured.is_ready
-    partitions = group.configured.partitions if fits and group.configured is not None else {}
+    partitions = group.shown.partitions if group.shown is not None and group.shown.is_ready else {}
     return Topology(
         group.topology.epoch,
         [

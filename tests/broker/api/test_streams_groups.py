@@ -39,3 +39,33 @@ def test_a_cluster_may_do_without_streams_groups(tmp_path: Path) -> None:
     one = StreamsMember(stage, "one", one_step(stage.topic("t", 2)))
     assert one.join().error_code == ErrorCode.UNSUPPORTED_VERSION
     assert one.describe_streams().groups[0].error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def partitions(member: StreamsMember) -> list[int]:
+    """Those of changelogs, as the group is described."""
+    [group] = member.describe_streams().groups
+    return [topic.partitions for one in group.topology.subtopologies for topic in one.state_changelog_topics]
+
+
+def test_internal_topics_are_described_from_the_second_epoch_on(tmp_path: Path) -> None:
+    """As by Kafka, where the changelog of a new group is there: the first epoch and plain heartbeats show nothing."""
+    stage = world(tmp_path)
+    source, changelog = stage.topic("t", 2), stage.topic("log", 2)
+    topology = one_step(source, changelogs=[TopicInfo(changelog)])
+    one = StreamsMember(stage, "one", topology)
+    assert one.join().status == []
+    assert partitions(one) == [0]
+    for _ in range(3):
+        assert one.beat().member_epoch == one.epoch
+        assert partitions(one) == [0]
+    StreamsMember(stage, "two", topology).join()
+    assert partitions(one) == [2]
+
+
+def test_internal_topics_that_were_missing_are_described_once_they_are_there(tmp_path: Path) -> None:
+    stage = world(tmp_path)
+    one = StreamsMember(stage, "one", one_step(stage.topic("t", 2), changelogs=[TopicInfo("log")]))
+    assert one.join().status
+    assert partitions(one) == [0]
+    assert one.beat().status == []
+    assert partitions(one) == [2]
