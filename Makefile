@@ -5,21 +5,23 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check -q
-# A plain path instead of setuptools' import hook, which costs every start of Python 20 ms.
-EDITABLE := -C editable_mode=compat -e
 ARGS ?=
 # Tests run several at once, as most of them wait: for brokers, clients, JVMs. Four share two cores and 9 GB of memory.
 WORKERS ?= 4
 # Beside the default, which is in pyproject.toml.
 OTHER_SPARKS := 3.5.7 4.3.0
+# Says where Kafka's and Spark's jars and a Java are; fetches what is missing.
+WITH_JARS := set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where";
+# Not empty where ARGS name tests of tests/ alone, which need neither Java nor Spark: neither is installed for them.
+UNIT := $(if $(filter interop% spark%,$(ARGS)),,$(filter tests tests/%,$(ARGS)))
 
 .PHONY: run test check generate docs bench matrix interop dist spark-demo clean
 
 run: $(VENV)/.run
-	$(BIN)/pykafka-broker $(ARGS)
+	$(BIN)/pykafka-broker $(or $(ARGS),--ephemeral)
 
-test: $(VENV)/.dev
-	set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+test: $(VENV)/$(if $(UNIT),.unit,.dev)
+	$(if $(UNIT),,$(WITH_JARS)) $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 # Types take the most time: they begin first, and the rest runs beside them.
 CHECKS := types format lint layers generated
@@ -47,20 +49,19 @@ docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(or $(ARGS),build)
 
 bench: $(VENV)/.dev
-	set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; $(BIN)/python -m bench $(ARGS)
+	$(WITH_JARS) $(BIN)/python -m bench $(ARGS)
 
 # What clients of any age do here, what they do against Kafka, and what against this broker passing for an older one:
 # interop/MATRIX.md and build/matrix/index.html. What a run of the last day has found is left as it is.
 matrix: $(VENV)/.dev
-	set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; \
+	$(WITH_JARS) \
 	$(BIN)/python -m interop.matrix --resume $(ARGS)
 
 interop: $(VENV)/.dev $(OTHER_SPARKS:%=.cache/pyspark-%)
-	set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; \
+	$(WITH_JARS) \
 	$(BIN)/python -m pytest -n $(WORKERS) interop spark/tests $(ARGS)
-	set -eo pipefail; for version in $(OTHER_SPARKS); do \
-	export PYTHONPATH="$(CURDIR)/.cache/pyspark-$$version"; \
-	where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; \
+	for version in $(OTHER_SPARKS); do \
+	export PYTHONPATH="$(CURDIR)/.cache/pyspark-$$version"; $(WITH_JARS) \
 	$(BIN)/python -m pytest -n $(WORKERS) interop/spark spark/tests $(ARGS); done
 
 # Wheel and sdist in dist/, checked and tried in every Python that is here.
@@ -69,7 +70,7 @@ dist: $(VENV)/.dev
 
 # The whole pipeline on a broker of its own; it checks its results against plain Python.
 spark-demo: $(VENV)/.dev
-	set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where"; \
+	$(WITH_JARS) \
 	PYTHONPATH=spark $(BIN)/python -m pipeline demo --data-dir build/spark-demo $(ARGS)
 
 .cache/pyspark-%:
@@ -78,20 +79,24 @@ spark-demo: $(VENV)/.dev
 	mv $@.unfinished $@
 
 clean:
-	rm -rf $(VENV) .cache build *.egg-info
+	rm -rf $(VENV) .cache build
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/it" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: pyproject.toml | $(BIN)/python
-	$(PIP) install $(EDITABLE) .
+	$(PIP) install -e .
 	touch $@
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python
-	$(PIP) install $(EDITABLE) '.[docs]'
-	touch $@
+	$(PIP) install -e '.[docs]'
+	touch $@ $(VENV)/.run
+
+$(VENV)/.unit: pyproject.toml | $(BIN)/python
+	$(PIP) install -e '.[test]'
+	touch $@ $(VENV)/.run
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
-	$(PIP) install $(EDITABLE) '.[test,dev]'
-	touch $@ $(VENV)/.run $(VENV)/.docs
+	$(PIP) install -e '.[test,interop,dev]'
+	touch $@ $(VENV)/.run $(VENV)/.docs $(VENV)/.unit

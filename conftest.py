@@ -7,6 +7,8 @@ seldom as can be; files that share a Spark session are one group. Long groups st
 from __future__ import annotations
 
 import os
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,13 @@ from hypothesis import HealthCheck, settings
 
 from interop.second_try import SECOND_TRY, begin_anew
 
+# What a machine's own environment says must not decide how a test ends: unbuffered output has hidden a wrong exit code.
+for name in ("PYTHONUNBUFFERED", "PYTHONWARNINGS", "PYKAFKA_BROKER_CONTROL_URL"):
+    os.environ.pop(name, None)
+# The folders above a test's own match what tests look for in paths, as the `pytest-0` of a new machine does.
+_ROOT = Path(tempfile.gettempdir(), "t-0.log", "a")
+_ROOT.mkdir(parents=True, exist_ok=True)
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_ROOT))
 # A busy machine is no defect: generated examples have no deadline of their own, pytest's time-out ends what hangs.
 settings.register_profile("everywhere", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("everywhere")

@@ -29,6 +29,7 @@ from interop.guard import Guard
 from interop.java import java_command, kafka_classpath
 from interop.real_kafka import CLUSTER_ID, answers_api_versions, free_port
 from pykafka_broker.cli.format import main as format_storage
+from pykafka_broker.config.properties import format_properties
 
 
 class Kind(Enum):
@@ -82,7 +83,7 @@ class Node:
         self._role = role
         self._guard: Guard | None = None
         directory.mkdir(parents=True)
-        self.properties.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
+        self.properties.write_text(format_properties(config))
 
     def __repr__(self) -> str:
         return f"node {self.id} ({self.kind.value})"

@@ -19,6 +19,7 @@ from typing import Self
 
 from interop.guard import Guard
 from interop.java import java_command, kafka_classpath
+from pykafka_broker.config.properties import format_properties
 
 CLUSTER_ID = "DlucevI8RBOIwwbz5AzpFA"
 # One node can't hold three replicas, and tests don't wait for members to come; else Kafka's defaults.
@@ -102,7 +103,7 @@ class RealKafka:
             **config,
         }
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._properties.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+        self._properties.write_text(format_properties(values))
 
     def _quorum(self, controller_port: int) -> dict[str, str]:
         if self._standalone:

@@ -31,6 +31,7 @@ from interop.java import java_command
 from interop.java_transactions import JavaClients
 from interop.sasl_broker import PASSWORDS, SaslBroker, sasl_broker
 from interop.waiting import eventually
+from pykafka_broker.config.properties import format_properties
 
 LISTENER = "SASL_PLAINTEXT"
 AUTHORIZER = {
@@ -326,7 +327,7 @@ def test_streams_needs_rights_on_its_inner_topics(broker: SaslBroker, admin: Adm
         "commit.interval.ms": "50",
     }
     properties = tmp_path / "streams.properties"
-    properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    properties.write_text(format_properties(settings))
     jars = os.environ.get("KAFKA_STREAMS_JARS") or str(streams_jars())
     main = "org.apache.kafka.streams.examples.wordcount.WordCountDemo"
     command = java_command("-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", f"{jars}/*", main, str(properties))

@@ -19,6 +19,7 @@ from interop.java import java_command, kafka_classpath
 from interop.targets import Target
 from interop.test_transactions_streams import INPUT, OUTPUT, PARTITIONS, WORDS, Counts, WordCount
 from interop.waiting import eventually
+from pykafka_broker.config.properties import format_properties
 
 pytestmark = pytest.mark.java
 
@@ -44,7 +45,7 @@ class Instance(WordCount):
             "num.stream.threads": 2,
             "application.server": f"localhost:{port}",
         }
-        self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        self._properties.write_text(format_properties({key: str(value) for key, value in settings.items()}))
 
     def stop(self) -> None:
         """End it as an operator does: it leaves the group."""

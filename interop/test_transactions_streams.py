@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from interop.conftest import NewBroker
 from interop.jars import streams_jars
 from interop.java import java_command
+from pykafka_broker.config.properties import format_properties
 
 pytestmark = pytest.mark.java
 
@@ -40,7 +41,7 @@ class WordCount:
             "heartbeat.interval.ms": 300,
             **(more or {}),
         }
-        self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        self._properties.write_text(format_properties({key: str(value) for key, value in settings.items()}))
         self._command = java_command(
             "-XX:TieredStopAtLevel=1",
             *("-Xmx256m", "-cp", f"{classpath}/*"),

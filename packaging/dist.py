@@ -1,8 +1,8 @@
 """Wheel and sdist, as they are published: `make dist`.
 
-Rule: the same commit gives the same bytes: files carry the commit's time, and the archive of the source is written anew
-with sorted names and nobody's user. A package that holds something else than `pykafka_broker`, or not all of it, is not
-made; each is installed into a fresh environment of every Python that is named or found, and tried there (`trial.py`).
+Rule: the same commit gives the same bytes: files carry the commit's time. A package that holds something else than
+`pykafka_broker`, or not all of it, is not made; each is installed into a fresh environment of every Python that is
+named or found, and tried there (`trial.py`).
 
     python packaging/dist.py [--out dist] [--python python3.12 ...]
 """
@@ -10,7 +10,6 @@ made; each is installed into a fresh environment of every Python that is named o
 from __future__ import annotations
 
 import argparse
-import gzip
 import hashlib
 import io
 import os
@@ -24,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "pykafka_broker"
-OF_THE_SOURCE = {"CHANGELOG.md", "LICENSE", "MANIFEST.in", "PKG-INFO", "README.md", "pyproject.toml", "setup.cfg"}
+OF_THE_SOURCE = {"CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
 VERSIONS = ("3.11", "3.12", "3.13", "3.14", "3.14t")
 TRIAL = ROOT / "packaging" / "trial.py"
 
@@ -72,28 +71,11 @@ def build(out: Path) -> list[Path]:
         environment = os.environ | {"SOURCE_DATE_EPOCH": time}
         subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
     (wheel,), (source,) = out.glob(f"{PACKAGE}-*.whl"), out.glob(f"{PACKAGE}-*.tar.gz")
-    write_anew(source, int(time))
     return [wheel, source]
 
 
 def said(*command: str) -> str:
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-
-
-def write_anew(path: Path, time: int) -> None:
-    """The archive with its files sorted, at that time, of nobody."""
-    with tarfile.open(path) as old:
-        files = sorted(
-            (each.name, each.mode, file.read()) for each in old if (file := old.extractfile(each)) is not None
-        )
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as new:
-        for name, mode, data in files:
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mtime, entry.mode = len(data), time, 0o755 if mode & 0o100 else 0o644
-            new.addfile(entry, io.BytesIO(data))
-    with path.open("wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=time) as packed:
-        packed.write(content.getvalue())
 
 
 def digest(path: Path) -> str:
@@ -104,8 +86,8 @@ def wrong_with(path: Path) -> list[str]:
     """What is in it that should not be, and what is not in it that should."""
     names = names_in(path)
     wanted = {each for each in said("git", "ls-files", PACKAGE).splitlines() if not each.endswith(".md")}
-    info = (f"{PACKAGE}.egg-info/", f"{PACKAGE}-")
-    strange = {each for each in names if not each.startswith((f"{PACKAGE}/", *info)) and each not in OF_THE_SOURCE} | {
+    ours = (f"{PACKAGE}/", f"{PACKAGE}-")  # the package, and what a wheel says of it
+    strange = {each for each in names if not each.startswith(ours) and each not in OF_THE_SOURCE} | {
         each for each in names if "__pycache__" in each or each.endswith(".pyc")
     }
     missing = wanted - names

@@ -71,7 +71,7 @@ class GroupHost:
             self._wall_at,
         )
         self.shards = CoordinatorShards(
-            node, CONSUMER_OFFSETS, self, timeout_ms=lambda: node.config.offsets_commit_timeout_ms
+            node, CONSUMER_OFFSETS, self, timeout_ms=lambda _: node.config.offsets_commit_timeout_ms
         )
         self.coordinator.on_topics_changed((), True, node.metadata.applied_offset)
         node.subscribe(self._on_metadata)

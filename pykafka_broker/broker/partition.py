@@ -228,11 +228,10 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """Below it no replica has anything; -1 as long as that is not known."""
-        if self.followers is None:
-            return self.log.log_start_offset
-        others = self.followers.low_watermark
-        return -1 if others is None else min(others, self.log.log_start_offset)
+        """Below it no replica has anything, but for those on dead brokers; -1 as long as that is not known."""
+        own_start = self.log.log_start_offset
+        low_watermark = own_start if self.followers is None else self.followers.low_watermark(own_start)
+        return -1 if low_watermark is None else low_watermark
 
     def is_committed(self, offset: int) -> bool:
         return self.log.high_watermark >= offset

@@ -30,10 +30,13 @@ from pykafka_broker.records.errors import CorruptBatch, UnsupportedCompression
 _DOWN_CONVERTED_BELOW = 4  # Fetch v4 is the first whose readers know record batches v2
 _MAGIC_1_FROM = 2
 _FROM_FOLLOWERS = 11  # of clients that can be sent to another replica (KIP-392)
-_NOT_SHOWN = (
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.UNKNOWN_TOPIC_ID,
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+# Errors of what can't be read at all: nothing is waited for in these partitions.
+NOT_SHOWN = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    )
 )
 _READ_TOPIC = (Operation.READ, Resource.TOPIC)
 _NO_ERROR = 0
@@ -116,7 +119,7 @@ class PartitionReader:
             return self._read(wanted, max_bytes, at_least_one)
         except ApiError as error:
             failure = _failure(wanted, error.code)
-            if error.code in _NOT_SHOWN:
+            if error.code in NOT_SHOWN:
                 failure.aborted_transactions = []
             if isinstance(error, NotLeader) and self._tells_leader:
                 failure.current_leader = LeaderIdAndEpoch(error.leader, error.leader_epoch)
@@ -156,6 +159,18 @@ class PartitionReader:
                 for aborted in log.aborted_transactions(wanted.fetch_offset, read.end_offset())
             ]
         return data
+
+    def bytes_there(self, wanted: FetchedPartition, data: PartitionData) -> int:
+        """Return how many bytes there are from the wanted offset to the end that the client may read to, parts of
+        batches included; MORE_THAN_A_SEGMENT where the records go on in another segment.
+        """
+        upper = data.last_stable_offset if self._committed else data.high_watermark
+        if wanted.fetch_offset >= upper:
+            return 0
+        try:
+            return self._find(wanted).log.bytes_between(wanted.fetch_offset, upper)
+        except ApiError:
+            return 0  # the next look at the partition tells the error
 
     def _redirect(self, partition: Partition, wanted: FetchedPartition, data: PartitionData) -> bool:
         """Whether another replica is closer to the client."""

@@ -12,8 +12,9 @@ The same for groups, transactions and shares: the host says what a batch means.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
@@ -71,43 +72,52 @@ class Shard:
 
 
 class _Late(NamedTuple):
-    """Who has waited long enough then."""
+    """A wait for a commit, and when it has lasted long enough."""
 
     at: int
+    order: int  # of two with the same deadline the older one comes first
     partition: Partition
     offset: int
     waiter: Waiter
 
 
 class _Timed:
-    """A partition whose records are waited for no longer than that."""
+    """A partition whose records an answer waits for no longer than `timeout_ms`."""
 
-    __slots__ = ("_partition", "_shards")
+    __slots__ = ("_partition", "_shards", "_timeout_ms")
 
-    def __init__(self, shards: CoordinatorShards, partition: Partition) -> None:
+    def __init__(self, shards: CoordinatorShards, partition: Partition, timeout_ms: int) -> None:
         self._shards = shards
         self._partition = partition
+        self._timeout_ms = timeout_ms
 
     def is_committed(self, offset: int) -> bool:
         return self._partition.is_committed(offset)
 
     def when_committed(self, offset: int, waiter: Waiter) -> None:
         if not self._partition.is_committed(offset):
-            self._shards.expect(self._partition, offset, waiter)
+            self._shards.expect(self._partition, offset, waiter, self._timeout_ms)
         self._partition.when_committed(offset, waiter)
 
 
 class CoordinatorShards:
-    """The shards of one coordinator on this node, by partition of its topic. `timeout_ms`: how long answers wait for
-    records to be committed.
+    """The shards of one coordinator on this node, by partition of its topic. `timeout_ms`: how long an answer that
+    tells of these keys waits for records to be committed.
     """
 
-    def __init__(self, node: Node, topic: str, host: ShardHost, timeout_ms: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        node: Node,
+        topic: str,
+        host: ShardHost,
+        timeout_ms: Callable[[Iterable[str]], int] | None = None,
+    ) -> None:
         self.topic = topic
         self._node = node
         self._host = host
         self._timeout_ms = timeout_ms
-        self._expected: deque[_Late] = deque()  # the longest wait first
+        self._expected: list[_Late] = []  # a heap
+        self._order = itertools.count()
         self._shards: dict[int, Shard] = {}
         self._loading: list[Shard] = []
         self._retry_at: int | None = None
@@ -206,21 +216,29 @@ class CoordinatorShards:
 
     def after(self, *keys: str) -> After:
         """What an answer rests on that tells of these keys."""
-        return self.after_shards({partition_for(key, self._count) for key in keys}) if self._count else NOTHING
+        return self.after_shards({partition_for(key, self._count) for key in keys}, keys) if self._count else NOTHING
 
     def after_all(self) -> After:
         """The same for an answer that tells of everything."""
         return self.after_shards(self._shards)
 
-    def after_shards(self, numbers: Iterable[int]) -> After:
+    def after_shards(self, numbers: Iterable[int], keys: Iterable[str] = ()) -> After:
+        """The same for an answer that tells of these shards, or of these keys in them."""
+        places = self.uncommitted(numbers)
+        if not places or self._timeout_ms is None:
+            return places
+        timeout_ms = self._timeout_ms(keys)
+        return tuple((_Timed(self, partition, timeout_ms), offset) for partition, offset in places)
+
+    def uncommitted(self, numbers: Iterable[int]) -> tuple[tuple[Partition, int], ...]:
+        """Return the partitions of these shards with records that are not committed yet, and where their logs end."""
         resting = []
         for number in numbers:
             shard = self._shards.get(number)
             if shard is not None and shard.partition is not None:
                 log = shard.partition.log
                 if log.high_watermark < log.log_end_offset:
-                    place = shard.partition if self._timeout_ms is None else _Timed(self, shard.partition)
-                    resting.append((place, log.log_end_offset))
+                    resting.append((shard.partition, log.log_end_offset))
         return tuple(resting)
 
     def has_replicas(self, number: int) -> bool:
@@ -246,14 +264,14 @@ class CoordinatorShards:
                 raise
         shard.confirmed = now, log.log_end_offset
 
-    def expect(self, partition: Partition, offset: int, waiter: Waiter) -> None:
-        """Who waits for that hears in time that it was not to be."""
-        assert self._timeout_ms is not None
-        self._expected.append(_Late(self._node.clock.now + self._timeout_ms(), partition, offset, waiter))
+    def expect(self, partition: Partition, offset: int, waiter: Waiter, timeout_ms: int) -> None:
+        """Tell a waiter after `timeout_ms` that its records are still not committed."""
+        late = _Late(self._node.clock.now + timeout_ms, next(self._order), partition, offset, waiter)
+        heapq.heappush(self._expected, late)
 
     def _refuse_late(self, now: int) -> None:
         while self._expected and self._expected[0].at <= now:
-            late = self._expected.popleft()
+            late = heapq.heappop(self._expected)
             if late.partition.forget(late.waiter):
                 late.waiter(TooLate(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
@@ -387,7 +405,7 @@ class CoordinatorShards:
             return 0
         expected = self._expected
         while expected and expected[0].partition.is_committed(expected[0].offset):
-            expected.popleft()
+            heapq.heappop(expected)
         if not expected:
             return self._retry_at
         return expected[0].at if self._retry_at is None else min(expected[0].at, self._retry_at)

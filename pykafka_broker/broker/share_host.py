@@ -103,7 +103,7 @@ class ShareHost:
         self.partitions = SharePartitions(node, self, settings)
         self.sessions = ShareSessions(config.group_share_max_share_sessions)
         self.shards = CoordinatorShards(
-            node, SHARE_GROUP_STATE, self, timeout_ms=lambda: node.config.share_coordinator_write_timeout_ms
+            node, SHARE_GROUP_STATE, self, timeout_ms=lambda _: node.config.share_coordinator_write_timeout_ms
         )
         self._topic = AwaitedTopic(node, SHARE_GROUP_STATE)
         self._reading: dict[ShareKey, _Reading] = {}

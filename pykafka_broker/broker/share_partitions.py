@@ -230,23 +230,24 @@ class SharePartitions:
             return partition_log.last_stable_offset
         return partition_log.high_watermark
 
-    def size(self, key: ShareKey, partition: SharePartition, max_bytes: int) -> int:
-        """How many bytes there are to be had, without having them."""
+    def size(self, key: ShareKey, partition: SharePartition) -> int:
+        """Return how many bytes there are to be had; MORE_THAN_A_SEGMENT where they go on in another segment."""
         partition_log, upper, offset = self.log_of(key), self.upper(key), partition.next_fetch_offset
         if not partition_log.log_start_offset <= offset < upper:
             return 0
-        found = partition_log.read(offset, max_bytes, upper)
-        return 0 if found is None else len(found.records)
+        return partition_log.bytes_between(offset, upper)
 
-    def read(self, key: ShareKey, partition: SharePartition, max_bytes: int) -> ReadBatches | None:
-        """The batches from the next offset on, None if there are none."""
+    def read(self, key: ShareKey, partition: SharePartition, max_bytes: int, min_one: bool) -> ReadBatches | None:
+        """Return the batches from the next offset on, None if there are none. `min_one`: the first of them may be
+        larger than `max_bytes`.
+        """
         partition_log, upper = self.log_of(key), self.upper(key)
         if partition.next_fetch_offset < partition_log.log_start_offset:
             partition.log_starts_at(partition_log.log_start_offset)
         offset = partition.next_fetch_offset
         if not partition_log.log_start_offset <= offset < upper:
             return None
-        found = partition_log.read(offset, max_bytes, upper)
+        found = partition_log.read(offset, max_bytes, upper, min_one=min_one)
         if found is None:
             return None
         aborted = []

@@ -1,7 +1,7 @@
 """Reading share partitions for one share fetch.
 
 Rule: what is read is handed out at once, so nothing is read before it is sure that it will be sent. Of a long log only
-as much is read at a time as one answer is likely to hold.
+as much is read at a time as one answer is likely to hold. An answer exceeds `max_bytes` by its first batch alone.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class ShareReader:
     def has(self, partitions: Iterable[TopicPartition], min_bytes: int) -> Steps[bool]:
         """Whether an answer of at least so many bytes can be had, or one that tells an error. Nothing is handed out."""
         limits = self._shares.limits(self._group_id)
+        wanted = max(1, min(min_bytes, self._max_bytes))
         size = 0
         failed = True
         pace = Pace()
@@ -93,12 +94,12 @@ class ShareReader:
                 partition = self._shares.get(key)
                 failed = False
                 if partition.can_acquire(limits):
-                    size += self._shares.size(key, partition, self._max_bytes)
+                    size += min(self._shares.size(key, partition), self._max_bytes)
             except NotYet:
                 failed = False
             except ApiError:
                 continue
-            if size >= max(1, min_bytes):
+            if size >= wanted:
                 return True
         return failed
 
@@ -106,13 +107,14 @@ class ShareReader:
         """Hand out what there is; partitions without anything are left out."""
         left_bytes, left_records = self._max_bytes, self._max_records
         found: Found = {}
+        is_first = True
         known: dict[Refused, Refused] = {}  # what many are refused for, once
         pace = Pace()
         for topic_partition in partitions:
             if pace.due(_LIKE_ITEMS):
                 yield None
             try:
-                data = self._read(topic_partition, left_bytes, left_records, now)
+                data = self._read(topic_partition, left_bytes, left_records, is_first, now)
             except NotYet:
                 continue
             except ApiError as error:
@@ -122,6 +124,7 @@ class ShareReader:
                 continue
             if data is not None:
                 found[topic_partition] = data
+                is_first = False
                 left_bytes -= len(data.records)
                 left_records -= sum(one.last_offset - one.first_offset + 1 for one in data.acquired_records)
                 if left_bytes <= 0 or left_records <= 0:
@@ -129,8 +132,9 @@ class ShareReader:
         return found
 
     def _read(
-        self, topic_partition: TopicPartition, max_bytes: int, max_records: int, now: int
+        self, topic_partition: TopicPartition, max_bytes: int, max_records: int, is_first: bool, now: int
     ) -> PartitionData | None:
+        """Hand out what there is of one partition. `is_first`: its first batch may be larger than `max_bytes`."""
         key = self._key(topic_partition)
         if max_records <= 0 or max_bytes <= 0:
             self._shares.partition_of(key)  # who wants nothing is told of what there is not, and of no state
@@ -140,7 +144,7 @@ class ShareReader:
         acquired: list[StateRun] = []
         while max_records > 0 and max_bytes > 0:
             before = partition.next_fetch_offset
-            got, size = self._step(key, partition, min(max_bytes, CHUNK_BYTES), max_records, pieces, now)
+            got, size = self._step(key, partition, max_bytes, max_records, is_first and not acquired, pieces, now)
             acquired += got
             max_bytes -= size
             max_records -= sum(run.last - run.first + 1 for run in got)
@@ -163,6 +167,7 @@ class ShareReader:
         partition: SharePartition,
         max_bytes: int,
         max_records: int,
+        min_one: bool,
         pieces: list[memoryview],
         now: int,
     ) -> tuple[list[StateRun], int]:
@@ -172,7 +177,9 @@ class ShareReader:
         limits = self._shares.limits(self._group_id)
         if not partition.can_acquire(limits):
             return [], 0
-        found = self._shares.read(key, partition, max_bytes)
+        found = self._shares.read(key, partition, min(max_bytes, CHUNK_BYTES), min_one)
+        if found is None and max_bytes > CHUNK_BYTES:  # a batch larger than a chunk
+            found = self._shares.read(key, partition, max_bytes, min_one)
         if found is None:
             return [], 0
         got = partition.acquire(

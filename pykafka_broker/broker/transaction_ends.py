@@ -15,6 +15,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.reply import NOTHING, After, when_all
 from pykafka_broker.broker.shards import CoordinatorShards
 from pykafka_broker.broker.transaction_markers import OffsetsDecided, write_marker
@@ -47,7 +48,7 @@ class Ending:
         self.coordinator = coordinator
         self.markers = markers
         self.done: set[TopicPartition] = set()  # they have their marker, or need none
-        self.resting: After = NOTHING  # where markers stand that were written here
+        self.resting: tuple[tuple[Partition, int], ...] = ()  # where markers stand that were written here
         self.orders: list[Order] = []  # to other brokers
         self.refused: dict[TopicPartition, str] = {}  # at this try
         self.told = ""  # of that, to the log
@@ -100,11 +101,17 @@ class TransactionEnds:
         return ending is not None and bool(ending.orders)
 
     def after(self, transactional_id: str) -> After:
-        """What the markers rest on that were written here."""
+        """Return the markers that no other replica has to have and that this node still syncs. One that other brokers
+        have to fetch is not waited for, as in Kafka: they may be dead.
+        """
         ending = self._endings.get(transactional_id)
         if ending is None:
             return NOTHING
-        return tuple(each for each in ending.resting if not each[0].is_committed(each[1]))
+        return tuple(
+            (partition, offset)
+            for partition, offset in ending.resting
+            if partition.followers is None and not partition.is_committed(offset)
+        )
 
     def forget(self, transactional_ids: Iterable[str]) -> None:
         """Another node is the coordinator of these, and does it all again."""
@@ -129,7 +136,7 @@ class TransactionEnds:
                 ending = self._endings[name] = Ending(number, coordinator, markers)
             if not ending.given_up and not ending.busy:
                 ending.busy = True
-                self._when_committed(ending, self._shards.after_shards([number]), self._write)
+                self._when_committed(ending, self._shards.uncommitted([number]), self._write)
 
     # -- one after the other
 
@@ -144,7 +151,7 @@ class TransactionEnds:
                 return
             log.warning("the end of transaction %s can't be committed: %s", ending.name, error)
             ending.done.clear()  # which of the markers are lost is not known
-            ending.resting = NOTHING
+            ending.resting = ()
             self._again(ending, MARKER_RETRY_MS)
 
         when_all(after, committed)

@@ -61,7 +61,7 @@ class TransactionHost:
         self._settings = self._current_settings()
         self._coordinators: dict[int, TransactionCoordinator] = {}
         self._due_ms: int | None = None
-        self.shards = CoordinatorShards(node, TRANSACTION_STATE, self)
+        self.shards = CoordinatorShards(node, TRANSACTION_STATE, self, timeout_ms=self._commit_timeout_ms)
         self._ends = TransactionEnds(node, self.shards, offsets_decided, self._record_end, self._await)
         node.subscribe(self._on_metadata)
         self.shards.start()
@@ -135,9 +135,30 @@ class TransactionHost:
         self.shards.partition(number)  # its log has to be there
         return number, self._coordinators[number]
 
-    def after(self, transactional_id: str) -> After:
-        """What an answer rests on that tells of this transactional id: its records, and the markers of its end."""
-        return (*self.shards.after(transactional_id), *self._ends.after(transactional_id))
+    def after(self, transactional_id: str, error: ErrorCode = ErrorCode.NONE) -> After:
+        """Return what an answer rests on that tells of this transactional id: its records, and the markers of its end.
+
+        CONCURRENT_TRANSACTIONS claims nothing, since its client comes back: where other brokers have to act before
+        the records are committed, it is told at once.
+        """
+        markers = self._ends.after(transactional_id)
+        comes_back = error is ErrorCode.CONCURRENT_TRANSACTIONS
+        if comes_back and self.shards.has_replicas(self.shards.number_of(transactional_id)):
+            return markers
+        return (*self.shards.after(transactional_id), *markers)
+
+    def _commit_timeout_ms(self, transactional_ids: Iterable[str]) -> int:
+        """Return how long answers wait for records to be committed: for the time-out of the transaction, as in Kafka.
+        Its client may ask again after that (COORDINATOR_NOT_AVAILABLE).
+        """
+        longest = self._settings.max_timeout_ms
+        known = [self._timeout_ms(name) for name in transactional_ids]
+        return min(max(known, default=longest), longest)
+
+    def _timeout_ms(self, transactional_id: str) -> int:
+        coordinator = self._coordinators.get(self.shards.number_of(transactional_id))
+        transaction = None if coordinator is None else coordinator.transactions.get(transactional_id)
+        return self._settings.max_timeout_ms if transaction is None else transaction.timeout_ms
 
     def after_all(self) -> After:
         """The same for an answer that tells of all of them."""

@@ -7,12 +7,13 @@ and what was asked for, nothing else. A broker that is told to stop, however ear
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
 
 from pykafka_broker.cli.commands import COMMANDS, CONTROLLING, STORAGE, is_like_a_command, is_tool
-from pykafka_broker.tools import TOOLS
+from pykafka_broker.tools import TOOLS, drop_output
 
 INTERRUPTED = 130  # what a shell reports of a command that Ctrl-C has ended
 
@@ -37,28 +38,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _inspect(arguments: Sequence[str]) -> int:
     try:
-        if is_tool(arguments):
-            from pykafka_broker.tools.frame import main as tool
-
-            return tool(arguments[0], arguments[1:])
-        if arguments[0] == "configs":
-            from pykafka_broker.cli.configs import main as run
-        elif arguments[0] == "trace":
-            from pykafka_broker.cli.trace import main as run
-        elif arguments[0] == "proxy":
-            from pykafka_broker.cli.proxy import main as run
-        elif arguments[0] == "cluster":
-            from pykafka_broker.cli.cluster import main as run
-        elif arguments[0] == "help":
-            from pykafka_broker.cli.help import main as run
-        elif arguments[0] == "completion":
-            from pykafka_broker.cli.completion import main as run
-        elif arguments[0] in CONTROLLING:
-            from pykafka_broker.cli.control import main as run
-        elif arguments[0] in STORAGE:
-            from pykafka_broker.cli.format import main as run
-        else:
-            from pykafka_broker.cli.log import main as run
-        return run(arguments)
+        status = _run(arguments)
+        sys.stdout.flush()
+        return status
     except KeyboardInterrupt:
         return INTERRUPTED
+    except OSError as error:
+        if error.filename is not None or error.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
+        drop_output()
+        if error.errno == errno.EPIPE:  # `| head` has seen enough
+            return 0
+        print(f"pykafka-broker: standard output: {error.strerror}", file=sys.stderr)
+        return 1
+
+
+def _run(arguments: Sequence[str]) -> int:
+    if is_tool(arguments):
+        from pykafka_broker.tools.frame import main as tool
+
+        return tool(arguments[0], arguments[1:])
+    if arguments[0] == "configs":
+        from pykafka_broker.cli.configs import main as run
+    elif arguments[0] == "trace":
+        from pykafka_broker.cli.trace import main as run
+    elif arguments[0] == "proxy":
+        from pykafka_broker.cli.proxy import main as run
+    elif arguments[0] == "cluster":
+        from pykafka_broker.cli.cluster import main as run
+    elif arguments[0] == "help":
+        from pykafka_broker.cli.help import main as run
+    elif arguments[0] == "completion":
+        from pykafka_broker.cli.completion import main as run
+    elif arguments[0] in CONTROLLING:
+        from pykafka_broker.cli.control import main as run
+    elif arguments[0] in STORAGE:
+        from pykafka_broker.cli.format import main as run
+    else:
+        from pykafka_broker.cli.log import main as run
+    return run(arguments)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 USER_VARIABLE = "PYKAFKA_BROKER_SCHEMA_REGISTRY_USER"
 _OPTION = "--schema-registry"
-_NEEDED = ("jsonschema", "grpc_tools")  # the modules of the extra
+_NEEDED = {"jsonschema": "jsonschema", "grpc_tools": "grpcio-tools"}  # modules, and the packages that bring them
 
 
 def registry_address(text: str, user_file: str | None, environment: Mapping[str, str] = os.environ) -> Address:
@@ -52,9 +52,9 @@ def schemas_elsewhere(url: str, user_file: str | None, environment: Mapping[str,
 
 
 def _must_be_installed(option: str) -> None:
-    missing = [name for name in _NEEDED if find_spec(name) is None]
+    missing = [package for module, package in _NEEDED.items() if find_spec(module) is None]
     if missing:
-        raise UsageError(f"{option}: {' and '.join(missing)} missing; pip install 'pykafka-broker[schema-registry]'")
+        raise UsageError(f"{option}: {' and '.join(missing)} missing; pip install {' '.join(missing)}")
 
 
 def _user(file: str | None, environment: Mapping[str, str]) -> str | None:

@@ -19,6 +19,7 @@ from pykafka_broker.cli.settings import ABSENT_MEMBER_MS, DEVELOPMENT, UsageErro
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors, UnusableError
 from pykafka_broker.config.effects import has_no_effect, refusals
 from pykafka_broker.config.problems import problems
+from pykafka_broker.tools import drop_output
 
 if TYPE_CHECKING:
     from pykafka_broker.control.control import Decode
@@ -253,6 +254,7 @@ def _say(line: str) -> None:
     try:
         print(line, flush=True)
     except OSError as error:
+        drop_output()
         raise OSError(error.errno, error.strerror, "standard output") from error
 
 

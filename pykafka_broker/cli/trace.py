@@ -20,6 +20,7 @@ from pykafka_broker.control.traffic.packets import read_packets
 from pykafka_broker.control.traffic.readable import SeenRequest, line, seen
 from pykafka_broker.control.traffic.rule import pattern
 from pykafka_broker.testing.control_client import ControlClient, ControlError
+from pykafka_broker.tools import drop_output
 
 _WAIT_MS = 60_000
 _NOT_IN_TIME = 408
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
                 print(json.dumps({"request": each.request, "response": each.response}, indent=2, ensure_ascii=False))
             sys.stdout.flush()
     except BrokenPipeError:  # whoever reads has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
     except (OSError, ValueError, ControlError) as error:
         where = getattr(error, "filename", None) or options.capture
         reason = getattr(error, "strerror", None) or error

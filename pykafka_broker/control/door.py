@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.http import STRANGERS_BODY_BYTES, Request, Response
+from pykafka_broker.control.http import Request, Response
 from pykafka_broker.control.http_listener import HttpListener, why_another_name, why_not_of_this_machine
 from pykafka_broker.control.operations import JSON_LINES, Lines, Operation, Text
 from pykafka_broker.control.page import is_page, page_response
@@ -28,6 +28,7 @@ from pykafka_broker.errors import ApiError
 log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 256 << 20
+_PAGE_BODY_BYTES = 64 << 10  # a page takes no body, and says so to whoever sends one
 _JSON = "application/json"
 _PROBLEM = "application/problem+json"
 _PIECE_CHARACTERS = 64 << 10
@@ -40,7 +41,7 @@ class ControlDoor:
         self._control = control
         self._token = token
         self._offered = offered  # the operations that there are here; None for all
-        self._listener = HttpListener(self.serve, self._most_bytes)
+        self._listener = HttpListener(self.serve, self.judge)
 
     @property
     def url(self) -> str:
@@ -57,13 +58,12 @@ class ControlDoor:
     # -- one request
 
     async def serve(self, request: Request) -> Response:
-        """The answer to one request. Never raises."""
+        """The answer to a request that `judge` has let in. Never raises."""
         try:
             target = _target(request)
             method = "GET" if request.method == "HEAD" else request.method
             if self._offered is None and is_page(target.path):
                 return self._page(request, method, target.path)
-            self._let_in(request)
             operation, path = find(method, target.path)
             self._offer(operation)
             given = operation.arguments(path, _query(target.query), _body(operation, request))
@@ -97,12 +97,14 @@ class ControlDoor:
         if self._offered is not None and operation.name not in self._offered:
             raise Problem(404, f"{operation.method} {operation.path} is for a broker, and this is none")
 
-    def _most_bytes(self, request: Request) -> int:
-        """Of a body: nobody fills the memory who may not come in."""
+    def judge(self, request: Request) -> Response | int:
+        """Return the refusal of a request by its head, or how many bytes its body may have."""
         try:
+            if self._offered is None and is_page(_target(request).path):
+                return _PAGE_BODY_BYTES
             self._let_in(request)
-        except Problem:
-            return STRANGERS_BODY_BYTES
+        except Problem as problem:
+            return _problem(problem)
         return MAX_BODY_BYTES
 
     def _let_in(self, request: Request) -> None:

@@ -1,7 +1,9 @@
 """HTTP/1.1 on a socket: h11 knows the protocol, this reads and writes.
 
-Rule: every request gets an answer, or its connection is closed; one that is not HTTP gets 400. A request whose client
-has gone is cancelled, so that nobody waits for nobody. What a request may cost is bounded here.
+Rule: every request gets an answer, or its connection is closed; one that is not HTTP gets 400. A request is judged by
+its head, before its body is read: a refusal is sent at once, and what the client still sends is read and dropped for a
+while, since closing on it would reset the connection and the answer with it. A request whose client has gone is
+cancelled, so that nobody waits for nobody. What a request may cost is bounded here.
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ import h11
 
 log = logging.getLogger(__name__)
 
-STRANGERS_BODY_BYTES = 64 << 10  # of who will be refused: enough to be told so
 _MAX_HEAD_BYTES = 64 << 10
 _READ_BYTES = 256 << 10
 _IDLE_S = 300.0
 _BODY_S = 60.0  # between two pieces of one request
+_LINGER_S = 10.0  # for which the rest of a request is dropped that was refused
+_LINGER_BYTES = 1 << 30
+_TEXT = "text/plain; charset=utf-8"
 
 
 class Request(NamedTuple):
@@ -38,11 +42,8 @@ class Response(NamedTuple):
 
 
 Serve = Callable[[Request], Awaitable[Response]]
-MostBytes = Callable[[Request], int]  # that the body of this request may have, of which only the head is there
-
-
-class TooLong(Exception):
-    """The body is longer than this, which is what may be sent."""
+# Of a request of which only the head is there: its refusal, or how many bytes its body may have.
+Judge = Callable[[Request], Response | int]
 
 
 class HttpConnection:
@@ -53,12 +54,12 @@ class HttpConnection:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         serve: Serve,
-        most_bytes: MostBytes,
+        judge: Judge,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._serve = serve
-        self._most_bytes = most_bytes
+        self._judge = judge
         self._protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD_BYTES)
         self._ahead: asyncio.Task[bytes] | None = None  # a read that has begun while a request was served
 
@@ -70,9 +71,7 @@ class HttpConnection:
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             pass  # the client has gone, or says nothing
         except h11.RemoteProtocolError as error:
-            await self._refuse(error.error_status_hint, str(error))
-        except TooLong as error:
-            await self._refuse(413, f"a body may have at most {error} bytes")
+            await self._refuse(Response(error.error_status_hint, _TEXT, f"{error}\n".encode()))
         finally:
             if self._ahead is not None:
                 self._ahead.cancel()
@@ -88,14 +87,24 @@ class HttpConnection:
             return False
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
         request = Request(head.method.decode("latin-1"), head.target.decode("latin-1"), headers, b"")
-        most, body = self._most_bytes(request), bytearray()
+        verdict, body = self._judge(request), bytearray()
+        if isinstance(verdict, int) and int(headers.get("content-length", 0)) > verdict:
+            verdict = _too_long(verdict)
+        if isinstance(verdict, Response) and (
+            headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+        ):
+            await self._refuse(verdict, with_body=request.method != "HEAD")
+            return False
         while isinstance(event := await self._next(_BODY_S), h11.Data):
             body += event.data
-            if len(body) > most:
-                raise TooLong(most)
+            if isinstance(verdict, int) and len(body) > verdict:
+                await self._refuse(_too_long(verdict))
+                return False
         if not isinstance(event, h11.EndOfMessage):
             return False
-        response = await self._while_there(request._replace(body=bytes(body)))
+        response = (
+            verdict if isinstance(verdict, Response) else await self._while_there(request._replace(body=bytes(body)))
+        )
         if response is None:
             return False
         await self._send(response, with_body=request.method != "HEAD")
@@ -151,8 +160,23 @@ class HttpConnection:
             write(send(h11.EndOfMessage()) or b"")
         await self._writer.drain()
 
-    async def _refuse(self, status: int, why: str) -> None:
+    async def _refuse(self, response: Response, with_body: bool = True) -> None:
+        """Send the last answer of the connection, though its request may not have come to its end."""
         if self._protocol.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            body = f"{why}\n".encode()
-            with contextlib.suppress(OSError, h11.LocalProtocolError):
-                await self._send(Response(status, "text/plain; charset=utf-8", body, (("connection", "close"),)), True)
+            closing = response._replace(headers=(*response.headers, ("connection", "close")))
+            with contextlib.suppress(OSError, TimeoutError, h11.LocalProtocolError):
+                await self._send(closing, with_body)
+                await self._linger()
+
+    async def _linger(self) -> None:
+        """Drop what the client still sends until it has read the answer and closes."""
+        if self._writer.can_write_eof():
+            self._writer.write_eof()
+        left = _LINGER_BYTES
+        async with asyncio.timeout(_LINGER_S):
+            while left > 0 and (data := await self._read()):
+                left -= len(data)
+
+
+def _too_long(most: int) -> Response:
+    return Response(413, _TEXT, f"a body may have at most {most} bytes\n".encode())

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from pykafka_broker.control.http import HttpConnection, MostBytes, Serve
+from pykafka_broker.control.http import HttpConnection, Judge, Serve
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _OWN_SITES = frozenset({"same-origin", "none"})  # "none": typed in by the user
@@ -17,11 +17,11 @@ _MOST_CONNECTIONS = 256
 
 
 class HttpListener:
-    """`serve` answers the requests of all its clients."""
+    """`serve` answers the requests of all its clients that `judge` lets in."""
 
-    def __init__(self, serve: Serve, most_bytes: MostBytes) -> None:
+    def __init__(self, serve: Serve, judge: Judge) -> None:
         self._serve = serve
-        self._most_bytes = most_bytes
+        self._judge = judge
         self._server: asyncio.Server | None = None
         self._clients: set[asyncio.Task[None]] = set()
         self.url = ""
@@ -44,7 +44,7 @@ class HttpListener:
         if len(self._clients) >= _MOST_CONNECTIONS:
             writer.close()
             return
-        client = asyncio.ensure_future(HttpConnection(reader, writer, self._serve, self._most_bytes).run())
+        client = asyncio.ensure_future(HttpConnection(reader, writer, self._serve, self._judge).run())
         self._clients.add(client)
         client.add_done_callback(self._clients.discard)
 

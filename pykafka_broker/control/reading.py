@@ -1,7 +1,8 @@
 """Records of a partition, decoded.
 
 Rule: what is read is what a consumer of that isolation level would see: no control records, with read_committed nothing
-of an aborted transaction and nothing beyond the last stable offset.
+of an aborted transaction and nothing beyond the last stable offset. The log may start within a batch (DeleteRecords),
+and records of that batch that lie below the log's start are deleted ones.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ def end_of(partition: Partition, isolation_level: IsolationLevel) -> int:
 def records_from(partition: Partition, offset: int, isolation_level: IsolationLevel) -> Iterator[Found]:
     """The records from that offset on. Raises ApiError where the log can't be read."""
     for header, batch, transaction in _batches(partition, offset, isolation_level):
+        first = max(offset, partition.log.log_start_offset)
         for record in iter_records(batch, header):
-            if record.offset >= offset:
+            if record.offset >= first:
                 yield Found(record, header, transaction)
 
 
@@ -63,7 +65,14 @@ def _batches(
             outcome = outcome_of(partition, header, aborted)
             if outcome != "aborted" or isolation_level == "read_uncommitted":
                 yield header, batch, outcome
-        offset = found.end_offset()
+        offset = max(found.end_offset(), log.log_start_offset)  # some may have been deleted meanwhile
+
+
+def count_from(header: BatchHeader, batch: memoryview, offset: int) -> int:
+    """Return how many records of a batch lie at or above `offset`; they are read only where `offset` is within it."""
+    if header.base_offset >= offset:
+        return header.count
+    return sum(record.offset >= offset for record in iter_records(batch, header))
 
 
 def outcome_of(partition: Partition, header: BatchHeader, aborted: Aborted) -> Outcome | None:

@@ -1,9 +1,9 @@
 """The whole state of the broker: emptied, copied, and put in the place of what there is.
 
 Rule: state is never changed in place. What is in the directories is put aside, another broker is started on what stands
-there then, and takes over all connections within one turn of the loop: clients are answered by the old one or by the
-new one, and see what they would see if their topics and coordinators had moved. If the new one can't be started, all is
-put back.
+there then, and takes over all connections within one turn of the loop. What clients had sent by then is answered by the
+old one or dropped, and they see what they would see if their topics and coordinators had moved. If the new one can't be
+started, all is put back.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class State:
         if "faults" not in keep:
             pretend_full(False)  # it is one of them, and no broker starts on a full disk
         self._require_room()
+        self._running.server.serve_received()
         old = self._broker
         records = kept_records(old.node, keep)
         setup = old.successor
@@ -100,6 +101,7 @@ class State:
         self._require_alone()
         self._require(name)
         self._require_room()
+        self._running.server.serve_received()
         self._exchange(lambda directory: lay_image(_image(directory, name), directory), self._broker.successor)
 
     def names(self) -> list[str]:

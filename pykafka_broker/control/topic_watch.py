@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem, did_you_mean, problem_of
-from pykafka_broker.control.reading import Found, IsolationLevel, batches_from, end_of, records_from
+from pykafka_broker.control.reading import Found, IsolationLevel, batches_from, count_from, end_of, records_from
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -78,9 +78,8 @@ class TopicWatch:
     def _between(self, number: int, start: int) -> int:
         partition = self._control.services.replicas.leader(self.topic, number)
         total = 0
-        for header, _batch in batches_from(partition, start, self.isolation_level):
-            if header.base_offset >= start:
-                total += header.count
+        for header, batch in batches_from(partition, start, self.isolation_level):
+            total += count_from(header, batch, max(start, partition.log.log_start_offset))
         return total
 
     def fresh(self) -> Iterator[tuple[int, Found]]:

@@ -20,7 +20,7 @@ from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.log_keeper import LogKeeper
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.producer_loading import rebuild_transactions, restore_producers
+from pykafka_broker.log.producer_loading import rebuild_transactions, remove_strays, restore_producers
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.log.scan import scan
 from pykafka_broker.log.segment import LogSegment
@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 ZERO_ID = bytes(16)
 _LOG_SUFFIX = ".log"
 _SEGMENT = re.compile(r"[0-9]{20}\.log")
+_INDEXES = (".index", ".timeindex", ".txnindex")
 _LEFTOVERS = (DELETED, CLEANED, MOVED, ".tmp")
 
 
@@ -113,6 +114,7 @@ def load_log(
     log_end_offset = segments.active.end_offset()
     log_start_offset = _log_start(offsets.log_start_offset, segments, log_end_offset)
     producers = ProducerState(f"{topic}-{partition}")
+    remove_strays(fs, directory, names, segments)
     restore_producers(fs, directory, names, producers, segments, log_start_offset, log_end_offset)
     if not segments.active.transactions.is_sound():  # it is about to be written to
         rebuild_transactions(fs, directory, segments, segments.active)
@@ -170,17 +172,22 @@ def _complete_indexes(segments: Segments, names: set[str]) -> None:
 
 def remove_leftovers(files: FileCache, directory: str, wall: int) -> list[str]:
     """Finish what an interrupted deletion, cleaning or checkpoint left; the names that are there then."""
-    names = []
-    for name in files.fs.list_directory(directory):
+    fs, names = files.fs, []
+    for name in fs.list_directory(directory):
         if name.endswith(_LEFTOVERS):
-            files.fs.remove(f"{directory}/{name}")
+            fs.remove(f"{directory}/{name}")
         else:
             names.append(name)
     if any(name.endswith(SWAP) for name in names):
         from pykafka_broker.log.compaction.swap import finish_swaps
 
-        return finish_swaps(files, directory, names, wall)
-    return names
+        names = finish_swaps(files, directory, names, wall)
+    present = set(names)
+    for name in names:
+        if name.endswith(_INDEXES) and f"{name.partition('.')[0]}{_LOG_SUFFIX}" not in present:
+            fs.remove(f"{directory}/{name}")  # or a new segment of that offset would go on with it
+            present.remove(name)
+    return [name for name in names if name in present]
 
 
 def load_epochs(

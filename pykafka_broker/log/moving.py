@@ -29,8 +29,7 @@ from pykafka_broker.log.filesystem import write_file
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.log_directory import FUTURE_SUFFIX, LogDirectory, TopicPartition, deleted_name
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.producer_loading import snapshot_offsets
-from pykafka_broker.log.producer_snapshot import snapshot_name
+from pykafka_broker.log.producer_snapshot import snapshot_name, snapshot_offsets
 
 if TYPE_CHECKING:
     from pykafka_broker.log.flush import Waiter
@@ -133,6 +132,11 @@ class Move:
         return sum(self._copied.values())
 
     def start(self) -> None:
+        cleaner = self._manager.cleaner
+        cleaner.finish_swaps()
+        if cleaner.is_swapping(self.key):
+            self.abort("its disk has no room to end a cleaning")
+            return
         try:
             self.fs.make_directory(self.folder)
             write_partition_metadata(self.fs, f"{self.folder}/{PARTITION_METADATA}", self.log.topic_id)
@@ -146,10 +150,8 @@ class Move:
             self._give_up()
             return
         self._rounds += 1
-        if self.log.truncations != self._truncations:  # what was written since then may hide how short it was
-            logger.info("%s-%d is copied to %s anew: the log was truncated", *self.key, self.target.path)
-            self._anew = True
-            self._end()
+        if self._is_cut:  # what was written since then may hide how short it was
+            self._begin_anew()
             return
         try:
             if not self.announced and (self._has_caught_up() or self._rounds >= _MOST_ROUNDS):
@@ -163,6 +165,16 @@ class Move:
             self._finish(pieces)
         except OSError as error:
             self.fail(error)
+
+    @property
+    def _is_cut(self) -> bool:
+        """Whether the log was truncated since the copy began."""
+        return self.log.truncations != self._truncations
+
+    def _begin_anew(self) -> None:
+        logger.info("%s-%d is copied to %s anew: the log was truncated", *self.key, self.target.path)
+        self._anew = True
+        self._end()
 
     def announce(self) -> None:
         """Only once the folder is there for certain."""
@@ -237,6 +249,12 @@ class Move:
         self.cancelled = True
 
     def fail(self, error: OSError) -> None:
+        """End the move; the directory that failed goes offline. A source that has become shorter was cut, and says
+        nothing against its disk: if there is more to the error, the next copy meets it again.
+        """
+        if self._is_cut:
+            self.advance()
+            return
         self.abort(str(error))
         self._manager.path_failed(str(error.filename or self.folder), error)
 

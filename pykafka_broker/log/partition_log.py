@@ -346,6 +346,17 @@ class PartitionLog:
         except DamagedLog as damage:
             raise self.unreadable(damage) from damage
 
+    def bytes_between(self, offset: int, upper_offset: int) -> int:
+        """Return the size of the batches from the one that holds `offset` on, below `upper_offset`;
+        MORE_THAN_A_SEGMENT where they do not end in the segment in which they begin. Raises as `read`.
+        """
+        try:
+            return reading.bytes_between(self, offset, upper_offset)
+        except OSError as error:
+            raise self.storage_error(error) from error
+        except DamagedLog as damage:
+            raise self.unreadable(damage) from damage
+
     def aborted_transactions(self, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that have records in [first_offset, upper_offset) (KIP-98)."""
         try:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 
 from pykafka_broker.log.filesystem import FileSystem
-from pykafka_broker.log.producer_snapshot import CorruptSnapshot, read_snapshot, snapshot_name
+from pykafka_broker.log.producer_snapshot import CorruptSnapshot, read_snapshot, snapshot_name, snapshot_offsets
 from pykafka_broker.log.producer_state import ProducerEntry, ProducerState
 from pykafka_broker.log.scan import ScannedBatch, scan
 from pykafka_broker.log.segment import LogSegment
@@ -22,11 +21,19 @@ logger = logging.getLogger(__name__)
 
 # A log that is no longer and has never had an idempotent producer needs no snapshot: it is read when it is opened.
 QUICKLY_READ_BYTES = 64 << 10
-_NAME = re.compile(r"[0-9]{20}\.snapshot")
 
 
-def snapshot_offsets(names: list[str]) -> list[int]:
-    return sorted(int(name[:20]) for name in names if _NAME.fullmatch(name))
+def remove_strays(fs: FileSystem, directory: str, names: list[str], segments: Segments) -> None:
+    """Remove the snapshots that stops left, which are of no segment's base offset. The newest of them stays if it lies
+    beyond the last segment's base (Kafka: ProducerStateManager.removeStraySnapshots).
+    """
+    strays = set(snapshot_offsets(names)) - {segment.base_offset for segment in segments}
+    if strays and max(strays) > segments.active.base_offset:
+        strays.remove(max(strays))
+    for offset in sorted(strays):
+        name = snapshot_name(offset)
+        _remove(fs, f"{directory}/{name}")
+        names.remove(name)
 
 
 def restore_producers(
@@ -57,7 +64,9 @@ def restore_producers(
 
 
 def replay_producers(producers: ProducerState, segments: Segments, start: int, end_offset: int) -> None:
-    """Bring `producers` from `start` to `end_offset` by what the log holds."""
+    """Bring `producers` from `start` to `end_offset` by what the log holds. A batch that holds `start` counts: so the
+    log begins after DeleteRecords.
+    """
     for segment in segments.starting_from(start):
         if segment.base_offset >= end_offset:
             return
@@ -66,7 +75,7 @@ def replay_producers(producers: ProducerState, segments: Segments, start: int, e
         for batch in scan(handle, segment.log.path, position, segment.size, verify=False):
             if batch.header.base_offset >= end_offset:
                 return
-            if batch.header.base_offset >= start:
+            if batch.header.last_offset >= start:
                 replay_batch(producers, batch)
 
 

@@ -9,6 +9,7 @@ producer.
 from __future__ import annotations
 
 import contextlib
+import re
 import struct
 
 from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
@@ -21,6 +22,7 @@ _HEADER = struct.Struct(">hIi")
 _ENTRY = struct.Struct(">qhiqiqiq")
 _CRC_END = 6
 _VERSION = 1
+_NAME = re.compile(r"[0-9]{20}\.snapshot")
 
 
 class CorruptSnapshot(ValueError):
@@ -90,6 +92,17 @@ def take_snapshot(fs: FileSystem, directory: str, producers: ProducerState, offs
     if offset > producers.snapshot_offset:
         write_snapshot(fs, f"{directory}/{snapshot_name(offset)}", producers, sync=False)
         producers.snapshot_offset = offset
+
+
+def snapshot_offsets(names: list[str]) -> list[int]:
+    """Return the offsets of the snapshots among these file names, in order."""
+    return sorted(int(name[:20]) for name in names if _NAME.fullmatch(name))
+
+
+def forget_snapshots(fs: FileSystem, directory: str) -> None:
+    """Remove every snapshot in a folder: nothing is known of the producers any more."""
+    for offset in snapshot_offsets(fs.list_directory(directory)):
+        forget_snapshot(fs, directory, offset)
 
 
 def forget_snapshot(fs: FileSystem, directory: str, offset: int) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MORE_THAN_A_SEGMENT = 1 << 62  # bytes; the rest is not counted
+
 
 class LogRead:
     """What a read found: whole batches, at least one."""
@@ -51,6 +53,22 @@ def read(log: PartitionLog, offset: int, max_bytes: int, upper_offset: int, min_
             return None
         number += 1  # compaction took what there was of this segment from `offset` on
     return None
+
+
+def bytes_between(log: PartitionLog, offset: int, upper_offset: int) -> int:
+    """As `PartitionLog.bytes_between`, for an offset that is in the log."""
+    segments = log.segments
+    number = max(0, segments.number_of(offset))
+    while (found := segments.with_end(number, log.log_end_offset)) is not None:
+        segment, segment_end = found
+        start = segment.position_of(offset)
+        if upper_offset <= segment_end:
+            end = segment.position_of(upper_offset) if upper_offset < segment_end else segment.size
+            return max(0, end - start)
+        if start < segment.size:
+            return MORE_THAN_A_SEGMENT
+        number += 1  # compaction took what there was of this segment from `offset` on
+    return 0
 
 
 def aborted_transactions(log: PartitionLog, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import Buffer
 from pykafka_broker.log.partition_log import Origin, PartitionLog
-from pykafka_broker.log.producer_snapshot import forget_snapshot
+from pykafka_broker.log.producer_snapshot import forget_snapshots
 from pykafka_broker.log.rolling import must_roll
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.trimming import delete_segments
@@ -23,12 +23,34 @@ def append_fetched(log: PartitionLog, data: Buffer, wall: int) -> None:
     not follow what is here, or what the disk says as an `ApiError`; what stands before that has been appended.
     """
     view, at = memoryview(data), 0
+    if len(view) >= HEADER_SIZE and read_header(view).base_offset < log.log_end_offset:
+        _step_back(log, view, wall)
     while (header := _batch_at(view, at, log.log_end_offset)) is not None:
         if _is_marker(header):
             log.append(view[at : at + header.size], wall, header=header, origin=Origin.REPLICATION)
             at += header.size
         else:
             at = _append_run(log, view, at, header, wall)
+
+
+def _step_back(log: PartitionLog, view: memoryview, wall: int) -> None:
+    """Let the log end where the first batch begins, if nothing is stored from there on. The leader's log begins within
+    that batch (DeleteRecords), and this one ended there too (Kafka: UnexpectedAppendOffsetException).
+    """
+    header = _batch_at(view, 0, 0)
+    if header is None or header.last_offset < log.log_end_offset:
+        return
+    try:
+        if header.base_offset >= _stored_end(log):
+            cut_to(log, header.base_offset, wall)
+    except OSError as error:
+        raise log.storage_error(error) from error
+
+
+def _stored_end(log: PartitionLog) -> int:
+    """Return the offset after the last batch that is stored, 0 if there is none."""
+    filled = [segment for segment in log.segments if segment.size]
+    return filled[-1].end_offset() if filled else 0
 
 
 def _batch_at(view: memoryview, at: int, next_offset: int) -> BatchHeader | None:
@@ -95,17 +117,39 @@ def _run_from(
     return headers, stop
 
 
+def cut_to(log: PartitionLog, offset: int, wall: int) -> None:
+    """Forget what lies at or above `offset`. Where nothing that may be read is left, the log begins anew: at its start,
+    or at `offset` if that lies below (Kafka: UnifiedLog.truncateTo, truncateFullyAndStartAt).
+
+    Raises:
+        OSError: the caller goes to `storage_error` with it. The log must not be used again then, only loaded anew.
+    """
+    is_below_start = offset < log.log_start_offset
+    log.truncate_to(offset)
+    if is_below_start or log.segments.active.end_offset() < log.log_start_offset:
+        restart_at(log, log.log_end_offset, wall)
+
+
 def restart_at(log: PartitionLog, offset: int, wall: int) -> None:
     """Forget all that is here: the leader has nothing below `offset`, which lies at or beyond the end of this log.
-    Raises OSError, with which the caller goes to `storage_error`.
+    Raises OSError, with which the caller goes to `storage_error`; then it can be done again.
+
+    Wherever a crash comes, no old segment and no old snapshot is there beside the new segment: a transaction that was
+    open in them would be taken for open ever after, since its end is not in the log.
     """
     if offset < log.log_end_offset:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the end of {log}")
     log.truncations += 1
-    log.roll(wall, offset)
-    older = [segment for segment in log.segments if segment is not log.segments.active]
-    delete_segments(log, older)
-    forget_snapshot(log.files.fs, log.directory, offset)  # which was of producers that are forgotten
+    fs, last = log.files.fs, log.segments.active
+    forget_snapshots(fs, log.directory)
+    delete_segments(log, [segment for segment in log.segments if segment is not last])
+    last.mark_deleted()
+    fs.sync_directory(log.directory)
+    segment = LogSegment(log.files, log.directory, offset, size=0, created_ms=wall, fresh=True)
+    segment.log.create()
+    log.segments.replace([last], [segment])
+    log.directory_dirty = True
+    log.keeper.segments_deleted(log, [last])
     log.producers.clear(offset)
     log.epochs.entries = []
     log.write_epochs()

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from itertools import islice
 
 from pykafka_broker.config.topic import TopicConfig
+from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileCache, FileSlice
 from pykafka_broker.log.filesystem import Buffer
 from pykafka_broker.log.index import NO_TIMESTAMP
 from pykafka_broker.log.positions import BatchPosition, batch_position, batch_positions
 from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.log.segment_files import SegmentFiles
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, read_header
 
@@ -381,6 +383,8 @@ class LogSegment(SegmentFiles):
             start = place.position if place is not None else self.size
         if end - start <= max_bytes:
             return FileSlice(self.log, start, max(0, end - start)), None
+        if max_bytes < 0:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what Kafka calls a negative limit
         if place is not None and place.size >= max_bytes:  # nothing else has room beside it
             if place.size > max_bytes and not min_one:
                 return FileSlice(self.log, start, 0), place.base_offset

@@ -33,14 +33,16 @@ class SegmentFiles:
         return self.log, self.offset_index.file, self.time_index.file, self.transactions.file
 
     def mark_deleted(self) -> None:
-        """Take the files out of the folder's set of segments; they are removed later."""
+        """Take the files out of the folder's set of segments; they are removed later. What failed can be done again."""
         for file in self.files():
-            file.rename(file.path + DELETED)
+            if not file.path.endswith(DELETED):
+                file.rename(file.path + DELETED)
 
     def change_suffix(self, old: str, new: str) -> None:
-        """Give the files other names, the log last: with it the others count."""
+        """Give the files other names, the log last: with it the others count. What failed can be done again."""
         for file in reversed(self.files()):
-            file.rename(file.path.removesuffix(old) + new)
+            if file.path.endswith(old):
+                file.rename(file.path.removesuffix(old) + new)
 
     def discard(self) -> None:
         """Remove the files that an interrupted attempt may have left."""

@@ -42,8 +42,10 @@ def retain(log: PartitionLog, wall: int) -> list[LogSegment]:
 
 
 def _delete_first(log: PartitionLog, segments: list[LogSegment]) -> None:
-    delete_segments(log, segments)
-    raise_log_start(log, log.segments.first.base_offset)
+    try:
+        delete_segments(log, segments)
+    finally:
+        raise_log_start(log, log.segments.first.base_offset)
 
 
 def _deletable(log: PartitionLog, wall: int) -> Iterator[LogSegment]:
@@ -73,16 +75,23 @@ def _expired(log: PartitionLog, wall: int) -> Callable[[LogSegment, int, bool], 
 
 
 def delete_segments(log: PartitionLog, segments: list[LogSegment]) -> None:
-    log.segments.replace(segments, [])
-    log.directory_dirty = True
-    for segment in segments:
-        segment.mark_deleted()
-        forget_snapshot(log.files.fs, log.directory, segment.base_offset)
-    log.keeper.segments_deleted(log, segments)
+    """Take segments out of the log, in this order. Those that the disk refuses to rename stay in it."""
+    gone: list[LogSegment] = []
+    try:
+        for segment in segments:
+            segment.mark_deleted()
+            gone.append(segment)
+            forget_snapshot(log.files.fs, log.directory, segment.base_offset)
+    finally:
+        if gone:
+            log.segments.replace(gone, [])
+            log.directory_dirty = True
+            log.keeper.segments_deleted(log, gone)
 
 
 def truncate_to(log: PartitionLog, offset: int) -> None:
-    """Forget what lies at or above `offset` (a follower whose history differs).
+    """Forget what lies at or above `offset` (a follower whose history differs). Where `offset` lies within a batch or a
+    gap, the log ends with the last batch before that, in memory as on disk, but never below its start.
 
     Synced before this returns: what is appended next stands where the old batches stood, and after a power cut the log
     must not hold some of these and some of those.
@@ -99,8 +108,8 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
         delete_segments(log, [segment])
     log.segments.active.truncate_to(offset)
     log.segments.active.log.handle().sync()
-    log.log_end_offset = max(offset, log.segments.active.base_offset)
-    log.log_start_offset = min(log.log_start_offset, log.log_end_offset)
+    log.log_start_offset = min(log.log_start_offset, offset)
+    log.log_end_offset = min(offset, max(log.segments.active.end_offset(), log.log_start_offset))
     if log.epochs.truncate_from_end(log.log_end_offset):
         log.write_epochs()
     _reload_producers(log)

@@ -33,37 +33,49 @@ _LOOK_PAUSE_MS = 10
 
 
 class _Task:
-    __slots__ = ("due", "interval_ms", "run")
+    """What is done at an interval, in rounds. left: the logs that the round has not come to yet."""
+
+    __slots__ = ("_hurried", "due", "interval_ms", "left", "run")
 
     def __init__(self, interval_ms: int, run: Callable[[int], None]) -> None:
         self.interval_ms = interval_ms
         self.run = run
         self.due = _NEVER
+        self.left: list[TopicPartition] = []
+        self._hurried = -1
+
+    def begin_round(self, now: int) -> None:
+        """Begin a round that comes to every log at that time, without a pause: a clock that stands would not end it."""
+        self.left.clear()
+        self.due = self._hurried = now
+
+    def continue_round(self, now: int, pause_ms: int) -> None:
+        """Come to the rest of the logs after the pause."""
+        self.due = now if now == self._hurried else now + pause_ms
 
 
 class _Round(_Task):
     """Looks at all loaded logs, some at a time: `look` at each, and `end` when it has been at all of them."""
 
-    __slots__ = ("_end", "_left", "_look", "_manager")
+    __slots__ = ("_end", "_look", "_manager")
 
     def __init__(self, interval_ms: int, manager: LogManager, look: Look, end: Callable[[], None]) -> None:
         super().__init__(interval_ms, self._go_on)
         self._manager = manager
         self._look = look
         self._end = end
-        self._left: list[TopicPartition] = []
 
     def _go_on(self, now: int) -> None:
         loaded = self._manager.loaded
-        if not self._left:
-            self._left = list(loaded)
-        for key in self._left[-_LOOKED_AT_ONCE:]:
+        if not self.left:
+            self.left = list(loaded)
+        for key in self.left[-_LOOKED_AT_ONCE:]:
             log = loaded.get(key)
             if log is not None:
                 self._look(key, log)
-        del self._left[-_LOOKED_AT_ONCE:]
-        if self._left:
-            self.due = now + _LOOK_PAUSE_MS
+        del self.left[-_LOOKED_AT_ONCE:]
+        if self.left:
+            self.continue_round(now, _LOOK_PAUSE_MS)
         else:
             self._end()
 
@@ -73,7 +85,6 @@ class Upkeep:
         config = manager.config
         self._manager = manager
         self.checkpoints = CheckpointWriter(manager.fs, manager.submit, manager.path_failed)
-        self._to_retain: list[TopicPartition] = []
         self._retention = _Task(config.log_retention_check_interval_ms, self._retain)
         self._expiry = self._round(config.producer_id_expiration_check_interval_ms, self._expire_producers)
         self._due = _NEVER  # the earliest of the tasks' times, which is asked for after every request
@@ -122,8 +133,10 @@ class Upkeep:
         self._due = min(task.due for task in self._tasks)
 
     def look_now(self, now: int) -> None:
-        """What is done when it is old enough is looked at now, and not only after the interval."""
-        self._retention.due = self._expiry.due = self._due = now
+        """Look at everything that is done when it is old enough now, and not only after the interval."""
+        self._retention.begin_round(now)
+        self._expiry.begin_round(now)
+        self._due = now
 
     # -- tasks
 
@@ -136,11 +149,11 @@ class Upkeep:
         """Some logs at a time, those not yet loaded too: nobody may ever ask for them, but their time comes as well. In
         what was made since the start and never asked for there is nothing.
         """
-        manager = self._manager
-        if not self._to_retain:
+        manager, task = self._manager, self._retention
+        if not task.left:
             damaged = manager.damaged
-            self._to_retain = [key for key in manager.partitions() if key[0] != METADATA_TOPIC and key not in damaged]
-        for key in self._to_retain[-_RETAINED_AT_ONCE:]:
+            task.left = [key for key in manager.partitions() if key[0] != METADATA_TOPIC and key not in damaged]
+        for key in task.left[-_RETAINED_AT_ONCE:]:
             try:
                 directory = manager.directory_of(key)
                 if directory is not None and directory.online and not manager.is_fresh(*key):
@@ -149,9 +162,9 @@ class Upkeep:
                 logger.warning("No retention for %s-%d: %s", *key, error)
             except OSError as error:
                 manager.loaded[key].storage_error(error)
-        del self._to_retain[-_RETAINED_AT_ONCE:]
-        if self._to_retain:
-            self._retention.due = now + _RETENTION_PAUSE_MS
+        del task.left[-_RETAINED_AT_ONCE:]
+        if task.left:
+            task.continue_round(now, _RETENTION_PAUSE_MS)
 
     def _expire_producers(self, key: TopicPartition, log: PartitionLog) -> None:
         log.producers.expire(self._manager.clock.wall, self._manager.config.producer_id_expiration_ms)

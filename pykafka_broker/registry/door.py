@@ -14,7 +14,7 @@ import logging
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from pykafka_broker.control.http import STRANGERS_BODY_BYTES, Request, Response
+from pykafka_broker.control.http import Request, Response
 from pykafka_broker.control.http_listener import HttpListener, why_not_of_this_machine
 from pykafka_broker.registry.api import Raw, find
 from pykafka_broker.registry.call import Call
@@ -37,7 +37,7 @@ class RegistryDoor:
     def __init__(self, registry: Registry, user: str | None) -> None:
         self.registry = registry
         self._user = user
-        self._listener = HttpListener(self.serve, self._most_bytes)
+        self._listener = HttpListener(self.serve, self.judge)
 
     @property
     def url(self) -> str:
@@ -52,10 +52,9 @@ class RegistryDoor:
         await self._listener.close()
 
     async def serve(self, request: Request) -> Response:
-        """The answer to one request. Never raises."""
+        """The answer to a request that `judge` has let in. Never raises."""
         content_type = _wanted(request)
         try:
-            self._let_in(request)
             try:
                 answer = await self._answer(request)
             except Refused as refused:
@@ -65,8 +64,7 @@ class RegistryDoor:
                 return handed_on
             return _response(content_type, answer, told_end(self.registry, request))
         except Refused as refused:
-            headers = (("www-authenticate", "Basic"),) if refused.status == 401 else ()
-            return Response(refused.status, content_type, _json(refused.body()), headers)
+            return _refusal(content_type, refused)
         except Exception:
             log.exception("a defect while serving %s %s", request.method, request.target)
             return Response(500, content_type, _json(Refused(500, "a defect of the registry").body()))
@@ -82,12 +80,12 @@ class RegistryDoor:
         answer = handler(Call(self.registry, path, parameters, _body(request), extended))
         return await answer if inspect.isawaitable(answer) else answer
 
-    def _most_bytes(self, request: Request) -> int:
-        """Of a body: nobody fills the memory who may not come in."""
+    def judge(self, request: Request) -> Response | int:
+        """Return the refusal of a request by its head, or how many bytes its body may have."""
         try:
             self._let_in(request)
-        except Refused:
-            return STRANGERS_BODY_BYTES
+        except Refused as refused:
+            return _refusal(_wanted(request), refused)
         return MAX_BODY_BYTES
 
     def _let_in(self, request: Request) -> None:
@@ -103,6 +101,11 @@ class RegistryDoor:
             user = b""
         if scheme.lower() != "basic" or not hmac.compare_digest(user, self._user.encode()):
             raise Refused(401, "Unauthorized")
+
+
+def _refusal(content_type: str, refused: Refused) -> Response:
+    headers = (("www-authenticate", "Basic"),) if refused.status == 401 else ()
+    return Response(refused.status, content_type, _json(refused.body()), headers)
 
 
 def _body(request: Request) -> Any:

@@ -4,6 +4,7 @@ Rule: requests are served one after the other and answered in their order. While
 served for this connection, and only for this one. A parked request that yields (a fetch) is answered as soon as another
 arrives, unless `pykafka.strict.parked.fetch` says that nobody yields. One that is muted, for a client that is above its
 quota, gets what it is owed, and until its time has come nothing is read from it or served, not even what has arrived.
+When another broker takes the place of this one, what has arrived is served first (`serve_received`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.request_memory import RequestMemory
 from pykafka_broker.server.transport import Transport
 from pykafka_broker.server.turns import Turns
+
+_MOST_READS = 256  # of what a client had sent when another broker took over; a client may send without end
 
 
 class Dispatching(Protocol):
@@ -78,6 +81,65 @@ class Connection(Channel):
         """Answer a fetch that waits with what there is."""
         if self._parked is not None and self._parked.parked.yields:
             self._server.purgatory.hurry(self._parked.parked, self._turns.clock.now)
+
+    def serve_received(self) -> None:
+        """Serve what has arrived by now, before another broker takes over. Requests behind one that waits for more than
+        records, or for its client, are dropped: the connection is closed after the answer that is due.
+        """
+        try:
+            self._read_all(self._deliver)
+            if not self.closed and (self._out or self.holds) and self._drop_received():
+                self._close_after_answer()
+        except Exception as error:
+            self._failed(error)
+
+    def _read_all(self, deliver: Callable[[memoryview], bool]) -> None:
+        """Read until nothing more is there, or nothing more may be served."""
+        reader = self._reader
+        serves = deliver == self._deliver
+        more = reader.has_waiting
+        for _ in range(_MOST_READS):
+            if self.holds and (reader.has_waiting or self._transport.has_input()):
+                self.hurry()
+            if self.closed or (serves and (self._out or self.holds)):
+                return
+            if more:
+                more = reader.resume(deliver, self._turns.share)
+            else:
+                try:
+                    count = self._transport.recv_into(reader.target())
+                except (BlockingIOError, InterruptedError):
+                    return
+                if not count:
+                    self._end_of_input()
+                    return
+                more = reader.received(count, deliver, self._turns.share)
+
+    def _drop_received(self) -> bool:
+        """Read what has arrived and drop it; return whether there was a request."""
+        dropped = self._late is not None or self._stalled
+
+        def drop(frame: memoryview) -> bool:
+            nonlocal dropped
+            dropped = True
+            return True
+
+        if not self._stalled:
+            self._read_all(drop)
+        return dropped
+
+    def _close_after_answer(self) -> None:
+        if self.closed:
+            return
+        if self._parked is None:
+            self.close("what it has sent is of a broker that is no more")
+            return
+
+        def answer(reply: Any) -> None:
+            self._on_reply(reply)
+            self.close("what it has sent behind this is of a broker that is no more")
+
+        self._parked.parked.on_reply = answer
 
     def _deliver(self, frame: memoryview) -> bool:
         if self._parked is not None:

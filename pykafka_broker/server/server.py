@@ -82,6 +82,13 @@ class Server:
         """Those of its clients that are above their quota, by its clock."""
         broker.services.mute, broker.services.nanoseconds = self.mute, nanoseconds
 
+    def serve_received(self) -> None:
+        """Serve what clients have sent by now, before another broker takes over: an answer of that one, or a topic that
+        it makes, would be to a request from before. What can't be served at once is dropped with its connection.
+        """
+        for connection in list(self._connections.values()):
+            connection.serve_received()
+
     def replace(self, broker: Broker) -> None:
         """Serve another broker from now on, which was started; clients stay connected. Whoever waits for the one before
         is answered by its `give_up`.

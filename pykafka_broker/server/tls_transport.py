@@ -20,7 +20,7 @@ from typing import Protocol
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Buffer
 from pykafka_broker.server.framing import spoken_in
-from pykafka_broker.server.transport import READ, WRITE, FilePiece, copy_file
+from pykafka_broker.server.transport import READ, WRITE, FilePiece, copy_file, has_come
 
 _PIECE_BYTES = 64 << 10  # of an answer, encrypted at once
 _HANDSHAKE_BYTES = 16 << 10  # read at once before there is one
@@ -247,6 +247,9 @@ class TlsTransport:
             self._flush()
         except BlockingIOError:
             self.read_on = READ if self.established else WRITE
+
+    def has_input(self) -> bool:
+        return self.has_buffered or has_come(self._sock)
 
     def send_file(self, piece: FilePiece) -> int:
         return self.send(b"", 0) if self._owed else copy_file(self.send, piece, _PIECE_BYTES)

@@ -43,6 +43,9 @@ class Transport(Protocol):
     def has_buffered(self) -> bool:
         """There are bytes to be had that the socket does not tell of any more."""
 
+    def has_input(self) -> bool:
+        """Return whether bytes have come that nobody has received."""
+
     @property
     def recv_into(self) -> Callable[[memoryview], int]:
         """Called with where the bytes go; returns how many came, 0 at the end of the stream."""
@@ -74,6 +77,9 @@ class PlainTransport:
         self.recv_into: Callable[[memoryview], int] = sock.recv_into
         self.send: Callable[[Buffer, int], int] = sock.send
 
+    def has_input(self) -> bool:
+        return has_come(self._sock)
+
     def send_file(self, piece: FilePiece) -> int:
         """Without a copy, where the platform can."""
         if system.SEND_FILE is not None:
@@ -85,6 +91,14 @@ class PlainTransport:
 
     def close(self) -> None:
         self._sock.close()
+
+
+def has_come(sock: socket.socket) -> bool:
+    """Return whether bytes have come; the end of the stream is none."""
+    try:
+        return bool(sock.recv(1, socket.MSG_PEEK))
+    except OSError:
+        return False
 
 
 _COPIED_BYTES = 256 << 10

@@ -12,7 +12,6 @@ import asyncio
 import io
 import json
 import logging
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -26,6 +25,7 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.properties import read_properties
 from pykafka_broker.protocol.runtime import EncodeError
+from pykafka_broker.tools import drop_output
 from pykafka_broker.tools.progress import NOTHING, Bar, bar
 
 FAILED = 1  # wrong usage too, as with Kafka's scripts
@@ -232,7 +232,7 @@ def main(name: str, arguments: Sequence[str]) -> int:
     except (ClientError, EncodeError) as error:  # a number or a name that no request can have
         print(f"{parser.prog}: {error}", file=sys.stderr)
     except BrokenPipeError:  # `| head` has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         return 0
     return FAILED
 

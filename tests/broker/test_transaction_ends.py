@@ -158,3 +158,35 @@ def test_a_marker_of_an_older_coordinator_is_refused(nodes: Neighbourhood) -> No
 
 def test_a_key_has_the_shard_that_java_gives_it() -> None:
     assert partition_for("x", 50) == 20
+
+
+def test_a_producer_is_told_at_once_to_come_back_while_a_dead_replica_is_in_sync(nodes: Neighbourhood) -> None:
+    """A running Kafka 4.3.1 answers so, with its follower paused."""
+    producer = begun(nodes)
+    nodes.change(TRANSACTION_STATE, 0, isr=[1, 2])  # and broker 2 fetches nothing
+    assert not nodes.asked(1, EndTxnRequest("x", *producer, True), 3), "the outcome is not committed"
+    again = nodes.asked(1, InitProducerIdRequest("x", 60_000), 4)
+    assert [each.error_code for each in again] == [ErrorCode.CONCURRENT_TRANSACTIONS]
+
+
+def test_markers_that_followers_have_to_fetch_hold_no_answer_back(nodes: Neighbourhood) -> None:
+    producer = begun(nodes)
+    nodes.change("t", 0, isr=[1, 2])
+    end(nodes, producer)
+    nodes.network.run()
+    again = nodes.asked(1, InitProducerIdRequest("x", 60_000), 4)
+    assert [each.error_code for each in again] == [ErrorCode.CONCURRENT_TRANSACTIONS]
+    assert state(nodes) == "PrepareCommit"
+
+
+def test_what_is_not_committed_within_the_transactions_timeout_is_answered(nodes: Neighbourhood) -> None:
+    """As Kafka answers it; each transaction has a time-out of its own, and the shorter one is over first."""
+    nodes.change(TRANSACTION_STATE, 0, isr=[1, 2])
+    long = nodes.asked(1, InitProducerIdRequest("long", 60_000), 4)
+    short = nodes.asked(1, InitProducerIdRequest("short", 3_000), 4)
+    nodes.wait(2_999)
+    assert (long, short) == ([], [])
+    nodes.wait(1)
+    assert ([each.error_code for each in short], long) == ([ErrorCode.COORDINATOR_NOT_AVAILABLE], [])
+    nodes.wait(57_000)
+    assert [each.error_code for each in long] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]

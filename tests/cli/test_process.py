@@ -135,3 +135,17 @@ def test_a_ready_line_that_nobody_can_get_is_told(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "pykafka-broker: cannot start: standard output: No space left on device"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["random-uuid", "completion bash", "configs", "version-mapping", "help"])
+def test_a_command_that_can_not_print_says_so(command: str, tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, *command.split()],
+            env=environment(tmp_path),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, "pykafka-broker: standard output: No space left on device\n")

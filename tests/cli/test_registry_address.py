@@ -66,8 +66,8 @@ def test_one_elsewhere_is_for_the_page_of_a_broker_without(more: list[str], says
 
 
 def test_a_package_that_is_missing_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_NEEDED", ("no_such_module",))
-    with pytest.raises(UsageError, match=r"no_such_module missing; pip install 'pykafka-broker\[schema-registry\]'"):
+    monkeypatch.setattr(module, "_NEEDED", {"no_such_module": "its-package", "no_such_other": "another"})
+    with pytest.raises(UsageError, match=r"its-package and another missing; pip install its-package another$"):
         registry_address("8081", None, {})
 
 

@@ -201,7 +201,7 @@ def test_the_offsets_of_a_group(broker: KafkaBroker, topic: str) -> None:
     broker.clock.advance(days=7, seconds=-1)
     assert broker.lag("gone") == 0
     broker.clock.advance(minutes=11)  # it is looked at every ten
-    assert "gone" not in [each["group"] for each in broker.groups()]
+    assert "gone" not in [each["group_id"] for each in broker.groups()]
 
 
 def test_the_locks_of_a_share_group(broker: KafkaBroker, topic: str) -> None:

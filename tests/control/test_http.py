@@ -1,11 +1,20 @@
-"""A request is served as long as somebody waits for the answer, and no longer."""
+"""A request is served as long as somebody waits for the answer, and no longer; who is refused is told so."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import http.client
+import shutil
 import socket
 import struct
-from collections.abc import Callable
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,24 +68,118 @@ def test_whoever_has_gone_is_not_served_on(gone: Callable[[socket.socket], None]
     assert asyncio.run(_served_until(gone)) == "cancelled"
 
 
-async def _answer_to(head: bytes, size: int) -> bytes:
-    """The status line for a request with a body of that size, where only `me` may send more than ten bytes."""
+# -- refusals: by the head, and so that the client gets the answer
+
+MOST = 1 << 20
+LONG = 40 << 20
+ME = {"x-user": "me"}
+
+
+def _judge(request: Request) -> Response | int:
+    if request.headers.get("x-user") != "me":
+        return Response(401, "text/plain", b"who are you?")
+    return MOST
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """Of a listener in another thread that serves only `me`, with up to a megabyte."""
 
     async def serve(request: Request) -> Response:
-        return Response(200, "text/plain", b"")
+        return Response(200, "text/plain", str(len(request.body)).encode())
 
-    listener = HttpListener(serve, lambda request: 1 << 20 if request.headers.get("x-user") == "me" else 10)
-    await listener.open("127.0.0.1", 0)
-    host, _, port = listener.url.removeprefix("http://").partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(b"POST / HTTP/1.1\r\nhost: localhost\r\n%scontent-length: %d\r\n\r\n" % (head, size) + bytes(size))
-    line = await reader.readline()
-    writer.close()
-    await listener.close()
-    return line
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    listener = HttpListener(serve, _judge)
+    asyncio.run_coroutine_threadsafe(listener.open("127.0.0.1", 0), loop).result()
+    yield listener.url
+    asyncio.run_coroutine_threadsafe(listener.close(), loop).result()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
 
 
-def test_a_stranger_sends_no_long_body() -> None:
-    assert b" 200 " in asyncio.run(_answer_to(b"", 10))
-    assert b" 413 " in asyncio.run(_answer_to(b"", 11))
-    assert b" 200 " in asyncio.run(_answer_to(b"x-user: me\r\n", 11))
+def _by_http_client(url: str, body: Any, headers: dict[str, str]) -> int:
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
+    connection.request("POST", "/", body, headers)
+    with contextlib.closing(connection):
+        return connection.getresponse().status
+
+
+def _by_urllib(url: str, body: Any, headers: dict[str, str]) -> int:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=30) as response:
+            return int(response.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def _pieces(size: int) -> Iterator[bytes]:
+    """A body whose length is not told."""
+    return (bytes(1 << 16) for _ in range(size >> 16))
+
+
+CLIENTS = {"http.client": _by_http_client, "urllib": _by_urllib}
+BODIES: dict[str, Callable[[int], Any]] = {"its length told": bytes, "in chunks": _pieces}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("body", BODIES)
+class TestRefusals:
+    def test_a_stranger_is_told_so_however_long_the_body(self, url: str, client: str, body: str) -> None:
+        for size in (1 << 16, 7 << 20, LONG):
+            assert CLIENTS[client](url, BODIES[body](size), {}) == 401
+
+    def test_a_body_above_the_limit_is_told_so(self, url: str, client: str, body: str) -> None:
+        assert CLIENTS[client](url, BODIES[body](MOST), ME) == 200
+        for size in (MOST + (1 << 16), 7 << 20, LONG):
+            assert CLIENTS[client](url, BODIES[body](size), ME) == 413
+
+
+def _first_line(url: str, head: bytes) -> bytes:
+    host, _, port = url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as client:
+        client.sendall(b"POST / HTTP/1.1\r\nhost: localhost\r\n" + head + b"\r\n")
+        return client.makefile("rb").readline()
+
+
+def test_an_announced_length_is_enough(url: str) -> None:
+    """Nothing of the body has to come first."""
+    terabyte = b"content-length: 1099511627776\r\n"
+    assert b" 401 " in _first_line(url, terabyte)
+    assert b" 413 " in _first_line(url, b"x-user: me\r\n" + terabyte)
+
+
+def test_whoever_asks_first_is_answered_without_the_body(url: str) -> None:
+    asks = b"expect: 100-continue\r\ncontent-length: "
+    assert b" 401 " in _first_line(url, asks + b"10\r\n")
+    assert b" 413 " in _first_line(url, b"x-user: me\r\n" + asks + b"7000000\r\n")
+    assert b" 100 " in _first_line(url, b"x-user: me\r\n" + asks + b"10\r\n")
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
+@pytest.mark.parametrize(("headers", "status"), [([], "401"), (["-H", "x-user: me"], "413")])
+@pytest.mark.parametrize("way", [[], ["-H", "expect:"], ["-H", "transfer-encoding: chunked"]])
+def test_curl_is_told_too(url: str, headers: list[str], way: list[str], status: str, tmp_path: Path) -> None:
+    body = tmp_path / "body"
+    body.write_bytes(bytes(7 << 20))
+    command = ["curl", "-s", "-o", "-", "-w", "%{http_code}", "--data-binary", f"@{body}", *headers, *way, url]
+    done = subprocess.run(command, stdout=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stdout[-3:].decode()) == (0, status)
+
+
+def test_a_stranger_without_a_body_keeps_the_connection(url: str) -> None:
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
+    with contextlib.closing(connection):
+        for headers, status in (({}, 401), (ME, 200)):
+            connection.request("GET", "/", headers=headers)
+            response = connection.getresponse()
+            response.read()
+            assert response.status == status
+            assert not response.will_close
+
+
+def test_a_head_without_end_is_refused(url: str) -> None:
+    assert b" 431 " in _first_line(url, b"x-long: " + bytes(b"a" * (1 << 20)) + b"\r\n")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 
-from pykafka_broker.testing import ControlError, KafkaBroker, NewRecord, Record
+from pykafka_broker.testing import ControlError, KafkaBroker, NewRecord, Record, WaitTimeout
 from pykafka_broker.testing.record import to_request
 
 BYTES = b"\xff\x00"
@@ -167,3 +168,30 @@ def test_one_record_alone_is_not_taken_for_several(broker: KafkaBroker, records:
 def test_three_in_a_tuple_are_no_pair(broker: KafkaBroker) -> None:
     with pytest.raises(TypeError, match="a pair of key and value, not 3"):
         broker.produce("alone", [("key", "value", "header")])
+
+
+def delete_records(broker: KafkaBroker, topic: str, before: int) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for deleted in admin.delete_records([TopicPartition(topic, 0, before)]).values():
+        deleted.result(10)
+
+
+def test_deleted_records_do_not_come_back_where_the_log_starts_within_their_batch(broker: KafkaBroker) -> None:
+    broker.create_topic("cut")
+    assert broker.produce("cut", [str(n) for n in range(10)])[-1] == (0, 9), "one batch"
+    delete_records(broker, "cut", 4)
+    left = [str(n) for n in range(4, 10)]
+    assert [each.value for each in broker.records("cut")] == left
+    assert [each.value for each in broker.records("cut", 0, 2)] == left
+    assert [each.value for each in broker.records("cut", isolation_level="read_committed")] == left
+    assert [each.value for each in broker.wait_for_records("cut", 6)] == left
+    with pytest.raises(WaitTimeout, match="has 6 records, not 7"):
+        broker.wait_for_records("cut", 7, timeout=0)
+    broker.produce("cut", ["10"])
+    assert [each.value for each in broker.wait_for_records("cut", 7)] == [*left, "10"]
+
+
+def test_what_comes_after_an_offset_within_a_batch_counts(broker: KafkaBroker) -> None:
+    broker.create_topic("within")
+    broker.produce("within", [str(n) for n in range(10)])
+    assert [each.value for each in broker.records("within", 0, 7)] == ["7", "8", "9"]

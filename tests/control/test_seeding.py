@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from pykafka_broker.testing import ControlError, KafkaBroker
 
@@ -69,3 +70,20 @@ def test_ten_thousand_lines_come_in_parts_and_go_out_as_one(broker: KafkaBroker)
     lines = [line % number for number in range(10_000)]
     assert broker.seed(lines)["records"] == 10_000
     assert [each for each in broker.dump().splitlines() if '"seeded-2"' in each][1:] == lines
+
+
+def test_a_dump_has_no_deleted_records_and_offsets_count_those_that_are_left() -> None:
+    with KafkaBroker() as first:
+        first.create_topic("cut")
+        first.produce("cut", [str(n) for n in range(10)])
+        admin = AdminClient({"bootstrap.servers": first.bootstrap_servers})
+        for deleted in admin.delete_records([TopicPartition("cut", 0, 4)]).values():
+            deleted.result(10)
+        consumer = Consumer({"bootstrap.servers": first.bootstrap_servers, "group.id": "reader"})
+        consumer.commit(offsets=[TopicPartition("cut", 0, 7)], asynchronous=False)
+        consumer.close()
+        dumped = first.dump()
+    with KafkaBroker() as second:
+        assert second.seed(dumped.splitlines())["records"] == 6
+        assert [(each.offset, each.value) for each in second.records("cut")] == [(n, str(n + 4)) for n in range(6)]
+        assert second.lag("reader") == 3

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from kafka import KafkaConsumer, KafkaProducer
 
-from interop.raw import RawClient
+from interop.raw import Closed, RawClient
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -223,6 +223,97 @@ def test_who_waits_is_answered(broker: KafkaBroker) -> None:
         assert fetching.call(FetchRequest(topics=wanted), 13).responses[0].partitions[0].error_code == (
             ErrorCode.UNKNOWN_TOPIC_ID
         )
+
+
+def create(name: str) -> MetadataRequest:
+    """A request that makes the topic where there is none."""
+    return MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
+
+
+def wait_on(topic: str) -> FetchRequest:
+    return FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchTopic(topic, partitions=[FetchPartition(0)])])
+
+
+def exchange(broker: KafkaBroker, how: str) -> None:
+    if how == "reset":
+        broker.reset()
+    else:
+        broker.restore("before")
+
+
+@pytest.fixture(params=[True, False], ids=["strict", "quick"])
+def creating(request: pytest.FixtureRequest) -> Iterator[KafkaBroker]:
+    """A broker that makes topics which are asked for, with a snapshot "before" any was there."""
+    with KafkaBroker(strict=request.param) as broker:
+        broker.snapshot("before")
+        broker.create_topic("t")
+        yield broker
+        assert "Traceback" not in broker.log
+
+
+@pytest.mark.parametrize("how", ["reset", "restore"])
+class TestReceivedBefore:
+    """What clients had sent before another broker took over makes nothing in that one."""
+
+    def test_behind_a_fetch_that_waits(self, creating: KafkaBroker, how: str) -> None:
+        """As a consumer leaves it that was just closed."""
+        for goes in (True, False):
+            client = RawClient(creating.bootstrap_servers, 30)
+            client.send(wait_on("t"), 11)
+            client.send(create("t"), 8)
+            if goes:
+                client.close()
+            time.sleep(0.1)
+            exchange(creating, how)
+            time.sleep(0.3)
+            assert [topic["name"] for topic in creating.topics()] == []
+            if not goes:
+                client.receive()
+                assert [topic.error_code for topic in client.receive().topics] == [0], "answered by the broker before"
+                client.close()
+            creating.create_topic("t")
+
+    def test_behind_a_member_that_waits(self, creating: KafkaBroker, how: str) -> None:
+        with RawClient(creating.bootstrap_servers, 30) as one, RawClient(creating.bootstrap_servers, 30) as two:
+            protocol = [JoinGroupRequestProtocol("p", b"")]
+            commit(creating, "g", "t", 0)
+            join = JoinGroupRequest("g", 60_000, 60_000, protocol_type="consumer", protocols=protocol)
+            member = one.call(join, 4).member_id
+            one.call(JoinGroupRequest("g", 60_000, 60_000, member, None, "consumer", protocol), 4)
+            other = two.call(join, 4).member_id
+            two.send(JoinGroupRequest("g", 60_000, 60_000, other, None, "consumer", protocol), 4)
+            two.send(create("made"), 8)
+            time.sleep(0.1)
+            exchange(creating, how)
+            assert two.receive().error_code == ErrorCode.NOT_COORDINATOR
+            with pytest.raises(Closed):
+                two.receive()
+        assert creating.topics() == []
+
+    def test_not_read_yet(self, creating: KafkaBroker, how: str) -> None:
+        """Many connections send at once, while the broker is stopped by another request."""
+        clients = [RawClient(creating.bootstrap_servers, 30) for _ in range(20)]
+        for client in clients:
+            client.call(create("t"), 8)
+        taking = threading.Thread(target=exchange, args=(creating, how))
+        for number, client in enumerate(clients):
+            client.send(create(f"made-{number}"), 8)
+        taking.start()
+        taking.join()
+        for client in clients:
+            client.receive()
+            client.close()
+        assert creating.topics() == []
+
+    def test_a_client_that_sends_after_it_is_served_by_the_new_one(self, creating: KafkaBroker, how: str) -> None:
+        with RawClient(creating.bootstrap_servers, 30) as client:
+            client.send(wait_on("t"), 11)
+            time.sleep(0.1)
+            exchange(creating, how)
+            told = client.receive().responses[0].partitions[0].error_code
+            assert told == ErrorCode.NOT_LEADER_OR_FOLLOWER, "whoever has nothing behind it is told to look again"
+            client.call(create("new"), 8)
+        assert [topic["name"] for topic in creating.topics()] == ["new"]
 
 
 @pytest.mark.parametrize("how", ["reset", "restore"])

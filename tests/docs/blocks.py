@@ -36,7 +36,7 @@ LEFT_OUT = {  # by page, and number among the blocks of its language there
     "ci.md-sh-1": "builds a container; tests/packaging/test_container.py runs what is in it",
     "clusters.md-sh-1": "takes the ports 9092 to 9094; tests/cli/test_cluster.py starts one on free ports",
     "clusters.md-sh-2": "the file and the id are the reader's; tests/cli/test_format.py formats and starts",
-    "first-ten-minutes.md-sh-2": "runs the test above it, as tests/docs/test_snippets.py does",
+    "first-test.md-console-1": "runs the test above it, as tests/docs/test_snippets.py does",
     "security.md-sh-1": "the last line is Kafka's own script; tests/cli/test_format.py formats and starts",
     "security.md-sh-2": "is Kafka's own script; interop/test_security_quotas.py sets quotas with it",
     "spark.md-python-1": "interop/test_docs.py runs it with --slow: a Spark session takes half a minute",

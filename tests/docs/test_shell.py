@@ -1,14 +1,15 @@
 """Every snippet for a shell runs beside a broker, prints what the page shows, and names options that there are.
 
 Rule: a snippet runs as it stands, but for three things. The broker that it speaks to is on a free port, and not on
-localhost:9092, its control API not on 9644. What it would install is installed: `pip` and `make` do nothing. And a
-broker that it starts in the foreground is told to stop when it is ready.
+localhost:9092, its control API not on 9644. What it would install is installed: `pip`, `make` and a virtual environment
+do nothing. And a broker that it starts in the foreground is told to stop when it is ready.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -35,6 +36,10 @@ cat said
 kill $broker 2> /dev/null
 wait $broker
 """
+PYTHON = """#!/bin/sh
+[ "$1 $2" = "-m venv" ] || exec {python} "$@"
+mkdir -p "$3/bin" && touch "$3/bin/activate"
+"""
 COMMAND = re.compile(r"(?:^|[|$(] *|\bexec )pykafka-broker((?: (?:[^|\n>&']|'[^']*')*)?)", re.MULTILINE)
 SHOWN_TO_FAIL = ("pykafka-broker --no-such-flag", "pykafka-broker tpics --list", "pykafka-broker topics --lst")
 SHOWN = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
@@ -47,7 +52,10 @@ def shell(tmp_path: Path) -> dict[str, str]:
     programs.mkdir()
     for name in ("pip", "make"):
         (programs / name).write_text("#!/bin/sh\n")
-    (programs / "pykafka-broker").write_text(SHIM.format(root=ROOT, python=sys.executable))
+    (programs / "python3").write_text(PYTHON.format(python=shlex.quote(sys.executable)))
+    (programs / "pykafka-broker").write_text(
+        SHIM.format(root=shlex.quote(str(ROOT)), python=shlex.quote(sys.executable))
+    )
     for program in programs.iterdir():
         program.chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "PYKAFKA_"))}

@@ -419,7 +419,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "cli/test_process.py": (
         "starts and ends the process",
         """
-        server/__init__ server/serving
+        server/__init__ server/serving tools/__init__
         """,
     ),
     "cluster/test_controller.py": (
@@ -666,8 +666,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/alter_share_group_offsets broker/api/delete_share_group_offsets
         broker/api/describe_share_group_offsets broker/api/share_acknowledge broker/api/share_fetch
         broker/api/share_group_describe broker/api/share_group_heartbeat broker/api/share_group_offsets
-        broker/api/share_requests broker/share_partitions broker/share_reader
-        coordinators/share/listing
+        broker/api/share_requests broker/share_partitions coordinators/share/listing
         """,
     ),
     "scenarios/transactions/test_answers.py": (

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pykafka_broker.log.filesystem import OsFile
+from tests.log.support import FailingFileSystem
+
+
+@pytest.fixture(autouse=True)
+def _failures_are_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FailingFileSystem, "root", str(tmp_path))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tarfile
 from collections.abc import Callable
@@ -180,8 +181,13 @@ class FailingFile:
 
 
 class FailingFileSystem:
-    """The real one, except that operations named in `failures` raise: {"write .log": errno.ENOSPC}."""
+    """The real one, except that operations named in `failures` raise: {"write .log": errno.ENOSPC}.
 
+    Rule: a failure names a piece of the path below the test's own folder. What the folders above are called is the
+    machine's affair: `pytest-0` is the first one of a new machine.
+    """
+
+    root = ""  # the test's own folder (conftest.py)
     holds_folders = False
 
     def __init__(self) -> None:
@@ -194,7 +200,7 @@ class FailingFileSystem:
         self.calls.append(f"{operation} {path}")
         for failing, number in self.failures.items():
             wanted, _, part = failing.partition(" ")
-            if operation == wanted and part in path:
+            if operation == wanted and part in path.removeprefix(self.root):
                 raise OSError(number, os.strerror(number), path)
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> FileHandle:
@@ -245,3 +251,38 @@ class FailingFileSystem:
 
     def lock(self, path: str) -> FileLock:
         return self._inner.lock(path)
+
+
+class SweptFileSystem(FailingFileSystem):
+    """One whose n-th call (of those that begin with some words) fails: once, or with every one after it, as for a
+    process that dies there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+        self._failing_at = 0  # 0: never
+        self._errno = errno.EIO
+        self._dies = False
+        self._counted = ""
+
+    def fail_at(self, nth: int, number: int, counted: str = "") -> None:
+        self.count, self._failing_at, self._errno, self._dies, self._counted = 0, nth, number, False, counted
+
+    def die_at(self, nth: int) -> None:
+        self.count, self._failing_at, self._errno, self._dies, self._counted = 0, nth, errno.EIO, True, ""
+
+    def live(self) -> None:
+        self._failing_at = 0
+
+    @property
+    def has_failed(self) -> bool:
+        return 0 < self._failing_at <= self.count
+
+    def _check(self, operation: str, path: str) -> None:
+        super()._check(operation, path)
+        if not f"{operation} {path}".startswith(self._counted):
+            return
+        self.count += 1
+        if self.count == self._failing_at or (self._dies and self.has_failed):
+            raise OSError(self._errno, os.strerror(self._errno), path)

@@ -13,6 +13,7 @@ from pykafka_broker.log.filesystem import FileHandle
 from pykafka_broker.log.flush import Waiter
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.replicated import restart_at
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.records.header import iter_batches
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, topic_config
@@ -103,6 +104,32 @@ def test_what_was_cut_off_and_written_anew_is_not_copied_as_it_was(tmp_path: Pat
     assert logs.directory_of(("t", 0)) is logs.directories[1]
     assert offsets(logs) == before
     assert [path.name for path in tmp_path.glob("b/t-0*")] == ["t-0"]
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_log_that_is_cut_while_it_is_copied_is_copied_anew(tmp_path: Path, anew: bool, cancelled: bool) -> None:
+    """It is shorter than the copy had it, which says nothing against the disk that it is on."""
+    jobs: list[Job] = []
+    logs = started(tmp_path)
+    fill(logs)
+    logs.submit = jobs.append
+    source, target = logs.directories
+    logs.moves.start(("t", 0), target)
+    log = logs.get("t", 0)
+    if anew:
+        restart_at(log, 1000, NOW)
+    else:
+        log.truncate_to(4)
+    if cancelled:
+        logs.moves.cancel(("t", 0))
+    while jobs:
+        run_jobs(jobs)
+    assert source.online
+    assert target.online
+    assert logs.directory_of(("t", 0)) is (source if cancelled else target)
+    assert offsets_from(logs, log.log_start_offset) == ([] if anew else [0, 2])
+    assert not [folder for folder in (tmp_path / "b").iterdir() if folder.name.endswith("-future")]
 
 
 def test_what_the_checkpoints_say_goes_with_the_log(tmp_path: Path) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.files import FileCache
+from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
-from pykafka_broker.log.producer_snapshot import CorruptSnapshot, decode, encode
+from pykafka_broker.log.producer_snapshot import CorruptSnapshot, decode, encode, snapshot_offsets
 from pykafka_broker.protocol.errors import ErrorCode
-from tests.log.support import NOW, batch, marker, new_log, reopen
+from tests.log.support import NOW, Keeper, batch, marker, new_log, reopen
 
 MAX = 0x7FFFFFFF
 
@@ -230,3 +234,66 @@ def test_once_the_beginning_is_in_the_log_nothing_is_left_of_what_was_tried(tmp_
     log.producers.on_try(9, 0, 0, False)
     produce(log, 0, transactional=True)
     assert produce(log, 1, transactional=True) == (1, False)
+
+
+def names_of_snapshots(log: PartitionLog) -> list[int]:
+    return snapshot_offsets(os.listdir(log.directory))
+
+
+def test_each_stop_takes_the_place_of_the_snapshot_that_the_one_before_left(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=300)
+    for sequence in range(8):
+        log.append(batch(producer_id=1, epoch=0, sequence=sequence), NOW)
+        log = reopen(log)
+    bases = [segment.base_offset for segment in log.segments if segment.base_offset]
+    assert bases
+    assert names_of_snapshots(log) == [*bases, 8] if bases[-1] < 8 else bases
+
+
+def test_a_snapshot_that_a_stop_left_goes_once_a_segment_begins_after_it(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    log.append(batch(3, producer_id=1, epoch=0, sequence=0), NOW)
+    log = reopen(log)
+    assert names_of_snapshots(log) == [3]
+    log.append(batch(2, producer_id=1, epoch=0, sequence=3), NOW)
+    log.roll(NOW)
+    log.append(batch(1, producer_id=1, epoch=0, sequence=5), NOW)
+    log = reopen(log)
+    assert names_of_snapshots(log) == [5, 6]
+    assert log.producers.entries[1].last_sequence == 5
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_the_batch_that_holds_the_logs_start_counts(tmp_path: Path, damaged: bool) -> None:
+    log = new_log(tmp_path)
+    log.append(batch(300, producer_id=1, epoch=0, sequence=0, transactional=True), NOW)
+    log.delete_records_before(150)
+    log = reopen(log)
+    for file in Path(log.directory).glob("*.snapshot"):
+        if damaged:
+            file.write_bytes(b"torn")
+        else:
+            file.unlink()
+    log = reopen_as_it_is(log)
+    assert log.last_stable_offset == 150
+    assert log.producers.entries[1].last_sequence == 299
+    log.append(marker(1, 0, commit=False), NOW)
+    (aborted,) = log.aborted_transactions(150, 301)
+    assert (aborted.first_offset, aborted.last_offset) == (0, 300)
+
+
+def test_the_batch_that_holds_the_start_counts_after_a_cut(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    log.append(batch(300, producer_id=1, epoch=0, sequence=0, transactional=True), NOW)
+    log.delete_records_before(150)
+    log.append(batch(2), NOW)
+    log.truncate_to(300)
+    assert log.producers.entries[1].last_sequence == 299
+    assert log.last_stable_offset == 150
+
+
+def reopen_as_it_is(log: PartitionLog) -> PartitionLog:
+    """Load the folder once more; nothing is written to it before."""
+    offsets = Offsets(log.log_start_offset, log.log_end_offset)
+    files = FileCache(log.files.fs)
+    return load_log(files, log.directory, log.topic, log.partition, log.config, offsets, Clock(NOW), Keeper())

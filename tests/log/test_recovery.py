@@ -245,6 +245,37 @@ def test_offsets_below_the_start_are_not_given_again(tmp_path: Path, synced: int
     assert again.producers.entries[2].last_sequence == 1
 
 
+def test_a_log_that_goes_on_at_its_start_knows_no_transaction_of_before(tmp_path: Path) -> None:
+    """The marker was lost with the records below the start."""
+    logs = small(manager(tmp_path))
+    logs.start(NOW)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    log.append(batch(2, producer_id=1, epoch=0, sequence=0, transactional=True), NOW)
+    size = log.segments.active.size
+    log.append(marker(1, 0, commit=True), NOW)
+    log.append(batch(3), NOW)
+    release(logs)
+    os.truncate(log.segments.active.log.path, size)
+    (tmp_path / "logs/log-start-offset-checkpoint").write_text("0\n1\nt 0 6\n")
+    for _ in range(2):
+        logs = start(tmp_path)
+        log = logs.get("t", 0)
+        assert (log.log_start_offset, log.log_end_offset, log.last_stable_offset) == (6, 6, 6)
+        assert (dict(log.producers.entries), len(log.segments)) == ({}, 1)
+        release(logs)
+    log.append(batch(), NOW)
+    assert log.last_stable_offset == 7
+
+
+def test_an_index_whose_log_is_gone_goes_too(tmp_path: Path) -> None:
+    crashed(tmp_path, 5, 5)
+    for suffix in ("index", "timeindex", "txnindex"):
+        (tmp_path / f"logs/t-0/{77:020d}.{suffix}").write_bytes(bytes(24))
+    logs = start(tmp_path)
+    logs.get("t", 0)
+    assert not list(tmp_path.glob("logs/t-0/*77.*"))
+
+
 def test_a_clean_log_is_not_hidden_by_a_checkpoint_ahead_of_it(tmp_path: Path) -> None:
     crashed(tmp_path)
     start(tmp_path).shutdown(NOW)
@@ -366,7 +397,8 @@ def test_a_small_log_that_was_synced_is_left_as_it_is(tmp_path: Path, producer_i
     fs = FailingFileSystem()
     again = manager(tmp_path, fs)
     again.start(NOW)
-    made = [call for call in fs.calls if call.startswith(("write ", "create ", "rename ")) and "/t-0/" in call]
+    changes = tuple(f"{operation} {tmp_path}/logs/t-0/" for operation in ("write", "create", "rename"))
+    made = [call for call in fs.calls if call.startswith(changes)]
     assert (not made) == is_left_alone
     assert (sorted(os.listdir(tmp_path / "logs/t-0")) == left) == is_left_alone
     assert offsets_in(again.get("t", 0)) == [0]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import itertools
+import os
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,14 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
-from pykafka_broker.log.replicated import append_fetched, restart_at
+from pykafka_broker.log.producer_snapshot import snapshot_offsets
+from pykafka_broker.log.recovery import recover_folder
+from pykafka_broker.log.replicated import append_fetched, cut_to, restart_at
+from pykafka_broker.log.trimming import raise_log_start
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import read_header
-from tests.log.support import FailingFileSystem, Keeper, batch, marker, new_log
+from tests.log.support import FailingFileSystem, Keeper, SweptFileSystem, batch, marker, new_log, reopen
 
 NOW = 1_700_000_000_000
 
@@ -171,11 +176,192 @@ def test_a_log_begins_anew_where_the_leader_begins(leader: PartitionLog, followe
     assert (again.log_start_offset, again.log_end_offset, again.producers.entries) == (100, 101, {})
 
 
+def open_transaction(log: PartitionLog) -> None:
+    log.append(batch(2, producer_id=7, epoch=0, sequence=0, transactional=True), NOW)
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_log_that_begins_anew_knows_no_transaction_of_before(tmp_path: Path, cut: bool) -> None:
+    follower = following(tmp_path)
+    open_transaction(follower)
+    follower = reopen(follower)  # the stop left a snapshot that is of no segment's base
+    restart_at(follower, 100, NOW)
+    assert snapshots(follower) == []
+    follower.append(batch(), NOW)
+    follower.append(batch(), NOW)
+    if cut:
+        follower.truncate_to(101)
+    else:
+        follower = recovered(follower)
+    assert follower.producers.first_unstable_offset is None
+    assert dict(follower.producers.entries) == {}
+
+
+def test_a_crash_while_a_log_begins_anew_leaves_nothing_of_the_transaction_or_all(tmp_path: Path) -> None:
+    """Each call of the file system in turn is the one before which the process dies."""
+    seen = set()
+    for nth in itertools.count(1):
+        fs = SweptFileSystem()
+        follower = following(tmp_path / str(nth), fs, segment_bytes=300)
+        open_transaction(follower)
+        for _ in range(6):
+            follower.append(batch(), NOW)
+        follower = reopen(follower)
+        fs.die_at(nth)
+        try:
+            restart_at(follower, 100, NOW)
+        except OSError:
+            pass
+        else:
+            break
+        fs.live()
+        again = recovered(follower)
+        seen.add(again.log_end_offset)
+        if again.log_end_offset == 100:
+            assert again.producers.first_unstable_offset is None
+        else:
+            assert again.log_end_offset <= 8
+            restart_at(again, 100, NOW)
+        assert again.last_stable_offset == again.log_start_offset == 100
+    assert seen >= {0, 8}
+
+
+@pytest.mark.parametrize("operation", ["rename", "remove", "open"])
+def test_what_a_full_disk_kept_from_beginning_anew_does_so_later(tmp_path: Path, operation: str) -> None:
+    fs = FailingFileSystem()
+    follower = following(tmp_path, fs, segment_bytes=300)
+    for sequence in range(6):
+        follower.append(batch(1, producer_id=7, epoch=0, sequence=sequence), NOW)
+    follower = reopen(follower)
+    fs.failures = {operation: errno.ENOSPC}
+    with pytest.raises(OSError, match="No space"):
+        restart_at(follower, 100, NOW)
+    fs.failures = {}
+    restart_at(follower, 100, NOW)
+    assert (follower.log_start_offset, follower.log_end_offset, len(follower.segments)) == (100, 100, 1)
+    follower.append(batch(), NOW)
+    assert (reopen(follower).log_start_offset, reopen(follower).log_end_offset) == (100, 101)
+
+
+def snapshots(log: PartitionLog) -> list[int]:
+    return snapshot_offsets(os.listdir(log.directory))
+
+
+def recovered(log: PartitionLog) -> PartitionLog:
+    """Load it as after a kill of the process."""
+    offsets = Offsets(log.log_start_offset, 0)
+    files = FileCache(log.files.fs)
+    found = recover_folder(files, log.directory, "t-0", log.config, offsets, NOW)
+    offsets = Offsets(offsets.log_start_offset, found.log_end_offset)
+    return load_log(files, log.directory, "t", 0, log.config, offsets, Clock(NOW), Keeper())
+
+
 def test_a_log_does_not_begin_anew_below_its_end(leader: PartitionLog) -> None:
     leader.append(batch(2), NOW)
     with pytest.raises(ApiError):
         restart_at(leader, 1, NOW)
     assert leader.log_end_offset == 2
+
+
+def reloaded(log: PartitionLog) -> PartitionLog:
+    """The same log as it is after a stop and a start."""
+    offsets = Offsets(log.log_start_offset, log.log_end_offset)
+    log.close()
+    return load_log(FileCache(log.files.fs), log.directory, "t", 0, log.config, offsets, Clock(NOW), Keeper())
+
+
+def bounds(log: PartitionLog) -> tuple[int, int]:
+    return log.log_start_offset, log.log_end_offset
+
+
+@pytest.fixture
+def trimmed(leader: PartitionLog) -> PartitionLog:
+    """A leader with offsets 0-1 and 2-31 in two batches of different epochs, whose log starts at 10."""
+    leader.append(batch(2), NOW)
+    leader.append(batch(30, producer_id=7, epoch=0, sequence=0), NOW, leader_epoch=1)
+    leader.delete_records_before(10)
+    return leader
+
+
+def test_a_batch_that_holds_the_end_of_an_empty_log_is_taken_whole(
+    trimmed: PartitionLog, follower: PartitionLog
+) -> None:
+    restart_at(follower, 10, NOW)
+    append_fetched(follower, content(trimmed), NOW)
+    assert (bounds(follower), follower.epochs.entries) == ((2, 32), [(1, 2)])
+    assert follower.truncations > 1, "a copy between directories goes by positions"
+    raise_log_start(follower, 10)
+    assert content(follower) == content(trimmed)
+    assert follower.epochs.entries == trimmed.epochs.entries == [(1, 10)]
+    assert follower.producers.entries.keys() == {7}
+    again = reloaded(follower)
+    assert (bounds(again), again.epochs.entries, again.producers.entries.keys()) == ((10, 32), [(1, 10)], {7})
+
+
+def test_a_batch_that_holds_the_end_is_taken_where_older_segments_are_left(
+    trimmed: PartitionLog, follower: PartitionLog
+) -> None:
+    follower.append(batch(2), NOW)
+    follower.roll(NOW, 10)
+    follower.log_start_offset = follower.log_end_offset = 10  # as a recovery leaves it that has lost what was behind
+    follower.advance_high_watermark(10)
+    append_fetched(follower, content(trimmed), NOW)
+    raise_log_start(follower, 10)
+    assert (bounds(follower), content(follower)) == ((10, 32), content(trimmed))
+    assert bounds(reloaded(follower)) == (10, 32)
+
+
+@pytest.mark.parametrize("what", ["it is cut short", "its end is here", "it is damaged"])
+def test_a_batch_that_does_not_hold_the_end_leaves_the_log_alone(
+    trimmed: PartitionLog, follower: PartitionLog, what: str
+) -> None:
+    restart_at(follower, 32 if what == "its end is here" else 10, NOW)
+    data = bytearray(content(trimmed))
+    if what == "it is cut short":
+        append_fetched(follower, data[:-1], NOW)
+    else:
+        data[-1] ^= what == "it is damaged"
+        with pytest.raises(CorruptBatch):
+            append_fetched(follower, data, NOW)
+    assert follower.log_start_offset == follower.log_end_offset == (32 if what == "its end is here" else 10)
+
+
+def test_a_disk_that_fails_while_the_log_steps_back_is_told(tmp_path: Path, trimmed: PartitionLog) -> None:
+    fs = FailingFileSystem()
+    follower = following(tmp_path, fs)
+    restart_at(follower, 10, NOW)
+    fs.failures = {"rename .log": errno.EIO}
+    with pytest.raises(ApiError) as caught:
+        append_fetched(follower, content(trimmed), NOW)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_log_that_is_cut_within_a_batch_ends_where_its_last_batch_does(
+    leader: PartitionLog, follower: PartitionLog
+) -> None:
+    leader.append(batch(2), NOW)
+    leader.append(batch(20), NOW)
+    catch_up(follower, leader)
+    follower.advance_high_watermark(2)
+    cut_to(follower, 10, NOW)
+    assert (bounds(follower), follower.high_watermark, len(follower.segments)) == ((0, 2), 2, 1)
+    assert bounds(reloaded(follower)) == (0, 2)
+
+
+@pytest.mark.parametrize(("offset", "left"), [(20, 10), (10, 10), (5, 5), (0, 0)])
+def test_a_log_that_is_cut_to_nothing_begins_anew(
+    trimmed: PartitionLog, follower: PartitionLog, offset: int, left: int
+) -> None:
+    append_fetched(follower, content(trimmed), NOW)
+    follower.advance_high_watermark(10)
+    raise_log_start(follower, 10)
+    cut_to(follower, offset, NOW)
+    assert (bounds(follower), follower.high_watermark) == ((left, left), left)
+    assert (follower.epochs.entries, dict(follower.producers.entries)) == ([], {})
+    follower = reloaded(follower)
+    assert (bounds(follower), dict(follower.producers.entries)) == ((left, left), {})
+    follower.append(batch(3), NOW)
+    assert bounds(reloaded(follower)) == (left, left + 3)
 
 
 def test_what_was_known_of_the_high_watermark_is_where_it_begins(leader: PartitionLog) -> None:

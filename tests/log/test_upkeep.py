@@ -39,6 +39,21 @@ def test_all_logs_are_looked_at_some_at_a_time_and_then_written_down(
     assert found[LOG_START_OFFSETS] == {("t", number): number for number in range(1, 5)}
 
 
+def test_a_clock_that_stands_does_not_keep_retention_from_any_log(tmp_path: Path) -> None:
+    """Logs are looked at 50 at a time with a pause in between, which never ends where time stands still."""
+    logs = manager(tmp_path, log_retention_ms="60000")
+    logs.start(NOW)
+    made = [logs.create("t", partition, TOPIC_ID, NOW) for partition in range(120)]
+    for log in made:
+        log.append(batch(), NOW)
+    later = NOW + 60_001
+    logs.on_deadline(later)
+    logs.look_now(later)
+    while logs.next_deadline() == later:
+        logs.on_deadline(later)
+    assert {log.log_start_offset for log in made} == {1}
+
+
 def test_a_log_that_goes_in_the_middle_is_not_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "_LOOKED_AT_ONCE", 2)
     logs = manager(tmp_path)

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import yaml
-from kafka import KafkaConsumer, KafkaProducer
 
 from pykafka_broker.cli.environment import config_name
 from pykafka_broker.cli.healthy import main as healthy
@@ -102,33 +101,6 @@ def test_a_testcontainer_tells_clients_the_port_that_they_see(monkeypatch: pytes
 @pytest.mark.parametrize("name", ["log.retention.ms", "a_b", "a-b", "ssl.keystore.type"])
 def test_a_setting_comes_through_the_environment(name: str) -> None:
     assert config_name(container.variable(name)) == name
-
-
-def test_the_action_starts_a_broker(tmp_path: Path) -> None:
-    action = yaml.safe_load((PACKAGING / "github-action" / "action.yml").read_text())
-    (step,) = action["runs"]["steps"]
-    outputs = tmp_path / "outputs"
-    environment = os.environ | {
-        "VERSION": str(ROOT),
-        "PORT": "0",
-        "OPTIONS": "--override num.partitions=3",
-        "GITHUB_OUTPUT": str(outputs),
-        "TMPDIR": str(tmp_path),
-    }
-    subprocess.run(["bash", "-c", step["run"]], env=environment, check=True, timeout=240)
-    found = dict(line.split("=", 1) for line in outputs.read_text().splitlines())
-    try:
-        address = found["bootstrap-servers"]
-        producer = KafkaProducer(bootstrap_servers=address)
-        producer.send("orders", b"apples").get(10)
-        producer.close()
-        consumer = KafkaConsumer(
-            "orders", bootstrap_servers=address, auto_offset_reset="earliest", consumer_timeout_ms=10_000
-        )
-        assert next(consumer).value == b"apples"
-        consumer.close()
-    finally:
-        os.kill(int(found["pid"]), 15)
 
 
 def test_the_snippet_for_gitlab_waits_until_clients_may_connect() -> None:

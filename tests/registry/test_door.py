@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.control.http import STRANGERS_BODY_BYTES, Request
+from pykafka_broker.control.http import Request, Response
 from pykafka_broker.registry.door import MAX_BODY_BYTES, RegistryDoor
 from pykafka_broker.testing import KafkaBroker
 from tests.registry.rest import Rest, of
@@ -82,11 +82,8 @@ def test_what_is_larger_than_the_topic_or_the_door_takes_is_refused(broker: Kafk
     connection.putrequest("POST", "/subjects/large/versions")
     connection.putheader("content-length", str(MAX_BODY_BYTES + 1))
     connection.endheaders()
-    try:
-        connection.send(b" " * (MAX_BODY_BYTES + 1))
-        assert connection.getresponse().status == 413
-    except (BrokenPipeError, ConnectionResetError):
-        pass  # it has closed while the rest was on the way
+    connection.send(b" " * (MAX_BODY_BYTES + 1))
+    assert connection.getresponse().status == 413
     connection.close()
     assert rest.ok("GET", "/schemas/types")
 
@@ -96,11 +93,14 @@ def test_a_user_is_asked_for_and_nothing_else_then() -> None:
         door = RegistryDoor(None, "me:secret")  # type: ignore[arg-type]  # nothing of the registry is asked for
         get = Request("GET", "/schemas/types", {"host": "elsewhere", "origin": "http://a"}, b"")
         for header in ("", "me:secret", "Basic", "Basic bWU6", "Basic !", "Bearer bWU6c2VjcmV0"):
-            response = await door.serve(get._replace(headers={"authorization": header}))
+            response = door.judge(get._replace(headers={"authorization": header}))
+            assert isinstance(response, Response)
             assert response.status == 401
             assert ("www-authenticate", "Basic") in response.headers
         known = "Basic " + base64.b64encode(b"me:secret").decode()
-        response = await door.serve(get._replace(headers=get.headers | {"authorization": known}))
+        asked = get._replace(headers=get.headers | {"authorization": known})
+        assert door.judge(asked) == MAX_BODY_BYTES
+        response = await door.serve(asked)
         assert response.status == 200
 
     run(scenario)
@@ -112,10 +112,3 @@ def test_it_says_what_it_is(rest: Rest, broker: KafkaBroker) -> None:
     assert rest.ok("GET", "/v1/metadata/deployment") == {"attributes": []}
     scope = rest.ok("GET", "/v1/metadata/id")["scope"]["clusters"]
     assert scope["kafka-cluster"] in Path(broker.data_dir / "meta.properties").read_text()
-
-
-def test_a_long_body_is_read_of_those_only_who_may_come_in() -> None:
-    door = RegistryDoor(None, "me:secret")  # type: ignore[arg-type]  # nothing is asked
-    post = Request("POST", "/", {"authorization": "Basic other"}, b"")
-    assert door._most_bytes(post) == STRANGERS_BODY_BYTES
-    assert door._most_bytes(post._replace(headers={"authorization": "Basic bWU6c2VjcmV0"})) == MAX_BODY_BYTES

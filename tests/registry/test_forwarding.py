@@ -74,3 +74,5 @@ def test_another_node_takes_over_and_gives_no_id_twice(cluster: KafkaCluster) ->
         assert client.get_versions("survives") == left[0].ok("GET", "/subjects/survives/versions")
     for node in left:
         node.close()
+    cluster.broker(leader).start()  # as the other tests want it
+    cluster.wait_for_isr("_schemas", size=3)

@@ -15,7 +15,7 @@ from pykafka_broker import system
 from pykafka_broker.server.channel import Channel
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.system_clock import SystemClock
-from pykafka_broker.server.transport import READ, WRITE, PlainTransport
+from pykafka_broker.server.transport import READ, WRITE, PlainTransport, has_come
 from pykafka_broker.server.turns import Turns
 from tests.server.support import run, until
 
@@ -83,6 +83,9 @@ class Layered:
     @property
     def has_buffered(self) -> bool:
         return bool(self.kept)
+
+    def has_input(self) -> bool:
+        return self.has_buffered or has_come(self.sock)
 
     def recv_into(self, buffer: memoryview) -> int:
         self.calls += 1

@@ -307,7 +307,7 @@ def test_broker_and_what_is_temporary_end_when_its_parent_is_killed(tmp_path: Pa
     )
     with parent:
         assert parent.stdout is not None
-        pid, used = parent.stdout.readline().split()
+        pid, used = parent.stdout.readline().rstrip("\n").split(" ", 1)
         os.kill(int(pid), 0)
         assert len(list(temporary.iterdir())) == 1
         parent.kill()

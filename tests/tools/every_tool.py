@@ -52,4 +52,4 @@ def arguments(tool: str, bootstrap: str, folder: Path, config: Path | None = Non
     found = ["--bootstrap-server", bootstrap]
     if config is not None:
         found += ["--command-config", str(config)]
-    return [*found, *shlex.split(CALLS[tool].format(offsets=offsets))]
+    return [*found, *(word.format(offsets=offsets) for word in shlex.split(CALLS[tool]))]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from pykafka_broker.config.properties import format_properties
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools import TOOLS
 from pykafka_broker.tools.frame import main
@@ -55,7 +56,7 @@ LACKING = {
 
 
 def written(path: Path, properties: dict[str, object]) -> Path:
-    path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    path.write_text(format_properties({key: str(value) for key, value in properties.items()}))
     return path
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.config.properties import format_properties
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools.frame import main
 from tests.tools.asking import Asked
@@ -45,14 +46,12 @@ def test_older_brokers_are_asked_in_their_versions(release: str, capsys: pytest.
         assert isinstance(asked("features", "describe"), list)
 
 
-CONTROLLER = """
-process.roles=controller
-node.id=7
-controller.listener.names=CONTROLLER
-listeners=CONTROLLER://:19093
-advertised.listeners={advertised}
-metadata.log.dir={directory}
-"""
+CONTROLLER = {
+    "process.roles": "controller",
+    "node.id": "7",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "CONTROLLER://:19093",
+}
 
 
 @pytest.mark.parametrize(
@@ -63,7 +62,8 @@ def test_a_controller_is_added_by_its_own_file(
 ) -> None:
     (tmp_path / "meta.properties").write_text("version=1\nnode.id=7\ndirectory.id=vzdFkeVGTZq3yR5zXE_fdg\n")
     file = tmp_path / "controller.properties"
-    file.write_text(CONTROLLER.format(advertised=advertised, directory=tmp_path))
+    own = {"advertised.listeners": advertised, "metadata.log.dir": str(tmp_path)}
+    file.write_text(format_properties(CONTROLLER | own))
     where = ["--bootstrap-server", "127.0.0.1:1", "--command-config", str(file)]
     assert main("metadata-quorum", [*where, "add-controller", "--dry-run"]) == 0
     assert capsys.readouterr().out == (

@@ -40,4 +40,4 @@ def add_offsets_to_txn(
     if code is ErrorCode.PRODUCER_FENCED and context.api_version < FENCED_FROM:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     response = AddOffsetsToTxnResponse(error_code=code)
-    return resting(response, services.transactions.after(request.transactional_id))
+    return resting(response, services.transactions.after(request.transactional_id, code))

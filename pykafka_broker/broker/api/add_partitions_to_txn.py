@@ -59,20 +59,29 @@ def _added(
             False,
             request.v3_and_below_topics,
         )
-        results = yield from _answer(only.topics, (yield from _add(services, context, only, pace)), pace)
+        codes = yield from _add(services, context, only, pace)
+        results = yield from _answer(only.topics, codes, pace)
         response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
-        return resting(response, services.transactions.after(only.transactional_id))
+        error = ErrorCode.CONCURRENT_TRANSACTIONS if _is_concurrent(codes) else ErrorCode.NONE
+        return resting(response, services.transactions.after(only.transactional_id, error))
     if not services.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    results_of = []
+    results_of, claimed = [], []
     for one in request.transactions:
         codes = yield from _add(services, context, one, pace)
+        if not _is_concurrent(codes):
+            claimed.append(one.transactional_id)
         answer = yield from _answer(one.topics, codes, pace)
         results_of.append(AddPartitionsToTxnResult(one.transactional_id, answer))
         if pace.due(_LIKE_ITEMS):
             yield None
-    after = services.transactions.shards.after(*(one.transactional_id for one in request.transactions))
+    after = services.transactions.shards.after(*claimed)
     return resting(AddPartitionsToTxnResponse(results_by_transaction=results_of), after)
+
+
+def _is_concurrent(codes: Mapping[TopicPartition, ErrorCode]) -> bool:
+    """Return whether a transaction's producer is only told to come back (CONCURRENT_TRANSACTIONS)."""
+    return next(iter(codes.values()), ErrorCode.NONE) is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 def _add(

@@ -1,7 +1,8 @@
 """DeleteRecords v0-v2 (KIP-107, KIP-204).
 
 Behaviour: moves the log start offset; -1 means the high watermark. Kafka Streams purges its repartition topics so.
-Where there are other replicas the answer waits until none of them has what is deleted, or for `timeout_ms`.
+Where there are other replicas on brokers that are alive, the answer waits until none of them has what is deleted, or
+for `timeout_ms`; a node that ceases to lead meanwhile answers NOT_LEADER_OR_FOLLOWER.
 Beyond the high watermark is OFFSET_OUT_OF_RANGE, a topic that is only compacted is POLICY_VIOLATION; one without a
 cleanup.policy keeps what nobody deletes so (KIP-1161).
 Versions: 2 is the flexible encoding.
@@ -43,7 +44,10 @@ class _Unfinished(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Whether they have; then the answer says that."""
+        """Whether they have, or this node leads no more and will never know; then the answer says that."""
+        if not self.partition.is_leader:
+            self.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return True
         low_watermark = self.partition.low_watermark
         if low_watermark < self.offset:
             return False

@@ -1,7 +1,8 @@
 """EndTxn v0-v5.
 
-Behaviour: answered when the outcome is on disk and the markers are written, so that the next request of the producer
-meets no transaction that is still ending. Versions: 2 knows PRODUCER_FENCED, 5 bumps the epoch and answers the producer
+Behaviour: answered when the outcome is committed and the markers of partitions without other replicas are on disk, so
+that the next request of the producer meets no transaction that is still ending. Markers that other brokers have to
+write or fetch are not waited for. Versions: 2 knows PRODUCER_FENCED, 5 bumps the epoch and answers the producer
 id and epoch to go on with (KIP-890).
 """
 
@@ -42,4 +43,4 @@ def end_txn(services: Services, context: RequestContext, request: EndTxnRequest)
     if code is ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     response = EndTxnResponse(error_code=code, producer_id=reply.producer_id, producer_epoch=reply.producer_epoch)
-    return resting(response, services.transactions.after(request.transactional_id))
+    return resting(response, services.transactions.after(request.transactional_id, reply.error))

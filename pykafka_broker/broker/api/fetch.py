@@ -2,8 +2,10 @@
 
 Behaviour: partitions are read in the order of the session (KIP-227), the first one with records gives at least a whole
 batch whatever the limits say (KIP-74), the answer waits until `min_bytes` are there, an error is found or `max_wait_ms`
-is over. A waiting fetch yields to the next request of its connection, since it may always return less; with
-`pykafka.strict.parked.fetch` that one waits, as in Kafka.
+is over. Bytes count as being there up to each partition's limit, though an answer has whole batches only; and a topic,
+id or partition that the metadata does not know, or a topic that is denied, ends no wait for the others. A waiting fetch
+yields to the next request of its connection, since it may always return less; with `pykafka.strict.parked.fetch` that
+one waits, as in Kafka.
 Versions: 0-1 read message format v0, 2-3 format v1 (down-converted), 4 isolation levels and aborted transactions, 5 log
 start offset, 7 sessions, 9 leader epochs (KIP-320), 12 flexible and diverging epochs (KIP-595), 13 topic ids (KIP-516),
 15 replica state, 16 node endpoints, 17 directory ids, 18 high watermark.
@@ -17,7 +19,7 @@ from typing import TypeVar
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchedPartition, FetchSession
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.partition_reader import Isolation, PartitionReader
+from pykafka_broker.broker.partition_reader import NOT_SHOWN, Isolation, PartitionReader
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
@@ -25,6 +27,7 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileSlice
+from pykafka_broker.log.reading import MORE_THAN_A_SEGMENT
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
@@ -36,6 +39,7 @@ _READ_A_SLICE = 32
 _INLINE_BYTES = 32 << 10  # up to here a copy is cheaper than a system call of its own to send a slice of a file
 _ISOLATION_LEVELS = frozenset(Isolation)
 _COMMITTED = Isolation.READ_COMMITTED
+_NOT_COUNTED = -1
 T = TypeVar("T")
 # What one partition has for an answer: what was asked, what is told, and the bytes of its records.
 Found = tuple[FetchedPartition, PartitionData, int]
@@ -93,6 +97,7 @@ class FetchAttempt:
         "_patient",
         "_reader",
         "_session",
+        "_unknown",
         "_uses_ids",
     )
 
@@ -100,7 +105,8 @@ class FetchAttempt:
         version = context.api_version
         self._uses_ids = version >= TOPIC_IDS_FROM
         self._max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
-        self._min_bytes = request.min_bytes
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._unknown = _NOT_COUNTED  # partitions in `NOT_SHOWN` when the wait began
         self._patient = request.max_wait_ms > 0
         self._reader = self._reader_for(services, context, request)
         self._incremental = request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH)
@@ -150,7 +156,7 @@ class FetchAttempt:
     def poll(self, now: int) -> FetchResponse | None:
         """The answer, or None while it is worth waiting."""
         found, size, failed = self._read(self._partitions, 0)
-        return None if self._waits(size, failed) else self._respond(self._told(found))
+        return None if self._waits(found, size, failed) else self._respond(self._told(found))
 
     def answer(self, now: int) -> FetchResponse:
         """The answer as things stand."""
@@ -169,7 +175,7 @@ class FetchAttempt:
                 found += more
                 failed = failed or one_failed
                 yield None
-            if not (self._waits(size, failed) and may_wait()):
+            if not (self._waits(found, size, failed) and may_wait()):
                 break
             watched = self._reader.watched(self._partitions)
             if _nothing_new(found, watched):
@@ -181,9 +187,33 @@ class FetchAttempt:
             yield None
         return self._respond(told)
 
-    def _waits(self, size: int, failed: bool) -> bool:
-        patient = self._patient and bool(self._partitions) and not self._reader.redirects
-        return size < self._min_bytes and patient and not failed
+    def _waits(self, found: list[Found], size: int, failed: bool) -> bool:
+        """Return whether waiting can bring more. `failed`: a partition that can be read has an error."""
+        if failed or size >= self._min_bytes or not self._patient or self._reader.redirects:
+            return False
+        unknown = sum(1 for _, data, _ in found if data.error_code)
+        if unknown == len(found):
+            return False
+        if self._unknown == _NOT_COUNTED:
+            self._unknown = unknown
+        elif unknown > self._unknown:  # a partition has gone since
+            return False
+        return not self._has_enough(found)
+
+    def _has_enough(self, found: list[Found]) -> bool:
+        """Return whether `min_bytes` are there, counting parts of batches as Kafka does: up to each partition's limit,
+        or what was read together with the part for which there was no room.
+        """
+        if self._min_bytes <= 1:
+            return False  # the first batch of all would have been enough
+        in_limits = with_read = 0
+        for wanted, data, got in found:
+            here = 0 if data.error_code else self._reader.bytes_there(wanted, data)
+            in_limits += min(here, wanted.max_bytes)
+            with_read += max(got, min(here, wanted.max_bytes)) if got else 0
+            if here == MORE_THAN_A_SEGMENT or max(in_limits, with_read) >= self._min_bytes:
+                return True
+        return False
 
     def _read(self, partitions: list[FetchedPartition], size: int) -> tuple[list[Found], int, bool]:
         """What is in some of the partitions; `size` bytes were found in others before."""
@@ -196,7 +226,8 @@ class FetchAttempt:
             got = len(data.records)
             size += got
             left = max(0, left - got)
-            failed = failed or data.error_code != 0 or data.diverging_epoch.epoch >= 0
+            if data.diverging_epoch.epoch >= 0 or (data.error_code and data.error_code not in NOT_SHOWN):
+                failed = True
             found.append((wanted, data, got))
         return found, size, failed
 
@@ -208,7 +239,7 @@ class FetchAttempt:
             data = yield from self._reader.converted(wanted, read)
             got = len(data.records)
             size += got
-            failed = failed or data.error_code != 0
+            failed = failed or (data.error_code != 0 and data.error_code not in NOT_SHOWN)
             converted.append((wanted, data, got))
         return converted, size, failed
 
@@ -251,11 +282,12 @@ def slices_of(items: list[T]) -> Iterator[list[T]]:
 
 
 def _nothing_new(found: list[Found], watched: list[Partition]) -> bool:
-    """Whether the partitions, which were read in several slices, still are as they were then."""
-    return len(found) == len(watched) and all(
+    """Whether the partitions that can be read, which were read in several slices, still are as they were then."""
+    read = [data for _, data, _ in found if not data.error_code]
+    return len(read) == len(watched) and all(
         data.high_watermark == partition.log.high_watermark
         and data.last_stable_offset == partition.log.last_stable_offset
-        for (_, data, _), partition in zip(found, watched, strict=True)
+        for data, partition in zip(read, watched, strict=True)
     )
 
 

@@ -40,7 +40,7 @@ def init_producer_id(
     )
     after = services.metadata.after()  # the id may be of a block that was just allocated
     if request.transactional_id:
-        after += services.transactions.after(request.transactional_id)
+        after += services.transactions.after(request.transactional_id, reply.error)
     return resting(response, after)
 
 

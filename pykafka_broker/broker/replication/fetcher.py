@@ -243,12 +243,14 @@ class Fetcher:
             for data in topic.partitions:
                 key = topic.topic_id, data.partition_index
                 followed = self._followed.get(key)
-                if followed is not None and followed.is_current and self._is_as_asked(followed):
-                    size = len(data.records or b"")
-                    taken = followed.take(data, wall)
-                    if self._followed.get(key) is followed:  # not if its directory has failed at that
-                        self._done(followed, taken, now)
-                        self._hold_back(followed, size, now)
+                if followed is None or not followed.is_current or not self._is_as_asked(followed):
+                    self._changed[key] = None  # the answer is dropped: the session is told what is wanted now
+                    continue
+                size = len(data.records or b"")
+                taken = followed.take(data, wall)
+                if self._followed.get(key) is followed:  # not if its directory has failed at that
+                    self._done(followed, taken, now)
+                    self._hold_back(followed, size, now)
         self.go_on(now)
 
     def _is_as_asked(self, followed: FollowedPartition) -> bool:
@@ -335,5 +337,6 @@ class Fetcher:
 
     def _resume_within(self, followed: FollowedPartition, start: int, end: int) -> None:
         if followed.resume_within(start, end, self._follower.clock.wall) is Taken.DONE:
+            self._changed[followed.key] = None  # a fetch of the old offset may be on its way, and answered with nothing
             followed.resumes_ms = self._follower.clock.now
             self.wake()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.replicated import append_fetched, restart_at
+from pykafka_broker.log.replicated import append_fetched, cut_to, restart_at
 from pykafka_broker.log.trimming import raise_log_start
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition
@@ -88,7 +88,7 @@ class FollowedPartition:
             return Taken.LATER
         try:
             if data.diverging_epoch.epoch >= 0 or data.diverging_epoch.end_offset >= 0:
-                return self._part(data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+                return self._part(data.diverging_epoch.epoch, data.diverging_epoch.end_offset, wall)
             return self._append(data, wall)
         except CorruptBatch as damage:
             self._tell(f"what its leader has sent is damaged: {damage}")
@@ -116,17 +116,16 @@ class FollowedPartition:
         self._pauses, self._told = 0, ""
         return Taken.DONE
 
-    def _part(self, epoch: int, leader_end: int) -> Taken:
+    def _part(self, epoch: int, leader_end: int, wall: int) -> Taken:
         """The leader's records of `epoch` end there; those here that go beyond are of another history."""
         log = self.log
         known, own_end = log.epochs.end_offset_for(epoch, log.log_end_offset)
         offset = leader_end if known == _UNKNOWN else min(own_end, leader_end)
-        return self._cut(offset)
+        return self._cut(offset, wall)
 
-    def _cut(self, offset: int) -> Taken:
+    def _cut(self, offset: int, wall: int) -> Taken:
         log = self.log
-        offset = max(offset, log.log_start_offset)
-        if offset >= log.log_end_offset:
+        if not 0 <= offset < log.log_end_offset:
             return Taken.LATER
         lost = log.high_watermark - offset
         logger.log(
@@ -137,7 +136,7 @@ class FollowedPartition:
             offset,
             f"; {lost} of these were committed" if lost > 0 else "",
         )
-        log.truncate_to(offset)
+        cut_to(log, offset, wall)
         return Taken.DONE
 
     def resume_within(self, leader_start: int, leader_end: int, wall: int) -> Taken:
@@ -148,7 +147,7 @@ class FollowedPartition:
                 logger.warning("%s begins anew at %d, where its leader does", self, leader_start)
                 restart_at(log, leader_start, wall)
                 return Taken.DONE
-            return self._cut(leader_end)
+            return self._cut(leader_end, wall)
         except OSError as error:
             self._tell(log.storage_error(error).message)
             return Taken.LATER

@@ -167,15 +167,16 @@ class Followers:
         ends = [followers[each].log_end_offset for each in (*self.maximal_isr, *self._catching_up) if each in followers]
         return min([own_end, *ends])
 
-    @property
-    def low_watermark(self) -> int | None:
-        """Below it no follower has anything whose broker is there; None as long as one of them has not said so."""
+    def low_watermark(self, own_start: int) -> int | None:
+        """Return the offset below which no replica has anything whose broker is alive, this node's replica from
+        `own_start` on; None as long as one of them has not told (Kafka: Partition.lowWatermarkIfLeader).
+        """
         starts = [
             each.log_start_offset
             for node_id, each in self._by_id.items()
-            if each.broker_epoch == NO_BROKER_EPOCH or self._may_be_in_sync(node_id, each)
+            if self._may_join(node_id, NO_BROKER_EPOCH, self._state.directory_of(node_id))
         ]
-        return None if UNKNOWN_OFFSET in starts else min(starts, default=None)
+        return None if UNKNOWN_OFFSET in starts else min([own_start, *starts])
 
     def _may_be_in_sync(self, node_id: int, follower: FollowerProgress) -> bool:
         return self._may_join(node_id, follower.broker_epoch, self._state.directory_of(node_id))

@@ -28,7 +28,7 @@ from pykafka_broker.protocol.messages.fetch_response import FetchResponse, Parti
 class ReplicaReader(PartitionReader):
     """Reads partitions for one follower."""
 
-    __slots__ = ("_broker_epoch", "_is_follower", "_replica_id", "_throttle", "has_news", "named", "news", "no_room")
+    __slots__ = ("_is_follower", "_replica_id", "_throttle", "broker_epoch", "has_news", "named", "news", "no_room")
 
     def __init__(self, services: Services, context: RequestContext, replica_id: int, broker_epoch: int) -> None:
         super().__init__(services, context, committed=False)
@@ -36,7 +36,7 @@ class ReplicaReader(PartitionReader):
         replication = services.replicas.replication
         self._throttle = None if replication is None else replication.leader_throttle
         self._replica_id = replica_id
-        self._broker_epoch = broker_epoch
+        self.broker_epoch = broker_epoch
         self._is_follower = services.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
         self.named: set[Key] = set()  # about which the request says something that is not noted yet
         self.news: ReplicaNews | None = None
@@ -50,7 +50,7 @@ class ReplicaReader(PartitionReader):
     def _read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
         partition = self._find(wanted)
         log = partition.log
-        partition.check_follower(self._replica_id, self._broker_epoch)
+        partition.check_follower(self._replica_id, self.broker_epoch)
         data = PartitionData(
             wanted.partition,
             high_watermark=log.high_watermark,
@@ -84,6 +84,18 @@ class ReplicaReader(PartitionReader):
         elif wanted.fetch_offset < log.log_end_offset:
             self.no_room[wanted.topic, wanted.partition] = None
 
+    def bytes_there(self, wanted: FetchedPartition, data: PartitionData) -> int:
+        try:
+            partition = self._find(wanted)
+            if self._throttle is not None and self._throttle.held_ms(
+                partition, self._replica_id, self._services.clock.now
+            ):
+                return 0
+            log = partition.log
+            return log.bytes_between(wanted.fetch_offset, log.log_end_offset)
+        except ApiError:
+            return 0  # the next look at the partition tells the error
+
     def _hear(self, partition: Partition, wanted: FetchedPartition) -> None:
         """Once for each request: tried again, it says nothing more."""
         key = wanted.topic, wanted.partition
@@ -92,7 +104,7 @@ class ReplicaReader(PartitionReader):
             self._replica_id,
             wanted.fetch_offset,
             self._services.clock.now,
-            broker_epoch=self._broker_epoch,
+            broker_epoch=self.broker_epoch,
             log_start_offset=wanted.log_start_of_replica,
             watch=None if self.news is None else (self.news, key),
         )
@@ -110,6 +122,8 @@ class ReplicaFetchAttempt(FetchAttempt):
         if session is not None and session.news is None:
             session.news = ReplicaNews(session, services.purgatory.touch)
         reader.news = None if session is None else session.news
+        if reader.news is not None:
+            reader.news.broker_epoch = reader.broker_epoch
         if not self._incremental:
             reader.named = {(one.topic, one.partition) for one in self._partitions}
 
@@ -122,6 +136,9 @@ class ReplicaFetchAttempt(FetchAttempt):
     def _to_read(self, session: FetchSession, named: list[FetchedPartition]) -> list[FetchedPartition]:
         """What is new, and what the request names."""
         reader = self._replica_reader
+        if session.news is not None and session.news.broker_epoch != reader.broker_epoch:
+            # The follower's broker is registered anew: it says with that epoch what it has of idle partitions, too.
+            named = list(session.partitions.values())
         reader.named = {(one.topic, one.partition) for one in named}
         news = [] if session.news is None else session.news.take()
         return _those_of(session, [*news, *((one.topic, one.partition) for one in named)])
@@ -135,7 +152,7 @@ class ReplicaFetchAttempt(FetchAttempt):
         while True:
             self._take_news()
             found, size, failed = self._look()
-            if not self._waits(size, failed):
+            if not self._waits(found, size, failed):
                 return self._finish(found)
             if news is None:
                 return None
@@ -177,10 +194,13 @@ class ReplicaFetchAttempt(FetchAttempt):
             reader.news.put_back(list(reader.no_room))
         return self._respond(self._told(found))
 
-    def _waits(self, size: int, failed: bool) -> bool:
+    def _waits(self, found: list[Found], size: int, failed: bool) -> bool:
         if self._session is None:  # nobody knows what was told
-            return super()._waits(size, failed)
-        return size < self._min_bytes and self._patient and not failed and not self._replica_reader.has_news
+            return super()._waits(found, size, failed)
+        if failed or size >= self._min_bytes or not self._patient or self._replica_reader.has_news:
+            return False
+        # Each error is told at once, since the next fetch does not look at the partition again.
+        return not any(data.error_code for _, data, _ in found) and not self._has_enough(found)
 
 
 def _those_of(session: FetchSession, keys: list[Key]) -> list[FetchedPartition]:

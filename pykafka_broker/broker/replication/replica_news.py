@@ -11,16 +11,18 @@ from collections.abc import Callable, Hashable
 from typing import cast
 
 from pykafka_broker.broker.fetch_session import FetchSession, Key
+from pykafka_broker.broker.partition import NO_EPOCH
 
 
 class ReplicaNews:
     """Of one session. `touch` wakes the fetch that waits for it."""
 
-    __slots__ = ("_keys", "_session", "_touch")
+    __slots__ = ("_keys", "_session", "_touch", "broker_epoch")
 
     def __init__(self, session: FetchSession, touch: Callable[[Hashable], None]) -> None:
         self._session = session
         self._touch = touch
+        self.broker_epoch = NO_EPOCH  # of the follower, as its last request names it
         self._keys: dict[Key, None] = {}  # in their order
 
     def __bool__(self) -> bool:

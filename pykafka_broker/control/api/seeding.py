@@ -25,7 +25,7 @@ from pykafka_broker.control.control import Control
 from pykafka_broker.control.groups_view import all_groups
 from pykafka_broker.control.operations import Lines, Text
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.reading import IsolationLevel, batches_from, records_from
+from pykafka_broker.control.reading import IsolationLevel, batches_from, count_from, records_from
 from pykafka_broker.control.schema import Limits, read, write
 from pykafka_broker.errors import ApiError
 from pykafka_broker.records.record import iter_records
@@ -205,11 +205,11 @@ def _records_before(control: Control, topic: str, number: int, offset: int) -> i
         partition = control.services.replicas.leader(topic, number)
     except ApiError:
         return 0
-    count = 0
+    count, start = 0, partition.log.log_start_offset
     for header, batch in batches_from(partition, 0, _COMMITTED):
         if header.last_offset >= offset:
-            return count + sum(record.offset < offset for record in iter_records(batch, header))
-        count += header.count
+            return count + sum(start <= record.offset < offset for record in iter_records(batch, header))
+        count += count_from(header, batch, start)
     return count
 
 

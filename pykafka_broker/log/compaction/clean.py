@@ -106,11 +106,12 @@ class PartitionCleaner:
         return True
 
     def _aborted_after(self, offset: int) -> Iterator[AbortedTransaction]:
-        """Those whose marker stands at or after `offset`."""
+        """Yield the aborted transactions whose marker stands at or after `offset`, also behind the cleaned part."""
         for segment in self._segments:
             for transaction in self._aborted_in(segment):
                 if transaction.last_offset >= offset:
                     yield transaction
+        yield from self._request.aborted_later
 
     def _aborted_in(self, segment: LogSegment) -> list[AbortedTransaction]:
         try:

@@ -10,14 +10,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from pykafka_broker.errors import ApiError
 from pykafka_broker.log import checkpoints
 from pykafka_broker.log.compaction.request import CleanRequest, CleanResult, LastRecord
+from pykafka_broker.log.filesystem import is_passing
 from pykafka_broker.log.log_directory import TopicPartition
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.segments import Segments
 
 if TYPE_CHECKING:
     from pykafka_broker.log.compaction.clean_process import CleaningProcesses
+    from pykafka_broker.log.compaction.swap import Swap
     from pykafka_broker.log.manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -77,6 +80,11 @@ def candidate(key: TopicPartition, log: PartitionLog, checkpoint: int | None, wa
 
 
 def make_request(found: Candidate, wall: int, map_bytes: int, bytes_per_second: float) -> CleanRequest:
+    """Describe this cleaning as plain data.
+
+    Raises:
+        ApiError: a transaction index can't be read.
+    """
     log = found.log
     config = log.config
     return CleanRequest(
@@ -84,6 +92,7 @@ def make_request(found: Candidate, wall: int, map_bytes: int, bytes_per_second: 
         segments=[(each.base_offset, each.size) for each in log.segments if each.base_offset < found.upper_offset],
         first_dirty_offset=found.first_dirty_offset,
         upper_offset=found.upper_offset,
+        aborted_later=log.aborted_transactions(found.upper_offset, found.upper_offset),
         producers={
             entry.producer_id: LastRecord(entry.batches[-1].last_offset if entry.batches else -1, entry.epoch)
             for entry in log.producers.entries.values()
@@ -98,6 +107,14 @@ def make_request(found: Candidate, wall: int, map_bytes: int, bytes_per_second: 
     )
 
 
+class _Unfinished(NamedTuple):
+    """A cleaning whose result is not in place yet."""
+
+    found: Candidate
+    result: CleanResult
+    swap: Swap
+
+
 class Cleaner:
     """Keeps up to `log.cleaner.threads` cleanings going."""
 
@@ -107,8 +124,10 @@ class Cleaner:
         self._settings: tuple[float, ...] = ()
         self._cancelled = False
         self._due = _NEVER
-        self._running: dict[TopicPartition, Segments] = {}  # what is being cleaned; a move puts others in their place
+        # What is being cleaned: a move puts other segments in their place, a truncation cuts some of them.
+        self._running: dict[TopicPartition, tuple[Segments, int]] = {}
         self._again = False  # something was cleaned, there may be more
+        self._unfinished: dict[TopicPartition, _Unfinished] = {}  # a full disk has interrupted these swaps
         self.set_aside: dict[TopicPartition, PartitionLog] = {}  # can't be cleaned
 
     def start(self, now: int) -> None:
@@ -144,6 +163,7 @@ class Cleaner:
         self._again = False
         self._due = now + self._manager.config.log_cleaner_backoff_ms
         self._heed_settings()
+        self.finish_swaps()
         tried: set[TopicPartition] = set()
         while len(self._running) < self._manager.config.log_cleaner_threads:
             found = self._filthiest(tried)
@@ -162,10 +182,12 @@ class Cleaner:
             log, directory = self._manager.loaded.get(key), self._manager.directory_of(key)
             if log is None or directory is None or key in self._running or key in self._manager.moves:
                 continue
+            self.finish_swaps()
+            if key in self._unfinished:
+                continue
             limit = min(log.segments.active.base_offset, log.last_stable_offset, log.high_watermark)
             if limit > log.segments.first.base_offset and not self._cancelled:
-                self._start(Candidate(1.0, key, log, log.log_start_offset, limit))
-                begun = True
+                begun |= self._start(Candidate(1.0, key, log, log.log_start_offset, limit))
         return begun
 
     def is_idle(self, keys: list[TopicPartition]) -> bool:
@@ -187,7 +209,7 @@ class Cleaner:
 
     def _filthiest(self, tried: set[TopicPartition]) -> Candidate | None:
         best: Candidate | None = None
-        excluded = self._running.keys() | tried
+        excluded = self._running.keys() | self._unfinished.keys() | tried
         for key, log in self._manager.loaded.items():
             if key in excluded or key in self._manager.moves or "compact" not in log.config.cleanup_policy:
                 continue
@@ -201,7 +223,8 @@ class Cleaner:
                 best = found
         return best
 
-    def _start(self, found: Candidate) -> None:
+    def _start(self, found: Candidate) -> bool:
+        """Begin a cleaning; False if a transaction index can't be read, and the log is looked at again later."""
         from pykafka_broker.log.compaction.clean_process import CleaningProcesses
         from pykafka_broker.log.compaction.job import CleanJob
 
@@ -210,40 +233,66 @@ class Cleaner:
         config = self._manager.config
         map_bytes = config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads
         rate = config.log_cleaner_io_max_bytes_per_second / config.log_cleaner_threads
-        self._running[found.key] = found.log.segments
-        request = make_request(found, self._manager.clock.wall, map_bytes, rate)
+        try:
+            request = make_request(found, self._manager.clock.wall, map_bytes, rate)
+        except ApiError as error:
+            logger.warning("The cleaning of %s-%d is tried again: %s", *found.key, error)
+            return False
+        self._running[found.key] = found.log.segments, found.log.truncations
         self._manager.submit(CleanJob(self, found, request, self._processes, self._manager.fs))
+        return True
 
     def cleaned(self, found: Candidate, wall: int, result: CleanResult) -> None:
-        segments = self._running.pop(found.key)
+        begun = self._running.pop(found.key)
         self._again = True
         manager, log = self._manager, found.log
         directory = manager.directory_of(found.key)
         if directory is None or manager.loaded.get(found.key) is not log or found.key in manager.moves:
             return  # deleted or on its way elsewhere: the next load removes what was cleaned
-        if log.segments is not segments:
-            return  # moved: what was cleaned went with the old folder
-        from pykafka_broker.log.compaction.swap import swap_in
+        if (log.segments, log.truncations) != begun:
+            return  # moved, and what was cleaned went with the old folder; or cut, and what was cut must not come back
+        from pykafka_broker.log.compaction.swap import Swap
 
-        try:
-            if not swap_in(log, result, wall):
-                return
-        except OSError as error:
-            log.storage_error(error)
-            return
         if result.dropped_keyless:
             logger.warning("Dropped %d records without a key from %s-%d", result.dropped_keyless, *found.key)
+        swap = Swap(log, result, wall)
+        if swap.possible:
+            self._swap(_Unfinished(found, result, swap))
+
+    def finish_swaps(self) -> None:
+        """Go on with the swaps that found no room. Those of a log that was deleted since are forgotten."""
+        unfinished, self._unfinished = self._unfinished, {}
+        for key, each in unfinished.items():
+            if self._manager.loaded.get(key) is each.found.log:
+                self._swap(each)
+
+    def is_swapping(self, key: TopicPartition) -> bool:
+        """Whether some files of this log have a name that is theirs only for the time of a swap."""
+        return key in self._unfinished
+
+    def _swap(self, cleaning: _Unfinished) -> None:
+        found, result = cleaning.found, cleaning.result
+        directory, log = self._manager.directory_of(found.key), found.log
+        if directory is None:
+            return
+        try:
+            cleaning.swap.run()
+        except OSError as error:
+            log.storage_error(error)
+            if is_passing(error):
+                self._unfinished[found.key] = cleaning
+            return
         directory.cleaner_offsets[found.key] = result.end_offset
         # only once the swap outlives a power cut may the log be called clean up to there
         path = directory.file(checkpoints.CLEANER_OFFSETS)
-        manager.checkpoints.later(path, dict(directory.cleaner_offsets), folder=log.directory)
+        self._manager.checkpoints.later(path, dict(directory.cleaner_offsets), folder=log.directory)
 
     def failed(self, found: Candidate, request: CleanRequest, error: Exception | None) -> None:
         key, log = found.key, found.log
-        segments = self._running.pop(key)
+        begun = self._running.pop(key)
         present = {segment.base_offset for segment in log.segments}
-        if self._manager.loaded.get(key) is not log or log.segments is not segments:
-            return  # deleted or moved meanwhile: no wonder
+        if self._manager.loaded.get(key) is not log or (log.segments, log.truncations) != begun:
+            return  # deleted, moved or cut meanwhile: no wonder
         if any(base not in present for base, _ in request.segments):
             return  # shortened meanwhile
         if isinstance(error, ValueError):

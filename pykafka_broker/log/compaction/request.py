@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pykafka_broker.log.transaction_index import AbortedTransaction
 from pykafka_broker.records.compression import MAX_DECOMPRESSED
 
 
@@ -19,6 +20,7 @@ class CleanRequest(NamedTuple):
     segments: list[tuple[int, int]]  # base offset and size of every segment that may be cleaned, in order
     first_dirty_offset: int
     upper_offset: int  # where the last of them ends
+    aborted_later: list[AbortedTransaction]  # open at `upper_offset`: their markers are in later segments
     producers: dict[int, LastRecord]
     wall: int  # what the wall clock shows
     delete_retention_ms: int

@@ -24,38 +24,61 @@ _LOG = ".log"
 _SEGMENT_FILES = (_LOG, ".index", ".timeindex", ".txnindex")
 
 
+class Swap:
+    """The exchange of segments after one round of cleaning. Where a full disk refuses a step, `run` goes on with that
+    step the next time; until then the log is read from whatever names its files have.
+    """
+
+    def __init__(self, log: PartitionLog, result: CleanResult, wall: int) -> None:
+        present = {segment.base_offset: segment for segment in log.segments}
+        made = [(_open(log, cleaned, wall), cleaned.replaces) for cleaned in result.segments]
+        self.possible = all(new.log.exists() and all(base in present for base in bases) for new, bases in made)
+        self._log = log
+        self._truncations = log.truncations
+        if self.possible:
+            self._left = [([present[base] for base in bases], new) for new, bases in made]
+        else:
+            self._left = []
+            for new, _ in made:
+                new.discard()
+
+    def run(self) -> None:
+        """Exchange what is left to exchange. Raises OSError."""
+        while self._left:
+            self._exchange(*self._left[0])
+            self._left.pop(0)
+
+    def _exchange(self, old: list[LogSegment], new: LogSegment) -> None:
+        log = self._log
+        if new.log.path.endswith(CLEANED):
+            if log.truncations != self._truncations or not all(log.segments.holds(segment) for segment in old):
+                new.discard()  # a truncation or retention came before this could go on
+                return
+            new.created_ms, new.written_ms = old[-1].created_ms, old[-1].written_ms  # retention counts on from there
+            new.change_suffix(CLEANED, SWAP)
+            log.segments.replace(old, [new])
+        for segment in old:
+            segment.mark_deleted()
+            if segment.base_offset != new.base_offset:
+                forget_snapshot(log.files.fs, log.directory, segment.base_offset)
+        new.change_suffix(SWAP, "")
+        log.directory_dirty = True
+        log.keeper.segments_deleted(log, old)
+
+
 def swap_in(log: PartitionLog, result: CleanResult, wall: int) -> bool:
     """False if the log has lost one of those segments meanwhile, or is in another folder than what was cleaned; then
     that is thrown away.
     """
-    present = {segment.base_offset: segment for segment in log.segments}
-    made = [(_open(log, cleaned, wall), cleaned.replaces) for cleaned in result.segments]
-    if any(not new.log.exists() or any(base not in present for base in bases) for new, bases in made):
-        for new, _ in made:
-            new.discard()
-        return False
-    for new, bases in made:
-        _swap(log, [present[base] for base in bases], new)
-    return True
+    swap = Swap(log, result, wall)
+    swap.run()
+    return swap.possible
 
 
 def _open(log: PartitionLog, cleaned: CleanedSegment, wall: int) -> LogSegment:
     return LogSegment(
         log.files, log.directory, cleaned.base_offset, size=cleaned.size, created_ms=wall, fresh=False, suffix=CLEANED
     )
-
-
-def _swap(log: PartitionLog, old: list[LogSegment], new: LogSegment) -> None:
-    new.created_ms, new.written_ms = old[-1].created_ms, old[-1].written_ms  # retention counts on from there
-    new.change_suffix(CLEANED, SWAP)
-    log.segments.replace(old, [new])
-    for segment in old:
-        segment.mark_deleted()
-        if segment.base_offset != new.base_offset:
-            forget_snapshot(log.files.fs, log.directory, segment.base_offset)
-    new.change_suffix(SWAP, "")
-    log.directory_dirty = True
-    log.keeper.segments_deleted(log, old)
 
 
 def finish_swaps(files: FileCache, directory: str, names: list[str], wall: int) -> list[str]:

@@ -19,7 +19,7 @@ try:
     import gssapi
     from gssapi.raw.misc import GSSError
 except (ImportError, OSError):
-    raise ConfigError("GSSAPI needs the Kerberos libraries: pip install 'pykafka-broker[gssapi]'") from None
+    raise ConfigError("GSSAPI needs the Kerberos libraries: pip install gssapi") from None
 
 __all__ = ["GSSAPI", "GSSError", "Gssapi", "GssapiServer", "gssapi", "key_of"]  # whoever logs in has them from here
 

@@ -19,7 +19,7 @@ try:
     from jwt.exceptions import PyJWTError
 except ImportError:
     raise ConfigError(
-        "Signed tokens of OAUTHBEARER need PyJWT and cryptography: pip install 'pykafka-broker[security]'"
+        "Signed tokens of OAUTHBEARER need PyJWT and cryptography: pip install PyJWT cryptography"
     ) from None
 
 _ALGORITHMS = frozenset(f"{family}{bits}" for family in ("RS", "PS", "ES", "HS") for bits in (256, 384, 512)) | {

@@ -22,7 +22,7 @@ def read_pkcs12(data: bytes, password: str | None) -> Content:
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
         from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
     except ImportError:
-        raise ValueError("stores of type PKCS12 need the extra: pip install 'pykafka-broker[security]'") from None
+        raise ValueError("stores of type PKCS12 need cryptography: pip install cryptography") from None
     try:
         store = load_pkcs12(data, None if password is None else password.encode())
     except ValueError:

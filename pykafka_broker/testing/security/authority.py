@@ -30,9 +30,7 @@ class Authority:
         try:
             from cryptography.hazmat.primitives.asymmetric import ec
         except ImportError as error:
-            raise NoCryptography(
-                "certificates are made with cryptography: pip install 'pykafka-broker[security]'"
-            ) from error
+            raise NoCryptography("certificates are made with cryptography: pip install cryptography") from error
         self._curve = ec.SECP256R1()
         self._new_key = ec.generate_private_key
         self._key: EllipticCurvePrivateKey = self._new_key(self._curve)

@@ -11,11 +11,18 @@ from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.replication.fetcher import Fetcher
 from pykafka_broker.broker.replication.followed import FollowedPartition, Taken
 from pykafka_broker.broker.replication.node_replication import NodeReplication
+from pykafka_broker.log.trimming import raise_log_start
 from pykafka_broker.peers import LinkBroken, LinkFull, OnReply, Peer, Versions
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from pykafka_broker.protocol.messages.list_offsets_request import ListOffsetsRequest
+from pykafka_broker.protocol.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from pykafka_broker.protocol.runtime import Message
 from tests.broker.support import ANOTHER_NODE, NOW, LightBroker, batch
 
@@ -32,6 +39,7 @@ class Line:
         self.full = False
         self.hurried = 0  # how often an answer was wanted at once
         self._on_reply: OnReply | None = None
+        self._on_offset: OnReply | None = None
 
     def send(
         self,
@@ -47,6 +55,9 @@ class Line:
         if isinstance(request, ApiVersionsRequest):
             self.hurried += 1
             return
+        if isinstance(request, ListOffsetsRequest):
+            self._on_offset = on_reply
+            return
         assert isinstance(request, FetchRequest)
         assert self._on_reply is None, "one at a time"
         self.asked.append(request)
@@ -56,6 +67,12 @@ class Line:
         return None
 
     def close(self) -> None: ...
+
+    def tell_offset(self, offset: int) -> None:
+        """Answer the last ListOffsets."""
+        assert self._on_offset is not None
+        found = ListOffsetsPartitionResponse(0, offset=offset)
+        self._on_offset(ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", [found])]))
 
     def answer(self, reply: Any) -> None:
         on_reply, self._on_reply = self._on_reply, None
@@ -108,8 +125,8 @@ def following(tmp_path: Path) -> Following:
     return following
 
 
-def records(number: int, count: int = 1) -> PartitionData:
-    return PartitionData(number, high_watermark=0, log_start_offset=0, records=batch(*[b"v"] * count))
+def records(number: int, count: int = 1, **options: Any) -> PartitionData:
+    return PartitionData(number, high_watermark=0, log_start_offset=0, records=batch(*[b"v"] * count, **options))
 
 
 def failure(number: int, code: ErrorCode) -> PartitionData:
@@ -204,6 +221,30 @@ def test_an_answer_of_an_older_epoch_is_passed_over(following: Following) -> Non
     assert following.partition(0).log.log_end_offset == 0
     following.answer(records(0))
     assert following.partition(0).log.log_end_offset == 1
+
+
+def test_a_dropped_answer_is_asked_for_again(following: Following) -> None:
+    following.answer(records(0, 3), records(1, 3))
+    log = following.partition(0).log
+    log.advance_high_watermark(3)
+    raise_log_start(log, 2)  # the follower's own retention, while a fetch is on its way
+    following.answer(records(0), records(1, base_offset=3))
+    assert following.named == {0: 3, 1: 4}, "an answer that is not about the log as it is now is dropped"
+    (wanted,) = (each for each in following.last.topics[0].partitions if each.partition == 0)
+    assert wanted.log_start_offset == 2
+    following.answer(records(0, base_offset=3))
+    assert log.log_end_offset == 4
+
+
+@pytest.mark.parametrize("in_flight", ["an error", "nothing"])
+def test_a_log_that_begins_anew_while_its_old_offset_is_fetched(following: Following, in_flight: str) -> None:
+    following.answer(failure(0, ErrorCode.OFFSET_OUT_OF_RANGE))
+    following.pass_time(50)
+    following.answer()
+    assert following.named == {0: 0}, "the pause is over: the old offset is fetched again"
+    following.line.tell_offset(10)
+    following.answer(*[failure(0, ErrorCode.OFFSET_OUT_OF_RANGE)] * (in_flight == "an error"))
+    assert following.named == {0: 10}
 
 
 def test_what_is_followed_no_more_is_forgotten(following: Following) -> None:

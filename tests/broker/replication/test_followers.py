@@ -136,12 +136,18 @@ def test_a_follower_that_has_all_there_is_stays_however_long_ago_it_fetched() ->
 
 def test_the_low_watermark_is_known_when_all_have_told() -> None:
     group = followers(1, 2)
-    assert group.low_watermark is None
+    assert group.low_watermark(9) is None
     for node_id, start in ((2, 5), (3, 3)):
         follower = group.get(node_id)
         assert follower is not None
         follower.log_start_offset = start
-    assert group.low_watermark == 3
+    assert (group.low_watermark(9), group.low_watermark(2)) == (3, 2)
+
+
+def test_only_the_living_have_a_low_watermark() -> None:
+    group = followers(1, 2, fenced=(2,))
+    assert group.low_watermark(9) is None
+    assert followers(1, 2, fenced=(2, 3)).low_watermark(9) == 9, "there is nobody left to wait for"
 
 
 def test_a_follower_that_is_always_a_fetch_behind_is_not_slow() -> None:

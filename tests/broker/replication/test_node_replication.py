@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.directory_ids import UNASSIGNED
 from pykafka_broker.log.replicated import append_fetched
@@ -20,6 +21,7 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
 from tests.broker.replication.replicating import WAIT_MS, Cluster
 
 LAG_MS = 30_000
@@ -194,6 +196,64 @@ def test_a_follower_without_what_the_leader_begins_with_begins_there_too(cluster
     assert cluster.content(1) == cluster.content(2)
 
 
+def test_a_follower_takes_the_batch_that_holds_the_leaders_start(cluster: Cluster) -> None:
+    cluster.topic(1, 2, isr=(1,))
+    cluster.network.silent = {2}
+    cluster.produce(count=4)
+    end = cluster.produce(count=20)
+    cluster.partition_log(1).delete_records_before(10)
+    cluster.network.silent = set()
+    cluster.wait(1_000)
+    cluster.wait(1_000)
+    assert cluster.ends(1, 2) == [(end, end)] * 2
+    assert [cluster.partition_log(node).log_start_offset for node in (1, 2)] == [10, 10]
+    assert [cluster.partition_log(node).epochs.entries for node in (1, 2)] == [[(0, 10)]] * 2
+    assert cluster.content(1) == cluster.content(2)
+    assert cluster.replica(1).isr == (1, 2)
+
+
+def test_a_former_leader_comes_back_into_a_batch_that_holds_the_leaders_start(cluster: Cluster) -> None:
+    cluster.topic(1, 2)
+    cluster.produce(count=4)
+    cluster.settle()
+    cluster.network.silent = {2}
+    cluster.produce(count=16)  # nobody else has these
+    cluster.network.silent = {1}
+    cluster.change("t", leader=2, isr=[2])
+    end = cluster.produce(node=2, count=20)
+    cluster.settle()
+    cluster.partition_log(2).delete_records_before(10)
+    cluster.network.silent = set()
+    for _ in range(4):
+        cluster.wait(1_000)
+    assert cluster.ends(1, 2) == [(end, end)] * 2
+    assert [cluster.partition_log(node).log_start_offset for node in (1, 2)] == [10, 10]
+    assert cluster.content(1) == cluster.content(2)
+    assert cluster.replica(2).isr == (2, 1)
+
+
+@pytest.mark.parametrize("end", [2, 40])
+def test_a_follower_that_begins_beyond_what_its_leader_has_begins_anew(cluster: Cluster, end: int) -> None:
+    cluster.topic(1, 2)
+    cluster.produce(count=20)
+    cluster.settle()
+    cluster.network.silent = {2}
+    cluster.produce(count=12)
+    for _ in range(4):
+        cluster.wait(LAG_MS // 2)
+    cluster.partition_log(1).delete_records_before(25)
+    cluster.network.silent = {1, 2}
+    cluster.partition_log(2).truncate_to(0)  # a disk that was wiped
+    cluster.change("t", leader=2, isr=[2])  # an unclean election
+    cluster.produce(node=2, count=end)
+    cluster.network.silent = set()
+    for _ in range(4):
+        cluster.wait(1_000)
+    assert cluster.ends(1, 2) == [(end, end)] * 2
+    assert cluster.content(1) == cluster.content(2)
+    assert cluster.replica(2).isr == (2, 1)
+
+
 def test_the_start_of_the_log_follows_the_leaders(cluster: Cluster) -> None:
     cluster.topic(1, 2)
     cluster.produce(count=4)
@@ -205,7 +265,7 @@ def test_the_start_of_the_log_follows_the_leaders(cluster: Cluster) -> None:
     followers = cluster.replica(1).followers
     assert followers is not None
     cluster.wait(WAIT_MS)
-    assert followers.low_watermark == 3
+    assert followers.low_watermark(3) == 3
 
 
 def test_damage_on_the_way_harms_one_partition_and_is_told_once(
@@ -294,6 +354,53 @@ def test_records_are_deleted_when_no_replica_has_them(cluster: Cluster) -> None:
     cluster.wait(1)
     (result,) = answers[0].topics[0].partitions
     assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+@pytest.mark.parametrize("heard", [True, False])
+def test_records_are_deleted_though_the_other_brokers_are_dead(cluster: Cluster, when: str, heard: bool) -> None:
+    cluster.topic(1, 2, 3)
+    cluster.produce(count=4)
+    cluster.settle()
+    cluster.network.silent = {2, 3}
+    if not heard:
+        cluster.change("t", leader=1)  # in another epoch, in which the others never fetched
+    if when == "before":
+        fence(cluster, 2, 3)
+    answers = cluster.asked(
+        1, DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 3)])], 5_000), 2
+    )
+    if when == "meanwhile":
+        cluster.wait(1_000)
+        fence(cluster, 2)
+        cluster.wait(1_000)
+        assert answers == [], "one of them is alive"
+        fence(cluster, 3)
+        cluster.settle()
+    (result,) = answers[0].topics[0].partitions
+    assert (result.error_code, result.low_watermark) == (0, 3)
+
+
+def fence(cluster: Cluster, *brokers: int) -> None:
+    """Let every node know that these brokers are dead."""
+    for broker_id in brokers:
+        record = BrokerRegistrationChangeRecord(broker_id, cluster[1].image.brokers[broker_id].epoch, fenced=1)
+        cluster.commit(1, [ApiMessageAndVersion(record, 1)])
+
+
+def test_a_leader_that_is_deposed_does_not_say_that_records_are_deleted(cluster: Cluster) -> None:
+    cluster.topic(1, 2, 3)
+    cluster.produce(count=4)
+    cluster.settle()
+    cluster.network.silent = {2, 3}
+    answers = cluster.asked(
+        1, DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 3)])], 5_000), 2
+    )
+    cluster.wait(1_000)
+    cluster.change("t", leader=2, isr=[2, 3])
+    cluster.settle()
+    (result,) = answers[0].topics[0].partitions
+    assert (result.error_code, result.low_watermark) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
 def test_the_end_is_not_known_before_a_new_leader_knows_what_is_committed(cluster: Cluster) -> None:

@@ -144,6 +144,20 @@ def test_a_broker_that_was_there_with_a_newer_epoch_is_refused(broker: LightBrok
     assert broker.partition("t", 0).high_watermark == 0
 
 
+def test_a_session_tells_of_idle_partitions_in_whose_epoch_its_broker_asks(
+    broker: LightBroker, follower: Follower
+) -> None:
+    append(broker)
+    only(follower.ask(0))
+    follower.state = ReplicaState(ANOTHER_NODE, 6)
+    follower.ask(None)
+    followers = broker.partition("t", 0).followers
+    assert followers is not None
+    known = followers.get(ANOTHER_NODE)
+    assert known is not None
+    assert known.broker_epoch == 6
+
+
 @pytest.mark.parametrize(("epoch", "code"), [(1, ErrorCode.FENCED_LEADER_EPOCH), (3, ErrorCode.UNKNOWN_LEADER_EPOCH)])
 def test_another_epoch_than_the_leaders_is_refused(
     broker: LightBroker, follower: Follower, epoch: int, code: ErrorCode
@@ -195,7 +209,7 @@ def test_where_its_log_starts_is_remembered(broker: LightBroker, follower: Follo
     only(follower.ask(4, start=2))
     followers = broker.partition("t", 0).followers
     assert followers is not None
-    assert followers.low_watermark == 2
+    assert followers.low_watermark(3) == 2
 
 
 def test_it_needs_the_right_of_a_broker(

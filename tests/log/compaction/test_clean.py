@@ -224,6 +224,54 @@ def test_what_was_aborted_before_the_part_that_is_cleaned_says_nothing_of_the_pr
     assert records(log) == [(1, "b", "1"), (4, "a", "2")]
 
 
+def begin(log: PartitionLog, producer: int, *pairs: tuple[str, str]) -> None:
+    """Append records of a transaction that stays open."""
+    rows = [Record(number, NOW, key.encode(), value.encode()) for number, (key, value) in enumerate(pairs)]
+    data = build_batch(rows, producer_id=producer, producer_epoch=0, transactional=True)
+    log.append(data, NOW, origin=Origin.COORDINATOR)
+
+
+def end(log: PartitionLog, producer: int, *, commit: bool) -> None:
+    log.append(marker(producer, 0, commit=commit), NOW, origin=Origin.COORDINATOR)
+
+
+def test_aborted_records_whose_marker_is_in_the_active_segment_supersede_nothing(tmp_path: Path) -> None:
+    log = compacted(tmp_path, delete_retention_ms=1000)
+    put(log, ("a", "committed"))
+    begin(log, 1, ("a", "aborted"), ("b", "aborted"))
+    log.roll(NOW)
+    end(log, 1, commit=False)
+    clean(log)
+    assert records(log) == [(0, "a", "committed")]
+    log.roll(NOW)
+    clean(log, first_dirty=3)
+    assert records(log) == [(0, "a", "committed")]
+
+
+def test_a_marker_some_segments_later_is_found(tmp_path: Path) -> None:
+    log = compacted(tmp_path, delete_retention_ms=1000)
+    put(log, ("a", "0"))
+    begin(log, 1, ("a", "aborted"))
+    begin(log, 2, ("b", "1"))
+    log.roll(NOW)
+    put(log, ("c", "0"))
+    log.roll(NOW)
+    end(log, 2, commit=True)
+    begin(log, 2, ("a", "aborted too"))
+    log.roll(NOW)
+    end(log, 1, commit=False)
+    end(log, 2, commit=False)
+    log.recovery_point = log.log_end_offset
+    first = next(iter(log.segments))
+    upper = log.segments[1].base_offset
+    request = make_request(Candidate(1.0, ("t", 0), log, 0, upper), NOW, 1 << 20, 1e300)
+    assert [aborted.producer_id for aborted in request.aborted_later] == [1]
+    assert swap_in(log, PartitionCleaner(log.files.fs, request, lambda count: None).run(), NOW)
+    assert log.segments[0] is not first
+    kept = [(offset, key, value) for offset, key, value in records(log) if offset < upper]
+    assert kept == [(0, "a", "0"), (2, "b", "1")]
+
+
 def test_an_open_transaction_is_not_cleaned(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     put(log, ("a", "1"))

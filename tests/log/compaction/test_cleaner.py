@@ -13,7 +13,7 @@ from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
 from tests.log.compaction.test_clean import compacted, put, records
-from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, manager, topic_config
+from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, SweptFileSystem, batch, manager, marker, topic_config
 
 BACKOFF = 15_000
 
@@ -266,3 +266,93 @@ def test_a_cleaning_under_settings_that_were_changed_begins_anew(tmp_path: Path)
     logs.on_deadline(NOW + 3 * BACKOFF)
     assert len(records(log)) < 40
     assert not logs.cleaner.set_aside
+
+
+def swap_names(path: Path) -> int:
+    """How many renames a cleaning of this log takes."""
+    fs = SweptFileSystem()
+    logs = started(path, fs)
+    fill(logs, "t")
+    fs.calls.clear()
+    logs.on_deadline(NOW + BACKOFF)
+    return len([call for call in fs.calls if call.startswith("rename ") and "/t-0/" in call])
+
+
+def test_a_swap_that_finds_no_room_goes_on_with_the_next_cleaning(tmp_path: Path) -> None:
+    renames = swap_names(tmp_path / "all")
+    assert renames > 8
+    for nth in range(1, renames + 1):
+        fs = SweptFileSystem()
+        logs = started(tmp_path / str(nth), fs)
+        log = fill(logs, "t")
+        active = log.segments.active.base_offset
+        fs.fail_at(nth, errno.ENOSPC, f"rename {tmp_path}/{nth}/logs/t-0/")
+        logs.on_deadline(NOW + BACKOFF)
+        fs.live()
+        assert logs.cleaner.is_swapping(("t", 0))
+        assert [offset for offset, _, _ in records(log)][-4:] == [36, 37, 38, 39]
+        logs.on_deadline(NOW + 2 * BACKOFF)
+        assert len(records(log)) == 4 + 40 - active
+        for number in range(40):
+            put(log, (f"k{number % 4}", "v" * 100))
+        logs.flush(log, NOW)
+        logs.on_deadline(NOW + 3 * BACKOFF)
+        expected = [offset for offset, _, _ in records(log)]
+        assert not logs.cleaner.set_aside
+        assert len(expected) == 4 + 80 - log.segments.active.base_offset
+        logs.directories[0].release()
+        assert [offset for offset, _, _ in records(started(tmp_path / str(nth)).get("t", 0))] == expected
+
+
+def test_a_log_whose_swap_waits_for_room_is_not_moved(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    logs = started(tmp_path, fs, log_dirs=f"{tmp_path}/a,{tmp_path}/b")
+    log = fill(logs, "t")
+    source = logs.directory_of(("t", 0))
+    (target,) = (directory for directory in logs.directories if directory is not source)
+    fs.failures = {"rename 0.log": errno.ENOSPC}
+    logs.on_deadline(NOW + BACKOFF)
+    before = records(log)
+    logs.moves.start(("t", 0), target)
+    assert logs.directory_of(("t", 0)) is source
+    assert ("t", 0) not in logs.moves
+    fs.failures = {}
+    logs.moves.start(("t", 0), target)
+    assert logs.directory_of(("t", 0)) is target
+    assert len(records(log)) <= len(before)
+    assert records(log)[-4:] == before[-4:]
+
+
+def test_what_was_cleaned_of_a_log_that_was_cut_meanwhile_is_thrown_away(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = fill(logs, "t")
+    jobs: list[Job] = []
+    logs.submit = jobs.append
+    logs.on_deadline(NOW + BACKOFF)
+    (slow,) = (job for job in jobs if type(job).__name__ == "CleanJob")
+    slow.run()
+    cut = log.segments.active.base_offset - 2
+    log.truncate_to(cut)  # as after an unclean election
+    slow.apply()
+    assert [offset for offset, _, _ in records(log)] == [*range(cut)]
+
+
+def test_a_cleaning_whose_transaction_index_cannot_be_read_is_tried_again(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    logs = started(tmp_path, fs)
+    fill(logs, "t").append(batch(producer_id=1, epoch=0, sequence=0, transactional=True), NOW)
+    logs.get("t", 0).append(marker(1, 0, commit=False), NOW)
+    logs.flush(logs.get("t", 0), NOW)
+    logs.shutdown(NOW)
+    logs = started(tmp_path, fs)
+    log = logs.get("t", 0)
+    log.segments.active.transactions._entries = None
+    fs.failures = {"open .txnindex": errno.EMFILE}
+    log.files.forget_all()
+    for segment in log.segments:
+        segment.close()
+    logs.on_deadline(NOW + BACKOFF)
+    assert len(records(log)) == 40 + 1
+    fs.failures = {}
+    logs.on_deadline(NOW + 2 * BACKOFF)
+    assert len(records(log)) < 40

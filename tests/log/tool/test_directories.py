@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
+from shlex import quote
 from struct import pack
 from typing import cast
 
@@ -315,7 +316,7 @@ def test_groups_and_transactions_in_words(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_goes_away_early(kafka: Path) -> None:
-    command = f"{sys.executable} -m pykafka_broker log dump {kafka} | head -1"
+    command = f"{quote(sys.executable)} -m pykafka_broker log dump {quote(str(kafka))} | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     assert len(done.stdout.splitlines()) == 1
