@@ -86,7 +86,7 @@ def test_a_dynamic_quorum_with_two_directories(tmp_path: Path, jvm: JavaTools) -
         exchanged.create(broker.bootstrap_servers, written)
         exchanged.write(broker.bootstrap_servers, written)
     trimming = {"metadata.log.max.record.bytes.between.snapshots": "2000", "metadata.max.retention.bytes": "0"}
-    with KafkaBroker({**config, **trimming, "file.delete.delay.ms": "0"}) as ours:
+    with KafkaBroker({**config, **trimming, "log.segment.delete.delay.ms": "0"}) as ours:
         go_on(ours.bootstrap_servers, written)
         moved = move_one(ours.bootstrap_servers, first, second)
         ours.kill()

@@ -22,6 +22,7 @@ _CLASSES: dict[str, type] = {  # by the way to them
     "broker.faults": Faults,
     "broker.faults.add(...)": Fault,
     "Record": testing.Record,
+    "NewRecord": testing.NewRecord,
     "KafkaCluster": testing.KafkaCluster,
     "AsyncKafkaBroker": testing.AsyncKafkaBroker,
     "KafkaBrokerTestCase": testing.KafkaBrokerTestCase,
@@ -29,7 +30,7 @@ _CLASSES: dict[str, type] = {  # by the way to them
 }
 _ONLY_TOLD = {"AsyncKafkaBroker", "KafkaBrokerTestCase", "RemoteBroker"}  # they have the methods of another
 _NOT_MADE = {testing.Record, testing.KafkaBrokerTestCase}  # by who writes a test
-_ERRORS = ("NotSo", "NotInTime", "BrokerError", "ControlError")
+_ERRORS = ("RecordsDiffer", "WaitTimeout", "BrokerError", "ControlError")
 
 
 def python() -> str:

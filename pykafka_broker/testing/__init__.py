@@ -17,8 +17,8 @@ from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.controlled import RemoteBroker
 from pykafka_broker.testing.handle import BrokerError
 from pykafka_broker.testing.process import KafkaBroker
-from pykafka_broker.testing.record import Record
-from pykafka_broker.testing.waits import NotInTime, NotSo
+from pykafka_broker.testing.record import ANY, NewRecord, Record
+from pykafka_broker.testing.waits import RecordsDiffer, WaitTimeout
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
@@ -26,16 +26,18 @@ if TYPE_CHECKING:
     from pykafka_broker.testing.cluster import KafkaCluster
 
 __all__ = [
+    "ANY",
     "AsyncKafkaBroker",
     "BrokerError",
     "ControlError",
     "KafkaBroker",
     "KafkaBrokerTestCase",
     "KafkaCluster",
-    "NotInTime",
-    "NotSo",
+    "NewRecord",
     "Record",
+    "RecordsDiffer",
     "RemoteBroker",
+    "WaitTimeout",
 ]
 
 

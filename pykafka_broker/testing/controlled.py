@@ -7,20 +7,21 @@ faults.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.clock import HasClock
-from pykafka_broker.testing.control_client import ControlClient
-from pykafka_broker.testing.data import Data
+from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
 from pykafka_broker.testing.incidents import Incidents
 from pykafka_broker.testing.membership import Membership
 from pykafka_broker.testing.state import State
 from pykafka_broker.testing.traffic import Traffic
 from pykafka_broker.testing.waits import Waits
 
+__tracebackhide__ = told_to_the_test
 
-class Controlled(Data, State, Waits, HasClock, Traffic, Incidents, Membership):
+
+class Controlled(Waits, State, HasClock, Traffic, Incidents, Membership):
     """A broker that is reached by its control API."""
 
     @property
@@ -61,3 +62,13 @@ class RemoteBroker(Controlled):
     @property
     def control(self) -> ControlClient:
         return self._client
+
+    def close(self) -> None:
+        """Close the connections to the broker, which goes on running."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -18,7 +18,7 @@ from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, M
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.link_codec import encode_request
 from pykafka_broker.testing import ControlError, KafkaBroker
-from pykafka_broker.testing.waits import NotInTime
+from pykafka_broker.testing.waits import WaitTimeout
 
 
 class Client:
@@ -89,6 +89,17 @@ def test_a_fault_holds_as_long_as_its_block(broker: KafkaBroker, client: Client)
     assert client.ask(metadata("t"), 12).topics[0].error_code == 3
 
 
+def test_hits_outlive_the_fault(broker: KafkaBroker, client: Client) -> None:
+    with broker.faults.add(api="Metadata", topic="t", error="TOPIC_AUTHORIZATION_FAILED") as fault:
+        client.ask(metadata("t"), 12)
+        assert fault.remove() == 1
+    assert (fault.hits, fault.remove(), fault.describe()["held"]) == (1, 1, 0)
+    broker.faults.clear()
+    broker.reset(keep=["topics"])
+    assert fault.hits == 1
+    assert broker.faults.all() == []
+
+
 def test_who_waits_for_a_fault_hears_of_it_at_once(broker: KafkaBroker, client: Client) -> None:
     fault = broker.faults.add(api="ApiVersions", client_id=client.client_id, throttle_ms=1)
     asker = threading.Timer(0.1, client.ask, (VERSIONS, 3))
@@ -97,7 +108,8 @@ def test_who_waits_for_a_fault_hears_of_it_at_once(broker: KafkaBroker, client: 
     assert fault.wait(1, timeout=10) == 1
     assert time.monotonic() - began < 5
     asker.join()
-    with pytest.raises(NotInTime, match=r"has met 1 within 50 ms, and not 2"):
+    says = r"fault \d+ affected 1 requests within 50 ms, expected 2\nthe last requests:(\n  .*)*ApiVersions"
+    with pytest.raises(WaitTimeout, match=says):
         fault.wait(2, timeout=0.05)
 
 
@@ -204,7 +216,7 @@ def test_a_fault_that_is_not_there_is_told(broker: KafkaBroker) -> None:
 def chaos_of(broker: KafkaBroker, seed: int) -> list[tuple[str | None, bool]]:
     """What chaos does to forty requests of a client that connects again when it is dropped."""
     broker.faults.clear()
-    broker.forget_requests()
+    broker.clear_requests()
     assert broker.chaos(seed, 0.5)["seed"] == seed
     client = Client(broker, "chaotic")
     for _ in range(40):
@@ -247,18 +259,18 @@ def test_requests_are_found_by_what_they_are(broker: KafkaBroker, client: Client
     assert broker.requests(client_id=client.client_id, since=mine[2]["time"] + 60_000) == []
     assert broker.requests(client_id=client.client_id, since=time.time() - 60) == mine
     assert broker.requests(client_id=client.client_id, limit=1) == mine[-1:]
-    broker.forget_requests()
+    broker.clear_requests()
     assert broker.requests() == []
 
 
 def test_what_the_control_api_asks_is_not_a_request_of_a_client(broker: KafkaBroker) -> None:
-    broker.forget_requests()
+    broker.clear_requests()
     broker.create_topic("unseen")
     assert broker.requests() == []
 
 
 def test_a_request_is_waited_for(broker: KafkaBroker, client: Client) -> None:
-    with pytest.raises(NotInTime, match=r"0 such requests within 50 ms, and not 1"):
+    with pytest.raises(WaitTimeout, match=r"after 50 ms 0 such requests, expected 1\n"):
         broker.wait_for_request("ApiVersions", client_id=client.client_id, timeout=0.05)
     asker = threading.Timer(0.1, client.ask, (VERSIONS, 3))
     asker.start()

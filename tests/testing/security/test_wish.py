@@ -119,7 +119,7 @@ def test_words_that_make_no_broker_are_told_at_once(wanted: dict[str, Any], reas
 
 
 def test_a_client_that_there_is_not_is_told() -> None:
-    broker = KafkaBroker(security="sasl_plaintext", users=USERS, mechanisms="PLAIN")
+    broker = KafkaBroker(port=4711, security="sasl_plaintext", users=USERS, mechanisms="PLAIN")
     with pytest.raises(ValueError, match="there is no user carol; there are alice, bob"):
         broker.client_config("java", "carol")
     with pytest.raises(ValueError, match="mechanism SCRAM-SHA-256 is not enabled on this broker; it has PLAIN"):
