@@ -37,28 +37,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _inspect(arguments: Sequence[str]) -> int:
     try:
-        if is_tool(arguments):
-            from pykafka_broker.tools.frame import main as tool
-
-            return tool(arguments[0], arguments[1:])
-        if arguments[0] == "configs":
-            from pykafka_broker.cli.configs import main as run
-        elif arguments[0] == "trace":
-            from pykafka_broker.cli.trace import main as run
-        elif arguments[0] == "proxy":
-            from pykafka_broker.cli.proxy import main as run
-        elif arguments[0] == "cluster":
-            from pykafka_broker.cli.cluster import main as run
-        elif arguments[0] == "help":
-            from pykafka_broker.cli.help import main as run
-        elif arguments[0] == "completion":
-            from pykafka_broker.cli.completion import main as run
-        elif arguments[0] in CONTROLLING:
-            from pykafka_broker.cli.control import main as run
-        elif arguments[0] in STORAGE:
-            from pykafka_broker.cli.format import main as run
-        else:
-            from pykafka_broker.cli.log import main as run
-        return run(arguments)
+        status = _run(arguments)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:  # the reader of standard output has seen enough, as in `log dump DIR | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status
+
+
+def _run(arguments: Sequence[str]) -> int:
+    if is_tool(arguments):
+        from pykafka_broker.tools.frame import main as tool
+
+        return tool(arguments[0], arguments[1:])
+    if arguments[0] == "configs":
+        from pykafka_broker.cli.configs import main as run
+    elif arguments[0] == "trace":
+        from pykafka_broker.cli.trace import main as run
+    elif arguments[0] == "proxy":
+        from pykafka_broker.cli.proxy import main as run
+    elif arguments[0] == "cluster":
+        from pykafka_broker.cli.cluster import main as run
+    elif arguments[0] == "help":
+        from pykafka_broker.cli.help import main as run
+    elif arguments[0] == "completion":
+        from pykafka_broker.cli.completion import main as run
+    elif arguments[0] in CONTROLLING:
+        from pykafka_broker.cli.control import main as run
+    elif arguments[0] in STORAGE:
+        from pykafka_broker.cli.format import main as run
+    else:
+        from pykafka_broker.cli.log import main as run
+    return run(arguments)

@@ -6,8 +6,6 @@ Rule: with any flag of Kafka's own tool it is that tool (`tools/configs.py`); wh
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Iterator, Sequence
 
 from pykafka_broker.config.effects import EFFECTS, effect_of
@@ -19,14 +17,10 @@ SCOPES = {"broker": broker_keys, "topic": topic_keys, "group": group_keys, "clie
 def main(arguments: Sequence[str]) -> int:
     """`arguments` begin with the word `configs`; returns the exit code."""
     options = parser().parse_args(arguments)
-    try:
-        for scope, keys in SCOPES.items():
-            if options.scope in (None, scope):
-                for line in _lines(scope, keys(), options.effect):
-                    print(line)
-        sys.stdout.flush()
-    except BrokenPipeError:  # `| head` has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for scope, keys in SCOPES.items():
+        if options.scope in (None, scope):
+            for line in _lines(scope, keys(), options.effect):
+                print(line)
     return 0
 
 

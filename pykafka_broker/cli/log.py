@@ -5,7 +5,6 @@ Rule: everything is `log/tool/`'s; here are only the clock and the standard stre
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -15,13 +14,7 @@ from pykafka_broker.log.tool.command import run
 
 def main(arguments: Sequence[str]) -> int:
     """`arguments` begin with the word `log`; returns the exit code."""
-    try:
-        status = run(arguments[1:], print, int(time.time() * 1000), complain=_complain)
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads has seen enough, as in `log dump DIR | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    return status
+    return run(arguments[1:], print, int(time.time() * 1000), complain=_complain)
 
 
 def _complain(line: str) -> None:

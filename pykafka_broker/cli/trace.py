@@ -35,8 +35,8 @@ def main(arguments: Sequence[str]) -> int:
             if options.bodies:
                 print(json.dumps({"request": each.request, "response": each.response}, indent=2, ensure_ascii=False))
             sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:
+        raise
     except (OSError, ValueError, ControlError) as error:
         where = getattr(error, "filename", None) or options.capture
         reason = getattr(error, "strerror", None) or error
