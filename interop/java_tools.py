@@ -1,5 +1,6 @@
-"""Kafka's command-line tools, all in one JVM. Rule: a tool runs through its own `main`, as from its shell script; only
-the exit of the JVM is held back, since a start of a JVM costs a second and the suite makes some fifty calls.
+"""Kafka's command-line tools, all in one JVM. Rule: a tool runs through its own `main`, as from its shell script, and
+what it logs as an error goes to standard error; only the exit of the JVM is held back, since a start of a JVM costs a
+second and the suite makes some fifty calls.
 
 py4j (which comes with PySpark) is the door into the JVM.
 """
@@ -9,6 +10,7 @@ import logging
 import os
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -52,6 +54,7 @@ TOOLS = {
 }
 ALONE = {"kafka-verifiable-consumer", "kafka-verifiable-producer"}  # they print from threads until their JVM ends
 
+_LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('tools_log.properties')}"
 UNWOUND = "An exception was raised by the Python Proxy"
 
 
@@ -96,9 +99,20 @@ class _HooksKept:
         implements = ["org.apache.kafka.common.utils.Exit$ShutdownHookAdder"]
 
 
+def _of_spark(*patterns: str) -> list[str]:
+    """Return jars that come with PySpark."""
+    folder = os.path.join(os.path.dirname(pyspark.__file__), "jars")
+    return [path for each in patterns for path in glob.glob(os.path.join(folder, f"{each}.jar"))]
+
+
+def _classpath() -> str:
+    """Return Kafka's jars, and before them the way from SLF4J to Log4j, which they do not have."""
+    return os.pathsep.join([*_of_spark("slf4j-api-*", "log4j-slf4j2-impl-*"), kafka_classpath()])
+
+
 def run_alone(tool: str, *arguments: str, stdin: str = "") -> Outcome:
     """One tool in a JVM of its own."""
-    command = [java_command()[0], "-XX:TieredStopAtLevel=1", "-cp", kafka_classpath(), TOOLS[tool], *arguments]
+    command = [*java_command("-XX:TieredStopAtLevel=1", _LOGGING, "-cp", _classpath()), TOOLS[tool], *arguments]
     ended = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
     return Outcome(ended.returncode, ended.stdout, ended.stderr)
 
@@ -107,13 +121,13 @@ class JavaTools:
     """The tools, to be run with `tools.run("kafka-topics", "--list", ...)`."""
 
     def __init__(self) -> None:
-        bridge = glob.glob(os.path.join(os.path.dirname(pyspark.__file__), "jars", "py4j*.jar"))[0]
+        (bridge,) = _of_spark("py4j*")
         logging.getLogger("py4j").setLevel(logging.CRITICAL)  # our own unwinding out of `main` is no error
         port, token = launch_gateway(
-            classpath=os.pathsep.join([bridge, kafka_classpath()]),
+            classpath=os.pathsep.join([bridge, _classpath()]),
             jarpath=bridge,
             java_path=java_command()[0],
-            javaopts=["-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx512m"],
+            javaopts=["-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx512m", _LOGGING],
             die_on_exit=True,
             enable_auth=True,
         )

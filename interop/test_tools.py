@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,15 +24,18 @@ def test_a_tool_prints_what_kafkas_script_prints(name: str, target_name: str, tm
 
 def _difference(step: Step, row: dict[str, object], bootstrap: str, directory: Path) -> str:
     ours = run_ours(step, bootstrap, directory)
-    lines = step.normal(ours.out)
-    if ours.status == row["status"] and (step.why_not or lines == row["out"]):
+    out, err = [] if step.why_not else step.normal(ours.out), step.messages(ours.err)
+    if (ours.status, out, err) == (row["status"], row["out"], row["err"]):
         return ""
-    theirs = "\n".join(map(str, row["out"] if isinstance(row["out"], list) else []))
-    printed = "\n".join(lines)
-    return (
-        f"{step.tool} {step.command}: exit code {ours.status}, Kafka's {row['status']}\n--- Kafka's\n{theirs}\n"
-        f"--- ours\n{printed}\n--- ours, standard error\n{ours.err[-1000:]}"
+    compared = (("Kafka's", row["out"], row["err"]), ("ours", out, err))
+    texts = (
+        f"--- {whose}\n{_text(lines)}\n--- {whose}, standard error\n{_text(said)}" for whose, lines, said in compared
     )
+    return f"{step.tool} {step.command}: exit code {ours.status}, Kafka's {row['status']}\n" + "\n".join(texts)
+
+
+def _text(lines: Any) -> str:
+    return "\n".join(lines)
 
 
 def test_every_tool_has_a_table() -> None:

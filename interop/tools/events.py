@@ -1,4 +1,4 @@
-"""What the verifiable tools tell, without times, rates, and the order of fields."""
+"""What the verifiable tools tell, without times and rates; fields keep their order."""
 
 import json
 
@@ -8,7 +8,5 @@ def told(out: str) -> str:
     for line in out.splitlines():
         if line.startswith("{"):
             event = json.loads(line.replace(":TIME", ":0"))
-            event.pop("timestamp", None)
-            event.pop("avg_throughput", None)
-            lines.append(json.dumps(event, sort_keys=True))
+            lines.append(json.dumps(event | {key: 0 for key in ("timestamp", "avg_throughput") if key in event}))
     return "\n".join(lines)

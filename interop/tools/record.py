@@ -29,7 +29,7 @@ def _record(jvm: JavaTools, wanted: Table, *, kafka: bool) -> None:
         for step in wanted.steps:
             found = run_java(jvm, step, bootstrap, Path(folder))
             out = [] if step.why_not else step.normal(found.out)  # what is not compared is not kept
-            rows.append({"command": step.command, "status": found.status, "out": out})
+            rows.append({"command": step.command, "status": found.status, "out": out, "err": step.messages(found.err)})
             print(f"{found.status}  {step.tool} {step.command}\n{found.out}{found.err[:300]}", file=sys.stderr)
     wanted.recorded.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
     print(f"{wanted.recorded.name}: {len(rows)} calls")

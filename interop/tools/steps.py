@@ -1,5 +1,8 @@
 """Invocations of tools, and what is left of their output when it is compared.
 
+Standard output is compared line by line, standard error by the messages in it: Java's log, stack traces and tables of
+options are left out, and so is our hint at `--help`.
+
 Rule: a command line is written as for a shell; `{file:TEXT}` in it is the path of a file with that text, which may
 have braces in pairs. Without `{nowhere}` the broker's address is added.
 """
@@ -11,8 +14,10 @@ import io
 import re
 import shlex
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -35,15 +40,54 @@ _SAME = (
     (re.compile(r"[ \t]+"), " "),
 )
 
+_FROM_JAVA = re.compile(
+    r"^(SLF4J: .*|\s+at .*|\s+\.\.\. \d+ (more|common .*)|\s*(Caused by|Suppressed): .*|.*KIP-848.*"
+    r"|(Error processing message, terminating|Unknown error when running) .*: "
+    r"|\[(AdminClient|(Share)?Consumer|Producer) .*|pykafka-broker [\w-]+ --help shows .*)$",
+    re.MULTILINE,
+)
+
+
+def _unwrapped(match: re.Match[str]) -> str:
+    return " ".join(match[1].split())
+
+
+def _sorted_list(match: re.Match[str]) -> str:
+    return f"[{', '.join(sorted(match[1].split(', ')))}]"
+
+
+_TABLE_OF_OPTIONS = re.compile(r"Option +Description|usage: ")
+_ARGPARSE4J = re.compile(r"^usage: .*?^[\w.-]+: +error: +(.*)", re.MULTILINE | re.DOTALL)
+_SAME_ERRORS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (  # the classes of exceptions, as Throwable.toString and an uncaught one show them
+        re.compile(
+            r"^(Exception in thread \"[^\"]*\" )?((java|org|joptsimple|scala|kafka|com|net)(\.[\w$]+)*"
+            r"\.\w*(Exception|Error|NoSuchElement)\w*(: |$))+"
+        ),
+        "",
+    ),
+    (re.compile(r".*(/no/such/\w+).*"), r"\1"),  # how it can't be read each tells in its own words
+    (re.compile(r"\[([\w, -]+)\]"), _sorted_list),  # of a set
+    *_SAME,
+)
+_OTHER_WORDS = "something, in other words"
+
 QUICK = r"--command-config '{file:default.api.timeout.ms=300\nrequest.timeout.ms=300}'"
 UNREACHABLE = "{nowhere} --bootstrap-server localhost:1 " + QUICK
 
 
 @dataclass(frozen=True)
 class Step:
-    """One call of a tool. `stdin`: what it reads; `alike`: a further change before its output is compared; `why_not`:
-    what it prints is other than Kafka's, for this reason, and only its exit code is compared; `known`: what stands for
-    `{NAME}` in the command, and is known only once the brokers are prepared.
+    """One call of a tool.
+
+    Args:
+        stdin: what the tool reads.
+        alike: a further change before standard output is compared.
+        why_not: why it prints other things than Kafka's; only the exit code is compared.
+        other_errors: why standard error has other words; compared is whether it has any.
+        known: what stands for `{NAME}` in the command and is known only once the brokers are prepared.
+        alone: Kafka's script prints more than it means to where its exit is held back: it gets a JVM of its own.
+        after_s: seconds to wait before the call, until what an earlier one began is done.
     """
 
     tool: str
@@ -51,6 +95,9 @@ class Step:
     stdin: str = ""
     alike: Callable[[str], str] | None = None
     why_not: str = ""
+    other_errors: str = ""
+    alone: bool = False
+    after_s: float = 0
     known: Mapping[str, str] = field(default_factory=dict)
 
     def arguments(self, bootstrap: str, directory: Path) -> list[str]:
@@ -72,6 +119,19 @@ class Step:
         if self.alike is not None:
             out = self.alike(out)
         return [line.strip() for line in out.splitlines() if line.strip()]
+
+    def messages(self, err: str) -> list[str]:
+        """Return the messages on its standard error that are compared."""
+        if self.why_not:
+            return []
+        if self.other_errors:
+            return [_OTHER_WORDS] if _FROM_JAVA.sub("", err).strip() else []
+        found, in_table = [], False
+        for line in _ARGPARSE4J.sub(_unwrapped, _FROM_JAVA.sub("", err)).splitlines():
+            in_table = in_table or _TABLE_OF_OPTIONS.match(line) is not None
+            if not in_table:
+                found.append(reduce(lambda text, each: each[0].sub(each[1], text), _SAME_ERRORS, line).strip())
+        return list(dict.fromkeys(filter(None, found)))
 
 
 def steps(tool: str, *commands: str | Step) -> list[Step]:
@@ -99,7 +159,9 @@ class Table:
 
     @property
     def steps(self) -> list[Step]:
-        return list(self.module.STEPS)
+        ours = getattr(self.module, "IN_OUR_WORDS", ())
+        why = "a fault of usage is told in our own words"
+        return [replace(each, other_errors=why) if each.command in ours else each for each in self.module.STEPS]
 
     @property
     def settings(self) -> dict[str, str]:
@@ -149,14 +211,18 @@ def names() -> list[str]:
 
 
 def run_java(jvm: JavaTools, step: Step, bootstrap: str, directory: Path) -> Outcome:
-    """Tools that catch and tell everything tell our holding back of their exit, too: alone they are not held back."""
+    """Run Kafka's script; again in a JVM of its own, if it catches everything and tells that its exit is held back."""
+    time.sleep(step.after_s)
     tool, arguments = f"kafka-{step.tool}", step.arguments(bootstrap, directory)
+    if step.alone:
+        return run_alone(tool, *arguments, stdin=step.stdin)
     found = jvm.run(tool, *arguments, stdin=step.stdin)
     return run_alone(tool, *arguments, stdin=step.stdin) if UNWOUND in found.out else found
 
 
 def run_ours(step: Step, bootstrap: str, directory: Path) -> Outcome:
     """In this process, as from the command line."""
+    time.sleep(step.after_s)
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _reading(step.stdin):
         try:

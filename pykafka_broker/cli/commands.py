@@ -55,10 +55,18 @@ def is_like_a_command(word: str) -> bool:
     return word.replace("-", "").isalpha() and word[0] != "-"
 
 
+_OTHER_WORDS = {"produce": "console-producer", "consume": "console-consumer"}
+_SERVING = ("serve", "start", "run", "broker")
+
+
 def what_was_meant(word: str) -> str:
-    """For somebody who has mistyped a command."""
+    """Return a hint for somebody who has mistyped a command, or knows it by another word."""
     import difflib  # 1 ms that no other start has to wait for
 
+    if word.lower() in _SERVING:
+        return "pykafka-broker [server.properties] serves, without a command"
+    if word.lower() in _OTHER_WORDS:
+        return f"did you mean {_OTHER_WORDS[word.lower()]}?"
     meant = difflib.get_close_matches(word.lower(), (*COMMANDS, *TOOLS), n=1, cutoff=0.7)
     return f"did you mean {meant[0]}?" if meant else "pykafka-broker help lists the commands"
 

@@ -67,9 +67,16 @@ async def list_topics(client: Client) -> list[MetadataResponseTopic]:
 
 
 async def describe_topics(
-    client: Client, names: Collection[str], *, limit: int = PARTITIONS_IN_AN_ANSWER
+    client: Client, names: Collection[str], *, limit: int = PARTITIONS_IN_AN_ANSWER, by_id: bool = False
 ) -> dict[str, TopicView]:
-    """Those of these topics that exist, by name. limit: of the partitions in one answer. Raises Refused."""
+    """Return those of these topics that exist, by name. Raises Refused.
+
+    Args:
+        limit: the most partitions in one answer.
+        by_id: the user named ids: Kafka's client asks for metadata then, which has no eligible leader replicas.
+    """
+    if by_id:
+        return await _by_metadata(client, sorted(names))
     try:
         return await _by_partitions(client, sorted(names), limit)
     except Refused as error:

@@ -13,6 +13,7 @@ from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.principals import split_principal
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS, Operation, Resource
 from pykafka_broker.tools.frame import ToolParser, UsageError
+from pykafka_broker.tools.usage import conflict
 
 _SAID_BY = {
     "topic": ResourceType.TOPIC,
@@ -102,7 +103,7 @@ def check(options: argparse.Namespace) -> None:
 def _refuse(options: argparse.Namespace, flag: str, *others: str) -> None:
     for other in others:
         if getattr(options, other):
-            raise UsageError(f"--{flag} can't be used with --{other.replace('_', '-')}")
+            raise conflict(flag, other)
 
 
 def patterns(options: argparse.Namespace, *, needed: bool) -> list[Pattern]:

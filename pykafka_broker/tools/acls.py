@@ -35,7 +35,7 @@ async def run(tool: Tool) -> int:
     except Nonsense as error:
         return tool.fail(f"{_FAILED}{error}")
     except ClientError as error:
-        return tool.fail(f"{_FAILED}{error.java}")
+        return tool.fail(f"{_FAILED}{error if type(error) is ClientError else error.java}")
     return 0
 
 

@@ -18,9 +18,10 @@ from pykafka_broker.client.configs import (
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
-from pykafka_broker.tools.usage import given, one_of, only_with
+from pykafka_broker.tools.usage import given, never_with, one_of
 
 SUMMARY = "list, describe, alter and delete subscriptions to the metrics of clients"
+FAILURE = "Error while executing client metrics command : "
 
 _ACTIONS = ("alter", "delete", "describe", "list")
 _KEYS = {"interval": "interval.ms", "match": "match", "metrics": "metrics"}
@@ -43,8 +44,9 @@ def options(parser: ToolParser) -> None:
 async def run(tool: Tool) -> int:
     action = one_of(tool, *_ACTIONS)
     for flag in ("generate_name", *_KEYS):
-        only_with(tool, flag, "alter")
-    only_with(tool, "name", "alter", "delete", "describe")
+        if action != "alter":
+            never_with(tool, action, flag)
+    never_with(tool, "list", "name")
     if action == "alter" and given(tool, "name") == given(tool, "generate_name"):
         raise UsageError("One of --name or --generate-name must be specified with --alter.")
     if action == "delete" and not given(tool, "name"):
@@ -53,11 +55,7 @@ async def run(tool: Tool) -> int:
     if tool.options.bootstrap_server is None:
         raise UsageError("--bootstrap-server must be specified.")
     try:
-        client = tool.connect()
-    except ClientError:
-        return tool.fail("Error while executing client metrics command : Failed to create new KafkaAdminClient")
-    try:
-        async with client:
+        async with tool.connect() as client:
             if action == "list":
                 tool.result = await list_resources(client, ResourceType.CLIENT_METRICS)
                 for name in tool.result:
@@ -69,7 +67,7 @@ async def run(tool: Tool) -> int:
             else:
                 await _delete(tool, client)
     except ClientError as error:
-        return tool.fail(f"Error while executing client metrics command : {error}")
+        return tool.fail(f"{FAILURE}{error}", error)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pykafka_broker.client.errors import ClientError
 from pykafka_broker.tools.config_changes import added_configs, alter, deleted_configs
 from pykafka_broker.tools.config_description import describe
 from pykafka_broker.tools.config_entities import add_entities, entities_of
@@ -30,7 +31,7 @@ def options(parser: ToolParser) -> None:
 
 
 async def run(tool: Tool) -> int:
-    action = one_of(tool, "describe", "alter")
+    action = one_of(tool, "describe", "alter", last=", ")
     if tool.options.bootstrap_server is None and tool.options.bootstrap_controller is None:
         raise UsageError("Either --bootstrap-server or --bootstrap-controller must be specified")
     entities = entities_of(tool.options, action)
@@ -42,9 +43,14 @@ async def run(tool: Tool) -> int:
             "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
         )
     added, deleted = added_configs(tool), deleted_configs(tool)
-    async with tool.connect() as client:
-        if action == "describe":
-            await describe(tool, client, entities, tool.options.all)
-        else:
-            await alter(tool, client, entities, added, deleted)
+    try:
+        async with tool.connect() as client:
+            if action == "describe":
+                await describe(tool, client, entities, tool.options.all)
+            else:
+                await alter(tool, client, entities, added, deleted)
+    except ClientError as error:
+        if type(error) is not ClientError or error.__cause__ is not None:  # not one that the tool finds itself
+            tool.warn(f"Error while executing config command with args '{' '.join(tool.arguments)}'")
+        raise
     return 0

@@ -7,12 +7,9 @@ with 0 when nothing comes for `--timeout-ms`, and also when a broker refuses wha
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Callable
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Consumer
-from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.group_consumer import GroupConsumer
 from pykafka_broker.client.java_text import integer, long
 from pykafka_broker.client.offsets import EARLIEST, LATEST
@@ -20,6 +17,7 @@ from pykafka_broker.tools.console_output import Output, add_formatter
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.properties_of import Old, add_properties, properties_of
 from pykafka_broker.tools.record_text import Consumed
+from pykafka_broker.tools.topic_names import subscribed
 from pykafka_broker.tools.usage import given, never_with, one_of, required
 
 SUMMARY = "print records of topics"
@@ -49,7 +47,7 @@ async def run(tool: Tool) -> int:
         raise UsageError("Topics to read have to have a name")
     offset = _offset(tool)
     properties = _properties(tool)
-    wanted = [tool.options.topic] if tool.options.topic is not None else _matching(tool.options.include)
+    wanted = [tool.options.topic] if tool.options.topic is not None else subscribed(tool.options.include)
     output = Output(tool, skip_errors=tool.options.skip_message_on_error)
     async with Client(tool.options.bootstrap_server, properties) as client:
         try:
@@ -73,8 +71,6 @@ def _offset(tool: Tool) -> int:
     given_offset = tool.options.offset
     if tool.options.partition is not None and tool.options.topic is None:
         raise UsageError("The topic is required when partition is specified.")
-    if tool.options.partition is not None and tool.options.partition < 0:
-        raise UsageError("--partition must be at least 0")
     if given(tool, "offset") and tool.options.partition is None:
         raise UsageError("The partition is required when offset is specified.")
     never_with(tool, "offset", "from_beginning")
@@ -114,14 +110,6 @@ def _properties(tool: Tool) -> dict[str, str]:
         raise UsageError(f"isolation.level must be one of {', '.join(_LEVELS)}")
     found.setdefault("client.id", "console-consumer")
     return found
-
-
-def _matching(text: str) -> Callable[[str], bool]:
-    try:
-        pattern = re.compile(text)
-    except re.error as error:
-        raise ClientError(f"{text} is an invalid regex: {error}") from None
-    return lambda name: pattern.fullmatch(name) is not None
 
 
 def _assign(tool: Tool, consumer: Consumer, offset: int) -> None:

@@ -45,7 +45,7 @@ _KINDS = (CLASSIC, CONSUMER)
 _RESET_BEFORE_5 = (
     "WARN: No action will be performed as the --execute option is missing. In version 5.0, this command will require "
     "either --dry-run or --execute to be specified. You should add the --dry-run option explicitly if you are "
-    "scripting this command and want to keep the current default behavior without prompt"
+    "scripting this command and want to keep the current default behavior without prompting."
 )
 
 
@@ -59,7 +59,7 @@ def options(parser: ToolParser) -> None:
 
 
 async def run(tool: Tool) -> int:
-    action = one_of(tool, *_ACTIONS)
+    action = one_of(tool, *_ACTIONS, last=", ")
     if action == "validate_regex":
         return _validate_regex(tool)
     required(tool, "bootstrap_server")
@@ -70,7 +70,7 @@ async def run(tool: Tool) -> int:
         async with connect(tool) as client:
             await _DONE_BY[action](tool, client)
     except ClientError as error:
-        tool.fail(f"\nError: Executing consumer group command failed due to {why(error, action)}")
+        tool.fail(f"\nError: Executing consumer group command failed due to {why(error, action)}", error)
     return 0
 
 

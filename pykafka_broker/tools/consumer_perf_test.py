@@ -6,9 +6,7 @@ Rule: the time until the first partitions are assigned is that of the rebalance,
 from __future__ import annotations
 
 import random
-import re
 from datetime import datetime
-from functools import partial
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.group_consumer import GroupConsumer
@@ -17,6 +15,7 @@ from pykafka_broker.client.properties import read_properties
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.progress import Bar
 from pykafka_broker.tools.properties_of import pairs
+from pykafka_broker.tools.topic_names import subscribed
 from pykafka_broker.tools.usage import given, never_with, one_of, required
 
 SUMMARY = "measure how fast records are read"
@@ -56,10 +55,6 @@ def options(parser: ToolParser) -> None:
     parser.add_argument("--print-metrics", action="store_true", help="print figures of the client at the end")
 
 
-def _fits(pattern: re.Pattern[str], name: str) -> bool:
-    return pattern.fullmatch(name) is not None
-
-
 async def run(tool: Tool) -> int:
     options = tool.options
     required(tool, "bootstrap_server")
@@ -73,7 +68,7 @@ async def run(tool: Tool) -> int:
         tool.print("Warning: --messages is deprecated. Use --num-records instead.")
     if given(tool, "consumer_config"):
         tool.print("Warning: --consumer.config is deprecated. Use --command-config instead.")
-    wanted = [options.topic] if options.topic is not None else partial(_fits, re.compile(options.include))
+    wanted = [options.topic] if options.topic is not None else subscribed(options.include)
     async with Client(options.bootstrap_server, properties) as client:
         test = _Test(tool, client)
         test.header()

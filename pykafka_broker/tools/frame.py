@@ -12,6 +12,7 @@ import asyncio
 import io
 import json
 import logging
+import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ from typing import Any, NoReturn, TextIO
 
 from pykafka_broker import __version__
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.errors import ClientError, Refused, TimedOut, Unusable
 from pykafka_broker.client.properties import read_properties
 from pykafka_broker.protocol.runtime import EncodeError
 from pykafka_broker.tools import drop_output
@@ -31,12 +32,23 @@ from pykafka_broker.tools.progress import NOTHING, Bar, bar
 FAILED = 1  # wrong usage too, as with Kafka's scripts
 INTERRUPTED = 130
 _GLADLY_HELPING = ("features", "metadata-quorum", "mirror")  # their --help ends with 0, as in Kafka
-_BY_ARGPARSE4J = ("producer-perf-test", "transactions", "verifiable-consumer", "verifiable-producer", *_GLADLY_HELPING)
+_HELPING_AT_ONCE = ("producer-perf-test", "verifiable-consumer", "verifiable-producer")  # without any flag, with 0
+_BY_ARGPARSE4J = ("transactions", *_GLADLY_HELPING, *_HELPING_AT_ONCE)
 _LOG = logging.getLogger("pykafka_broker")
 
 
 class UsageError(Exception):
-    """The flags make no sense; the text says why."""
+    """The flags make no sense; the text says why, in the words of Kafka's script. hint: what may have been meant."""
+
+    def __init__(self, text: str, hint: str = "") -> None:
+        super().__init__(text)
+        self.hint = hint
+
+
+class Misread(UsageError):
+    """A flag has a value that can't be read, or more values than one. Kafka's scripts read values late, and some tell
+    such a fault as they tell a failed request: their modules say how that begins (`FAILURE`).
+    """
 
 
 class _Once(argparse.Action):
@@ -44,18 +56,22 @@ class _Once(argparse.Action):
 
     def __call__(self, parser: Any, options: argparse.Namespace, value: Any, flag: str | None = None) -> None:
         given: set[str] = vars(options).setdefault("_given", set())
-        if flag is not None and self.dest in given:
-            raise UsageError(f"{flag} was given more than once")
-        given.add(self.dest)
+        if value == self.const is not None:  # a flag that may have a value, and has none
+            value = getattr(options, self.dest) or value
+        elif flag is not None and self.dest in given:
+            raise Misread(f"Found multiple arguments for option {_bare(flag)}, but you asked for only one")
+        else:
+            given.add(self.dest)
         setattr(options, self.dest, value)
 
 
 class _Help(argparse.Action):
-    """`--help`, which is a wrong use to most of Kafka's scripts."""
+    """`--help`: a wrong use to most of Kafka's scripts, which print it on standard error, and fail."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        parser.print_help()
-        parser.exit(0 if parser.prog.rpartition(" ")[2] in _GLADLY_HELPING else FAILED)
+        name = parser.prog.rpartition(" ")[2]
+        parser.print_help(sys.stdout if name in _BY_ARGPARSE4J else sys.stderr)
+        parser.exit(0 if name in _GLADLY_HELPING else FAILED)
 
 
 class ToolParser(argparse.ArgumentParser):
@@ -72,7 +88,8 @@ class ToolParser(argparse.ArgumentParser):
         )
         if not self._shortens:
             self.register("action", None, _Once)
-        self._refuses_words = False
+        self._refuses_words = self._shortens
+        self._in_full: dict[str, str] = {}  # commands, by how they were shortened
         self.add_argument("-h", "--help", action=_Help, nargs=0, help="show this, and exit")
         self.add_argument("--version", action="version", version=__version__)
         self.add_argument("--json", action="store_true", help="print what was found or done as JSON")
@@ -86,25 +103,27 @@ class ToolParser(argparse.ArgumentParser):
         self.add_argument(config, dest="command_config", metavar="FILE", help="properties of the client")
 
     def add_commands(self) -> Commands:
-        """The tool has commands of its own (`transactions list`), one of which has to be given: `options.command`. Such
-        scripts of Kafka's refuse words that they don't know.
-        """
-        self._refuses_words = True
+        """The tool has commands of its own (`transactions list`), one of which has to be given: `options.command`."""
         return Commands(self)
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Words that belong to no flag are left alone, as Kafka's scripts do it, and named. Raises UsageError."""
+        """Words that belong to no flag are left alone, as Kafka's scripts do it. Raises UsageError."""
         options, rest = self.parse_known_args(self._joined(arguments))
         unknown = [each for each in rest if each.startswith("-") or self._refuses_words]
         if unknown:
-            raise UsageError(f"{unknown[0]} is not a recognized option{self._meant(unknown[0])}")
-        if rest:
-            print(f"{self.prog}: ignored: {' '.join(rest)}", file=sys.stderr)
+            raise UsageError(self._unrecognized(unknown[0]), self._meant(unknown[0]))
+        if self._in_full:
+            options.command = self._in_full[options.command]
         return options
+
+    def _unrecognized(self, flag: str) -> str:
+        if self._shortens:
+            return f"unrecognized arguments: '{flag}'"
+        return f"{_bare(flag.partition('=')[0])} is not a recognized option"
 
     def _meant(self, flag: str) -> str:
         meant = get_close_matches(flag.partition("=")[0], self._option_string_actions, n=1, cutoff=0.7)
-        return f": did you mean {meant[0]}?" if meant else ""
+        return f"; did you mean {meant[0]}?" if meant else ""
 
     def _joined(self, arguments: Sequence[str]) -> list[str]:
         """What stands behind a flag with a value is its value, also where it begins with a dash."""
@@ -128,12 +147,47 @@ class ToolParser(argparse.ArgumentParser):
         return flag if action is not None and action.nargs == 0 else flag + equals + value
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
+        raise _in_argparse4js_words(message) if self._shortens else _in_jopts_words(message)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Take a command that is shortened where that is clear, as argparse4j does. Raises UsageError."""
+        if isinstance(action.choices, dict) and value not in action.choices:
+            meant = [name for name in action.choices if name.startswith(value)]
+            if len(meant) > 1:
+                raise UsageError(f"ambiguous command: {value} could match {', '.join(meant)}")
+            if meant:
+                action.choices[value] = action.choices[meant[0]]
+                self._in_full[value] = meant[0]
+        super()._check_value(action, value)
+
+
+def _bare(flag: str) -> str:
+    return flag.lstrip("-")
+
+
+def _in_jopts_words(message: str) -> UsageError:
+    """What is wrong with a flag, as JOpt Simple says it."""
+    if missing := re.fullmatch(r"argument (\S+): expected .* arguments?", message):
+        return UsageError(f"Option {_bare(missing[1].rpartition('/')[2])} requires an argument")
+    if wrong := re.fullmatch(r"argument (\S+): invalid .* value: '(.*)'", message, re.DOTALL):
+        return Misread(f"Cannot parse argument '{wrong[2]}' of option {_bare(wrong[1].rpartition('/')[2])}")
+    return UsageError(message)
+
+
+def _in_argparse4js_words(message: str) -> UsageError:
+    """What is wrong with a flag, as argparse4j says it."""
+    if missing := re.fullmatch(r"the following arguments are required: (.*, )?(\S+)", message):
+        flag = missing[2]
+        return UsageError(f"argument {flag} is required" if flag.startswith("-") else "too few arguments")
+    if wrong := re.fullmatch(r"argument (\S+): invalid (\w+) value: '(.*)'", message, re.DOTALL):
+        flag, kind, value = wrong[1], wrong[2].capitalize(), wrong[3]
+        return UsageError(f"argument {flag}: could not convert '{value}' to {kind} (For input string: \"{value}\")")
+    return UsageError(message.removeprefix("argument COMMAND: "))
 
 
 class _CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
+        raise _in_argparse4js_words(message)
 
 
 class Commands:
@@ -152,11 +206,20 @@ class Commands:
         return it
 
 
+def explained(error: Exception) -> str:
+    """Return what standard error is told: the error and, in a line of its own, its cause."""
+    text = error.java if isinstance(error, Refused | TimedOut) else str(error)
+    return f"{text}\nCaused by: {error.__cause__}" if isinstance(error.__cause__, ClientError) else text
+
+
 class Tool:
     """One run of a tool: its options, and where it reads and prints."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: argparse.Namespace, arguments: Sequence[str] = ()) -> None:
         self.options = options
+        self.arguments = arguments
+        self.by_argparse4j = False  # as Kafka's script is, which has words of its own for a missing flag
+        self.action = ""  # the one of several flags that says what to do
         self.result: Any = None  # what `--json` prints
         self.stdin: TextIO = sys.stdin or io.TextIOWrapper(io.BytesIO())  # a closed one has nothing to tell
         self._bar: Bar = NOTHING
@@ -181,10 +244,17 @@ class Tool:
         print(text, file=sys.stderr)
         self._bar.refresh()
 
-    def fail(self, text: str) -> int:
-        """An error that Kafka's script prints on standard output; the exit code. With `--json` nothing but data is."""
+    def fail(self, text: str, cause: ClientError | None = None) -> int:
+        """Print an error on standard output, as Kafka's script does, and its cause on standard error, where the script
+        prints a stack trace. With `--json` standard output takes nothing but data. Returns the exit code.
+        """
         self.result = None
-        (self.warn if self.options.json else print)(text)
+        if self.options.json:
+            self.warn(text)
+        else:
+            print(text)
+            if cause is not None:
+                self.warn(explained(cause))
         return FAILED
 
     def properties(self) -> dict[str, str]:
@@ -200,7 +270,10 @@ class Tool:
         if where is None:
             raise UsageError("--bootstrap-server must be specified")
         properties = self.properties() | (extra or {})
-        return Client(where, properties, of_controllers=bootstrap is None)
+        try:
+            return Client(where, properties, of_controllers=bootstrap is None)
+        except Unusable as error:
+            raise ClientError("Failed to create new KafkaAdminClient") from error
 
 
 def _module(name: str) -> Any:
@@ -221,16 +294,22 @@ def main(name: str, arguments: Sequence[str]) -> int:
     if not _LOG.handlers:
         _LOG.addHandler(logging.NullHandler())  # what a connection has to tell is in the error that ends the tool
     try:
-        tool = Tool(parser.parse(arguments))
+        if not arguments and name in _HELPING_AT_ONCE:
+            parser.print_help()
+            return 0
+        tool = Tool(parser.parse(arguments), arguments)
+        tool.by_argparse4j = name in _BY_ARGPARSE4J
         status = _run(module, tool)
         if tool.options.json and tool.result is not None:
             print(json.dumps(tool.result, indent=2, ensure_ascii=False))
         sys.stdout.flush()
         return status
     except UsageError as error:
-        print(f"{parser.prog}: {error}; --help shows what there is", file=sys.stderr)
+        if isinstance(error, Misread) and hasattr(module, "FAILURE") and "--json" not in arguments:
+            print(f"{module.FAILURE}{error}")
+        print(f"{error}\n{parser.prog} --help shows what there is{error.hint}", file=sys.stderr)
     except (ClientError, EncodeError) as error:  # a number or a name that no request can have
-        print(f"{parser.prog}: {error}", file=sys.stderr)
+        print(explained(error), file=sys.stderr)
     except BrokenPipeError:  # `| head` has seen enough
         drop_output()
         return 0

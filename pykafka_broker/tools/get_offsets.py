@@ -22,7 +22,7 @@ from pykafka_broker.client.offsets import (
     list_offsets,
 )
 from pykafka_broker.client.topics import list_topics
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.frame import Tool, ToolParser, UsageError, explained
 from pykafka_broker.tools.topic_names import matcher
 from pykafka_broker.tools.usage import given, required
 
@@ -55,6 +55,15 @@ def options(parser: ToolParser) -> None:
 
 async def run(tool: Tool) -> int:
     required(tool, "bootstrap_server")
+    try:
+        return await _run(tool)
+    except UsageError as error:
+        raise UsageError(f"Error occurred: {error}") from None
+    except ClientError as error:
+        raise ClientError(f"Error occurred: {explained(error)}") from None
+
+
+async def _run(tool: Tool) -> int:
     if given(tool, "topic_partitions") and (given(tool, "topic") or given(tool, "partitions")):
         raise UsageError("--topic-partitions cannot be used with --topic or --partitions")
     time = _time(tool.options.time)

@@ -26,7 +26,7 @@ async def reset(
             return {}
         if any(offset < 0 for offset in plan.values()):
             raise UsageError("Invalid negative offset")
-        found, committed = await within(tool, client, dict(sorted(plan.items()))), {}
+        found, committed = await within(client, dict(sorted(plan.items()))), {}
     else:
         committed = await committed_offsets(client, group)
         known = {place: each.offset for place, each in committed.items()}

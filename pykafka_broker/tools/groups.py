@@ -9,6 +9,7 @@ from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.usage import never_with, required
 
 SUMMARY = "list groups of all types"
+_FAILURE = "Error while executing groups command : "
 
 _TYPES = ("classic", "consumer", "share", "streams")
 _KINDS = ("consumer", "share", "streams")
@@ -33,14 +34,10 @@ async def run(tool: Tool) -> int:
     if wanted is not None and wanted.lower() not in _TYPES:
         raise UsageError("--group-type must be a valid group type.")
     try:
-        client = tool.connect()
-    except ClientError:
-        return tool.fail("Error while executing groups command : Failed to create new KafkaAdminClient")
-    try:
-        async with client:
+        async with tool.connect() as client:
             found = [each for each in await list_groups(client) if _is_wanted(tool, each)]
     except ClientError as error:
-        return tool.fail(f"Error while executing groups command : {error}")
+        return tool.fail(f"{_FAILURE}{error}", error)
     tool.print(_row("GROUP", "TYPE", "PROTOCOL"))
     for each in found:
         tool.print(_row(each.group_id, each.group_type.capitalize(), each.protocol_type))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pykafka_broker.client.errors import Refused, TimedOut, check
+from pykafka_broker.client.errors import ClientError, Refused, TimedOut, check
 from pykafka_broker.client.java_text import integer
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
@@ -52,7 +52,8 @@ async def run(tool: Tool) -> int:
             answer = await client.ask_controller(request, call="electLeaders")
             check(answer.error_code)
     except TimedOut:
-        return tool.fail("Timeout waiting for election results")
+        text = "Timeout waiting for election results"
+        return tool.fail(text, ClientError(text))
     return _tell(tool, chosen.election_type, answer)
 
 

@@ -62,6 +62,8 @@ class LineReader:
     def _cut(self, text: str, wanted: bool, separator: str, what: str) -> tuple[str | None, str]:
         if not wanted:
             return None, text
+        if not separator:  # found at once, as by Java's String.indexOf
+            return "", text
         before, found, after = text.partition(separator)
         if found:
             return before, after
@@ -71,8 +73,8 @@ class LineReader:
 
     def _pairs(self, text: str) -> Headers:
         found: Headers = []
-        for pair in text.split(self._separator):
-            name, separator, value = pair.partition(self._pair_separator)
+        for pair in text.split(self._separator) if self._separator else text:
+            name, separator, value = pair.partition(self._pair_separator) if self._pair_separator else ("", "at", pair)
             if not separator and not self._lenient:
                 raise ClientError(f"No header key separator found in pair '{pair}' on line number {self._number}")
             if name == self._null:

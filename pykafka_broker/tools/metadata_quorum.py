@@ -41,7 +41,7 @@ def options(parser: ToolParser) -> None:
 async def run(tool: Tool) -> int:
     options = tool.options
     if options.bootstrap_server is None and options.bootstrap_controller is None:
-        raise UsageError("one of --bootstrap-server and --bootstrap-controller is required")
+        raise UsageError("one of the arguments --bootstrap-server --bootstrap-controller is required")
     await {"describe": _describe, "add-controller": _add, "remove-controller": _remove}[options.command](tool)
     return 0
 
@@ -176,7 +176,9 @@ async def _remove(tool: Tool) -> None:
 async def _add(tool: Tool) -> None:
     path = tool.options.command_config
     if path is None:
-        raise UsageError("--command-config has to be the configuration file of the controller that is added")
+        raise UsageError(
+            "You must supply the configuration file of the controller you are adding when using add-controller."
+        )
     settings = read_properties(path)
     node_id, directory_id = _node_id(settings), _directory_id(settings)
     endpoints = _endpoints(settings)

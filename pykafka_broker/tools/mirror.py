@@ -17,8 +17,8 @@ from pykafka_broker.client.properties import read_properties
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.mirror_acls import sync_acls
 from pykafka_broker.tools.mirror_flow import Mirror, ensure_topic
-from pykafka_broker.tools.mirror_groups import tell_checkpoints
-from pykafka_broker.tools.mirror_records import Checkpoint, heartbeat
+from pykafka_broker.tools.mirror_groups import Told, sync_groups, tell_checkpoints
+from pykafka_broker.tools.mirror_records import heartbeat
 from pykafka_broker.tools.mirror_settings import Flow, beating, flows
 from pykafka_broker.tools.progress import Bar
 
@@ -108,12 +108,20 @@ async def _duties(mirror: Mirror, producer: Producer) -> list[Duty]:
         topic = f"{flow.source}{flow.separator}checkpoints.internal"
         factor = flow.number("checkpoints.topic.replication.factor", 3)
         await ensure_topic(mirror.target, topic, 1, factor, {"cleanup.policy": "compact"})
-        told: dict[tuple[str, str, int], Checkpoint] = {}
+        told: Told = {}
+        syncs = flow.is_on("sync.group.offsets.enabled", False)
 
         async def tell() -> None:
-            await tell_checkpoints(mirror, producer, told)
+            fresh = await tell_checkpoints(mirror, producer, told)
+            if syncs:
+                await sync_groups(mirror, fresh)
+
+        async def sync() -> None:
+            await sync_groups(mirror, told)
 
         found.append(_every(flow.number("emit.checkpoints.interval.seconds", 60), tell))
+        if syncs:
+            found.append(_every(flow.number("sync.group.offsets.interval.seconds", 60), sync))
     return found
 
 

@@ -1,7 +1,8 @@
 """Groups of a mirror: where they are in the source, told as checkpoints, and committed in the target.
 
 Rule: an offset is translated by a record at or before it: a group may read again what it has read, and misses nothing.
-What is committed in the target is only ever moved on, and not at all while the group has members there.
+What is committed in the target is only ever moved on, and not at all while the group has members there: the offsets of
+such a group follow once its members have left, however long ago its checkpoints were written.
 """
 
 from __future__ import annotations
@@ -62,23 +63,31 @@ async def checkpoints(mirror: Mirror) -> list[Checkpoint]:
     return found
 
 
-async def tell_checkpoints(mirror: Mirror, producer: Producer, told: dict[tuple[str, str, int], Checkpoint]) -> None:
-    """Write those that are new, and commit them where that is asked for. Raises ClientError."""
+Told = dict[tuple[str, str, int], Checkpoint]  # the last checkpoint of each group, topic and partition
+
+
+async def tell_checkpoints(mirror: Mirror, producer: Producer, told: Told) -> Told:
+    """Write the checkpoints that are new, note them in `told`, and return them. Raises ClientError."""
     topic = f"{mirror.flow.source}{mirror.flow.separator}checkpoints.internal"
     fresh = [each for each in await checkpoints(mirror) if told.get(each[:3]) != each]
     for each in fresh:
         key, value = checkpoint(each)
         await producer.send(topic, value, key, partition=0)
     await producer.flush()
-    told |= {each[:3]: each for each in fresh}
-    if mirror.flow.is_on("sync.group.offsets.enabled", False):
-        for group in sorted({each.group for each in fresh}):
-            await _commit(mirror.target, group, [each for each in fresh if each.group == group])
+    new = {each[:3]: each for each in fresh}
+    told |= new
+    return new
 
 
-async def _commit(client: Client, group: str, fresh: list[Checkpoint]) -> None:
+async def sync_groups(mirror: Mirror, told: Told) -> None:
+    """Commit in the target what these checkpoints say. Raises ClientError."""
+    for group in sorted({each.group for each in told.values()}):
+        await _commit(mirror.target, group, [each for each in told.values() if each.group == group])
+
+
+async def _commit(client: Client, group: str, points: list[Checkpoint]) -> None:
     there = await committed(client, group)
-    ahead = {(each.topic, each.partition): each.downstream for each in fresh}
+    ahead = {(each.topic, each.partition): each.downstream for each in points}
     ahead = {place: offset for place, offset in ahead.items() if there.get(place, -1) < offset}
     if not ahead:
         return

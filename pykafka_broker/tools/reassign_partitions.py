@@ -261,7 +261,8 @@ async def _replicas(
             found[topic.name or "", each.partition_index] = list(each.replica_nodes)
     missing_places = (places or set()) - found.keys()
     if missing_places:
-        raise ClientError(f"Unable to find partition: {listed(missing_places)}")
+        text = f"Unable to find partition: {listed(missing_places)}"
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     return found if places is None else {place: found[place] for place in places}
 
 

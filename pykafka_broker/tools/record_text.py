@@ -42,9 +42,9 @@ class Formatter:
         self._end = properties.get("line.separator", "\n").encode()
         self._between_headers = properties.get("headers.separator", ",").encode()
         self._null = properties.get("null.literal", "null").encode()
-        self._key = deserializer(properties.get("key.deserializer"))
-        self._value = deserializer(properties.get("value.deserializer"))
-        self._header = deserializer(properties.get("headers.deserializer"))
+        self._key = _meaning(properties, "key")
+        self._value = _meaning(properties, "value")
+        self._header = _meaning(properties, "headers")
 
     def text(self, consumed: Consumed) -> bytes:
         record, shown = consumed.record, self._shown
@@ -69,7 +69,7 @@ class Formatter:
         return self._separator.join(columns) + self._end if columns else b""
 
     def _part(self, data: bytes | None, meaning: Meaning) -> bytes:
-        return self._null if data is None else meaning(data)
+        return meaning(self._null if data is None else data)  # as Kafka's formatter has it
 
     def _headers(self, record: Record) -> bytes:
         pairs = [
@@ -79,9 +79,28 @@ class Formatter:
         return self._between_headers.join(pairs) if pairs else b"NO_HEADERS"
 
 
-def deserializer(name: str | None) -> Meaning:
-    """By the name of Java's class; bytes stay as they are for one that is not there, as with Kafka's script."""
-    return _DESERIALIZERS.get((name or "").removeprefix(_JAVA), bytes)
+def _meaning(properties: Mapping[str, str], part: str) -> Meaning:
+    """Return the deserializer of a part; its own properties stand behind the part's name: `key.deserializer.NAME`."""
+    own = f"{part}.deserializer."
+    kind = "key" if part == "key" else "value"
+    encoding = properties.get(f"{own}{kind}.deserializer.encoding") or properties.get(f"{own}deserializer.encoding")
+    return deserializer(properties.get(f"{part}.deserializer"), encoding)
+
+
+def deserializer(name: str | None, encoding: str | None = None) -> Meaning:
+    """Return what Java's class of that name makes of bytes; they stay as they are where there is no such class or
+    encoding, as with Kafka's script.
+    """
+    short = (name or "").removeprefix(_JAVA)
+    if encoding is None or short not in ("StringDeserializer", "UUIDDeserializer"):
+        return _DESERIALIZERS.get(short, bytes)
+    known = "utf-16-be" if encoding.upper() == "UTF-16" else encoding  # Java's, unless the bytes say otherwise
+    try:
+        "".encode(known)
+    except LookupError:
+        return bytes
+    meaning = _DESERIALIZERS[short]
+    return lambda data: meaning(data.decode(known, "replace").encode())
 
 
 def _number(form: str, kind: str) -> Meaning:
@@ -129,6 +148,15 @@ def _uuid(data: bytes) -> bytes:
         raise ClientError("Error parsing data into UUID") from None
 
 
+def _buffer(data: bytes) -> bytes:
+    """A ByteBuffer as Java prints it: not what is in it."""
+    return f"java.nio.HeapByteBuffer[pos=0 lim={len(data)} cap={len(data)}]".encode()
+
+
+def _void(data: bytes) -> bytes:
+    raise ClientError("Data should be null for a VoidDeserializer.")
+
+
 def _escaped(data: bytes) -> bytes:
     r"""As `Bytes.toString` shows them: printable ones as they are, all others as \x00."""
     return "".join(chr(each) if 0x20 <= each <= 0x7E and each != 0x5C else f"\\x{each:02X}" for each in data).encode()
@@ -137,7 +165,7 @@ def _escaped(data: bytes) -> bytes:
 _DESERIALIZERS: dict[str, Meaning] = {
     "StringDeserializer": _text,
     "ByteArrayDeserializer": bytes,
-    "ByteBufferDeserializer": bytes,
+    "ByteBufferDeserializer": _buffer,
     "BytesDeserializer": _escaped,
     "IntegerDeserializer": _number(">i", "Integer"),
     "LongDeserializer": _number(">q", "Long"),
@@ -146,4 +174,5 @@ _DESERIALIZERS: dict[str, Meaning] = {
     "DoubleDeserializer": _number(">d", "Double"),
     "BooleanDeserializer": _boolean,
     "UUIDDeserializer": _uuid,
+    "VoidDeserializer": _void,
 }

@@ -73,7 +73,7 @@ async def targets(
         return await _at(client, places, LATEST)
     if scenario == "to_offset":
         offset = whole_number(tool, scenario)
-        return await within(tool, client, dict.fromkeys(places, offset))
+        return await within(client, dict.fromkeys(places, offset))
     if scenario == "shift_by":
         by = whole_number(tool, scenario)
         for topic, partition in places:
@@ -81,10 +81,10 @@ async def targets(
                 raise UsageError(
                     f"Cannot shift offset for partition {topic}-{partition} since there is no current committed offset"
                 )
-        return await within(tool, client, {place: committed[place] + by for place in places})
+        return await within(client, {place: committed[place] + by for place in places})
     if scenario == "to_current":
         ends = await _at(client, [place for place in places if place not in committed], LATEST)
-        return await within(tool, client, {place: committed.get(place, ends.get(place, 0)) for place in places})
+        return await within(client, {place: committed.get(place, ends.get(place, 0)) for place in places})
     return await _since(tool, client, places, _moment(tool, client, scenario))
 
 
@@ -105,19 +105,10 @@ async def _since(tool: Tool, client: Client, places: Collection[Place], moment: 
     return {place: ends[place] if place in ends else found[place].offset for place in places}
 
 
-async def within(tool: Tool, client: Client, offsets: Mapping[Place, int]) -> dict[Place, int]:
+async def within(client: Client, offsets: Mapping[Place, int]) -> dict[Place, int]:
     """The nearest ones that the partitions have."""
     first, end = await _at(client, offsets, EARLIEST), await _at(client, offsets, LATEST)
-    found = {}
-    for place, offset in offsets.items():
-        found[place] = min(max(offset, first[place]), end[place])
-        if found[place] != offset:
-            than = "lower than earliest" if offset < first[place] else "higher than latest"
-            tool.warn(
-                f"New offset ({offset}) is {than} offset for topic partition {place[0]}-{place[1]}. "
-                f"Value will be set to {found[place]}"
-            )
-    return found
+    return {place: min(max(offset, first[place]), end[place]) for place, offset in offsets.items()}
 
 
 async def _at(client: Client, places: Collection[Place], time: int) -> dict[Place, int]:

@@ -57,7 +57,7 @@ async def run(tool: Tool) -> int:
         async with connect(tool) as client:
             await _DONE_BY[action](tool, client)
     except ClientError as error:
-        tool.fail(f"\nError: Executing share group command failed due to {why(error, action, _LISTING)}")
+        tool.fail(f"\nError: Executing share group command failed due to {why(error, action, _LISTING)}", error)
     return 0
 
 

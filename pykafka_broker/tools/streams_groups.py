@@ -60,7 +60,7 @@ async def run(tool: Tool) -> int:
             await _DONE_BY[action](tool, client)
     except ClientError as error:
         reason = why(error, action, _LISTING)
-        return tool.fail(f"\nError: Executing streams group command failed due to {reason}")
+        return tool.fail(f"\nError: Executing streams group command failed due to {reason}", error)
     return 0
 
 

@@ -26,16 +26,18 @@ _WARNING = (
 async def set_throttles(
     tool: Tool, client: Client, plan: Plan, current: Mapping[Place, list[int]], under_way: Mapping[Place, Any]
 ) -> None:
-    """Those that were asked for. Raises ClientError."""
-    rate, directory_rate = tool.options.throttle, tool.options.replica_alter_log_dirs_throttle
+    """Set the throttles that were asked for; a rate below zero is none. Raises ClientError."""
+    rate, directory_rate = (
+        None if each is None or each < 0 else each
+        for each in (tool.options.throttle, tool.options.replica_alter_log_dirs_throttle)
+    )
     if rate is None and directory_rate is None:
         return
     tool.print(_WARNING)
     if rate is not None:
         moves = _moves(plan, current, under_way)
         for topic, (leaders, followers) in _of_topics(moves).items():
-            named = {_LEADERS: leaders, _FOLLOWERS: followers}
-            await _set(client, Resource(ResourceType.TOPIC, topic), {key: text for key, text in named.items() if text})
+            await _set(client, Resource(ResourceType.TOPIC, topic), {_LEADERS: leaders, _FOLLOWERS: followers})
         brokers = {each for sources, targets in moves.values() for each in (*sources, *targets)}
         for broker in sorted(brokers):
             await _set(client, Resource(ResourceType.BROKER, str(broker)), dict.fromkeys(_RATES, str(rate)))

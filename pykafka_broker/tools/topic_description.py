@@ -99,9 +99,11 @@ def _ids(nodes: list[int] | None) -> str:
     return "N/A" if nodes is None else ",".join(map(str, nodes))
 
 
-async def describe(tool: Tool, client: Client, names: list[str], wanted: Filters, limit: int) -> list[dict[str, Any]]:
-    """Print these topics and return them as plain data."""
-    topics = await describe_topics(client, names, limit=limit)
+async def describe(
+    tool: Tool, client: Client, names: list[str], wanted: Filters, limit: int, *, by_id: bool = False
+) -> list[dict[str, Any]]:
+    """Print these topics and return them as plain data. by_id: the user named an id."""
+    topics = await describe_topics(client, names, limit=limit, by_id=by_id)
     resources = [Resource(ResourceType.TOPIC, name) for name in topics]
     configs = await describe_configs(client, resources) if resources else {}
     moves = await _reassignments(client, topics)

@@ -19,3 +19,12 @@ def matcher(text: str) -> Callable[[str], bool]:
     except re.error:
         raise ClientError(f"{pattern} is an invalid regex.") from None
     return lambda name: compiled.fullmatch(name) is not None
+
+
+def subscribed(text: str) -> Callable[[str], bool]:
+    """Return which topics a consumer reads that subscribes to a regular expression. Raises ClientError."""
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise ClientError(f"{text} is an invalid regex: {error}") from None
+    return lambda name: pattern.fullmatch(name) is not None

@@ -21,9 +21,10 @@ from pykafka_broker.protocol.runtime import ZERO_UUID, parse_uuid_text
 from pykafka_broker.tools.frame import Tool, ToolParser
 from pykafka_broker.tools.topic_description import Filters, describe
 from pykafka_broker.tools.topic_names import matcher
-from pykafka_broker.tools.usage import never_with, one_of, only_with, required
+from pykafka_broker.tools.usage import given, never_with, one_of, only_with, required
 
 SUMMARY = "create, describe, alter, delete and list topics"
+FAILURE = "Error while executing topic command : "
 
 _ACTIONS = ("list", "describe", "create", "alter", "delete")
 _FILTERS = (
@@ -35,6 +36,10 @@ _FILTERS = (
 _COLLIDING = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
     "To avoid issues it is best to use either, but not both."
+)
+_NO_DELETED_CONFIG = (
+    "delete-config option is no longer supported and deprecated since version 4.0. The config will be fully removed in "
+    "future releases."
 )
 _MAX_REPLICATION_FACTOR = 32767
 
@@ -81,7 +86,7 @@ async def run(tool: Tool) -> int:
         async with client:
             await act(tool, client)
     except ClientError as error:
-        return tool.fail(f"Error while executing topic command : {error}")
+        return tool.fail(f"{FAILURE}{error}", error)
     return 0
 
 
@@ -94,6 +99,8 @@ def _check(tool: Tool) -> None:
     only_with(tool, "replication_factor", "create")
     only_with(tool, "replica_assignment", "create", "alter")
     only_with(tool, "config", "create")
+    if given(tool, "delete_config"):
+        tool.warn(_NO_DELETED_CONFIG)
     for flag in (*_FILTERS, "topics_with_overrides"):
         only_with(tool, flag, "describe")
     only_with(tool, "if_exists", "describe", "alter", "delete")
@@ -101,7 +108,8 @@ def _check(tool: Tool) -> None:
     only_with(tool, "exclude_internal", "list", "describe")
     if action == "create":
         never_with(tool, "replica_assignment", "partitions", "replication_factor")
-    never_with(tool, "topics_with_overrides", *_FILTERS)
+    for flag in _FILTERS:
+        never_with(tool, flag, "topics_with_overrides")
     if action == "alter":
         required(tool, "partitions")
 
@@ -127,7 +135,7 @@ async def _describe(tool: Tool, client: Client) -> None:
     if not names and (options.topic or topic_id != ZERO_UUID) and not options.if_exists:
         raise ClientError(f"{what} does not exist as expected")
     filters = Filters(options.topics_with_overrides, *(getattr(options, each) for each in _FILTERS))
-    tool.result = await describe(tool, client, names, filters, options.limit)
+    tool.result = await describe(tool, client, names, filters, options.limit, by_id=topic_id != ZERO_UUID)
 
 
 async def _create(tool: Tool, client: Client) -> None:

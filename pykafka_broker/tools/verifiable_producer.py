@@ -40,8 +40,6 @@ async def run(tool: Tool) -> int:
     options = tool.options
     required(tool, "bootstrap_server", "topic")
     never_with(tool, "command_config", "producer_config")
-    if options.repeating_keys is not None and options.repeating_keys <= 0:
-        raise UsageError("--repeating-keys has to be above zero")
     if options.message_create_time > _LATEST_MS:
         raise UsageError(f"--message-create-time has to be at most {_LATEST_MS}")
     path = options.command_config or options.producer_config
@@ -70,10 +68,11 @@ class _Sender:
 
     async def send(self, producer: Producer) -> None:
         options = self._options
+        repeating = options.repeating_keys  # without end, if it is 0
         self._events.tell("startup_complete")
         for number in count() if options.max_messages < 0 else range(options.max_messages):
             value = str(number) if options.value_prefix is None else f"{options.value_prefix}.{number}"
-            key = None if options.repeating_keys is None else str(number % options.repeating_keys).encode()
+            key = None if repeating is None else str(number % repeating if repeating > 0 else number).encode()
             timestamp = None if options.message_create_time < 0 else options.message_create_time + number
             told = partial(self._delivered, key, value)
             self._sent += 1
@@ -89,7 +88,7 @@ class _Sender:
             self._failed(key, value, delivery.error)
             return
         self._acked += 1
-        where = {"topic": delivery.topic, "partition": delivery.partition, "offset": delivery.offset}
+        where = {"offset": delivery.offset, "topic": delivery.topic, "partition": delivery.partition}
         self._events.tell("producer_send_success", key=text(key), value=value, **where)
 
     def _failed(self, key: bytes | None, value: str, error: ClientError) -> None:

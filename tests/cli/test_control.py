@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +40,20 @@ def test_an_operation_takes_its_parameters_as_flags(capsys: pytest.CaptureFixtur
     assert json.loads(read)["records"][0]["value"] == "v"
     assert main(["control", "delete-topic", "made"]) == 0
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.usefixtures("_url")
+@pytest.mark.parametrize("command", ["control requests", "topics --list", "configs"])
+def test_a_reader_that_has_seen_enough_is_no_failure(command: str, broker: KafkaBroker) -> None:
+    words = [sys.executable, "-m", "pykafka_broker", *command.split()]
+    words += ["--bootstrap-server", broker.bootstrap_servers] if command.startswith("topics") else []
+    reading, writing = os.pipe()
+    os.close(reading)  # as by `| head -0`
+    try:
+        ended = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, timeout=60, check=False)
+    finally:
+        os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 @pytest.mark.usefixtures("_url")

@@ -22,7 +22,7 @@ def test_help_of_a_command_is_what_its_own_help_says(command: str, capsys: pytes
     told = capsys.readouterr().out
     with pytest.raises(SystemExit) as leaving:
         main([command, "--help"])
-    own = capsys.readouterr().out
+    own = "".join(capsys.readouterr())  # most tools tell it on standard error, as Kafka's scripts do
     ends_well = command not in TOOLS or command in ("features", "metadata-quorum", "mirror")
     assert leaving.value.code == (0 if ends_well else 1)  # as with Kafka's scripts
     assert told == own
@@ -48,4 +48,13 @@ def test_a_mistyped_command_with_its_flags(arguments: list[str], says: str, caps
 
 def test_a_mistyped_flag_of_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topics", "--bootstrap-server", "localhost:1", "--lst"]) == 1
-    assert "--lst is not a recognized option: did you mean --list?" in capsys.readouterr().err
+    said = "lst is not a recognized option\npykafka-broker topics --help shows what there is; did you mean --list?\n"
+    assert capsys.readouterr() == ("", said)
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"), [("produce", "console-producer"), ("consume", "console-consumer"), ("Start", "serves")]
+)
+def test_a_command_that_is_known_by_another_word(word: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([word]) == 2
+    assert hint in capsys.readouterr().err

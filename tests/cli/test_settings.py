@@ -86,7 +86,7 @@ def test_a_file_that_is_not_there_is_named() -> None:
         ("Log", "Log is neither a command nor a file: did you mean log?"),
         (
             "serve",
-            "serve is neither a command nor a file: pykafka-broker help lists the commands",
+            "serve is neither a command nor a file: pykafka-broker [server.properties] serves, without a command",
         ),
     ],
 )

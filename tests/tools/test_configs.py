@@ -70,4 +70,4 @@ def test_which_configs_is_meant(arguments: list[str], tool: bool) -> None:
 def test_help_tells_of_both(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main("configs", ["--help"])
-    assert re.search(r"lists\s+every\s+config\s+key", capsys.readouterr().out)
+    assert re.search(r"lists\s+every\s+config\s+key", capsys.readouterr().err)

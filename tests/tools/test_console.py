@@ -124,3 +124,35 @@ def test_what_bytes_mean(name: str, data: bytes, shown: bytes) -> None:
     record.value = b"not these"
     with pytest.raises(ClientError):
         formatter.text(Consumed(TopicPartition("t", 0), record, 0, 0))
+
+
+def shown_value(value: bytes | None, **properties: str) -> bytes:
+    named = {name.replace("_", "."): text for name, text in properties.items()}
+    formatter = Formatter({f"value.{name}": text for name, text in named.items()})
+    return formatter.text(Consumed(TopicPartition("t", 0), Record(0, 0, None, value), 0, 0))
+
+
+def test_deserializers_that_show_no_bytes() -> None:
+    assert shown_value(b"abc", deserializer="ByteBufferDeserializer") == b"java.nio.HeapByteBuffer[pos=0 lim=3 cap=3]\n"
+    with pytest.raises(ClientError, match="should be null"):
+        shown_value(b"abc", deserializer="VoidDeserializer")
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding", "text"),
+    [
+        ("deserializer_value_deserializer_encoding", "UTF-16", "\u6162"),
+        ("deserializer_deserializer_encoding", "UTF-16LE", "\u6261"),
+        ("deserializer_deserializer_encoding", "no such encoding", "ab"),
+        ("deserializer_key_deserializer_encoding", "UTF-16", "ab"),
+    ],
+)
+def test_a_deserializer_has_properties_of_its_own(name: str, encoding: str, text: str) -> None:
+    shown = shown_value(b"ab", deserializer="StringDeserializer", **{name: encoding})
+    assert shown == text.encode() + b"\n"
+    assert shown_value(None, deserializer="StringDeserializer") == b"null\n"
+
+
+def test_an_empty_separator_is_found_at_once() -> None:
+    reader = LineReader({"parse.key": "true", "key.separator": ""})
+    assert reader.read("k\tv")[:2] == (b"", b"k\tv")

@@ -104,6 +104,31 @@ def test_records_configs_and_group_offsets_go_over_and_a_restart_goes_on(tmp_pat
         assert {"heartbeats", "from.checkpoints.internal"} <= set(there.list_topics(timeout=10).topics)
 
 
+def test_the_offsets_of_a_group_follow_once_its_members_have_left(tmp_path: Path) -> None:
+    more = "to.bootstrap.servers = {0}\nfrom.bootstrap.servers = {0}\nsync.group.offsets.interval.seconds = 1\n"
+    with KafkaBroker() as broker:  # one cluster under two names: the group is the same on both sides
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.create_topics([NewTopic("mirrored", 2, 1)])["mirrored"].result(10)
+        write(broker, "mirrored", b"one", b"two")
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers"}
+        member = Consumer(settings | {"auto.offset.reset": "earliest", "enable.auto.commit": False})
+        member.subscribe(["mirrored"])
+        seen = 0
+        while seen < 2:
+            seen += sum(1 for each in member.consume(2, 1) if not each.error())
+        member.commit(asynchronous=False)
+        at_home = "emit.heartbeats.enabled = false\nsync.topic.acls.enabled = false\nfrom->to.topics = mirrored\n"
+        with mirroring(tmp_path, broker, broker, more.format(broker.bootstrap_servers) + at_home):
+            until(lambda: "from.checkpoints.internal" in admin.list_topics(timeout=10).topics)
+            looks = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "looks"})
+            checkpoints = TopicPartition("from.checkpoints.internal", 0)
+            until(lambda: looks.get_watermark_offsets(checkpoints, 10)[1] > 0)
+            looks.close()
+            assert offset(broker, "from.mirrored") < 0
+            member.close()
+            until(lambda: offset(broker, "from.mirrored") == 2)
+
+
 WITH_ACLS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",

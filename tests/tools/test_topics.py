@@ -38,6 +38,19 @@ def test_an_error_is_no_json(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+def test_a_topic_that_is_named_by_its_id_is_described_by_metadata(capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker() as broker:
+        broker.create_topic("orders")
+        where = ["--bootstrap-server", broker.bootstrap_servers, "--describe"]
+        assert main("topics", [*where, "--topic", "orders"]) == 0
+        told = capsys.readouterr().out
+        topic_id = told.partition("TopicId: ")[2].split()[0]
+        assert main("topics", [*where, "--topic-id", topic_id]) == 0
+        by_id = capsys.readouterr().out
+        assert "Elr: N/A\tLastKnownElr: N/A" in by_id
+        assert "N/A" not in told
+
+
 @pytest.mark.parametrize("release", ["0.11", "2.8"])
 def test_an_older_broker_is_described_by_its_metadata(release: str, capsys: pytest.CaptureFixture[str]) -> None:
     with KafkaBroker(config={"pykafka.emulate": release}) as broker:

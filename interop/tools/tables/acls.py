@@ -8,7 +8,7 @@ SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-_TRACE = re.compile(r"^\s*(at |\.\.\. \d+ more|Caused by|java\.|joptsimple\.).*$", re.MULTILINE)
+_TRACE = re.compile(r"^\s*(at |\.\.\. \d+ more|Caused by|java\.|joptsimple\.|org\.apache).*$", re.MULTILINE)
 _UNWOUND = re.compile(r"^Error while executing ACL command: An exception was raised by the Python.*", re.DOTALL)
 
 
@@ -108,3 +108,21 @@ STEPS: list[Step] = [
     ),
     Step("acls", "--list --command-config /no/such/file", why_not="the error names the file in other words"),
 ]
+STEPS += [
+    *_acls(
+        "--list --topic asked",
+        "--list --group asked",
+        "--list --list",
+        "--list --topic",
+        "--list extra",
+        "--remove",
+        "--add --allow-principal User:a --topic t --operation",
+        "--add --allow-principal User:a --allow-host 10.0.0.1 --cluster x --operation All",
+        "--list --bootstrap-server nonsense",
+        "{nowhere} --list --bootstrap-server nonsense",
+    ),
+]
+IN_OUR_WORDS = {
+    "{nowhere} --list",
+    "{nowhere} --list --bootstrap-server {bootstrap} --bootstrap-controller {bootstrap}",
+}

@@ -23,3 +23,9 @@ STEPS: list[Step] = steps(
     "{nowhere} --bootstrap-server nonsense",
     f"{{nowhere}} --bootstrap-server localhost:1 --command-config {_TIMEOUT}",
 )
+STEPS += steps("broker-api-versions", "--command-config")
+IN_OUR_WORDS = {
+    "{nowhere}",
+    "{nowhere} --bootstrap-server localhost:1 --command-config {file:default.api.timeout.ms=400\\nrequest.timeout.ms=200}",  # noqa: E501
+    "{nowhere} --bootstrap-server nonsense",
+}

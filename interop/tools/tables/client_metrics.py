@@ -5,7 +5,6 @@ import re
 from interop.tools.steps import Step, sorted_lines, steps
 
 _TIMEOUT = "{file:default.api.timeout.ms=400\\nrequest.timeout.ms=200}"
-_USAGE = "a flag that is given twice is told on standard error like every wrong use"
 
 
 def _any_id(out: str) -> str:
@@ -46,7 +45,7 @@ STEPS: list[Step] = steps(
     "--list --name m",
     "--list --generate-name",
     "--list --describe",
-    Step("client-metrics", "--describe --name m --name n", why_not=_USAGE),
+    "--describe --name m --name n",
     "",
     "--name m",
     "--no-such-flag",
@@ -55,3 +54,18 @@ STEPS: list[Step] = steps(
     f"{{nowhere}} --alter --name m --interval 1000 --bootstrap-server localhost:1 --command-config {_TIMEOUT}",
     "{nowhere} --list --bootstrap-server nonsense",
 )
+STEPS += [
+    Step("client-metrics", each)
+    for each in (
+        "extra",
+        "--command-config",
+        "{nowhere}",
+    )
+]
+IN_OUR_WORDS = {
+    "",
+    "--list --describe",
+    "--name m",
+    "extra",
+    "{nowhere}",
+}

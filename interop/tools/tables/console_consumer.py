@@ -191,3 +191,69 @@ STEPS: list[Step] = steps(
     "{nowhere} --bootstrap-server localhost:1 --topic one --timeout-ms 300",
 )
 SETTINGS = {"log.retention.ms": "-1", "offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
+_VOID = f"{_OF}VoidDeserializer"
+_BUFFER = f"{_OF}ByteBufferDeserializer"
+STEPS += steps(
+    "console-consumer",
+    f"{_BINARY} --value-deserializer {_VOID}",
+    f"{_BINARY} {_shown('key')} --key-deserializer {_VOID}",
+    f"{_BINARY} --value-deserializer {_BUFFER}",
+    f"{_BINARY} --value-deserializer {_OF}UUIDDeserializer",
+    f"{_BINARY} --value-deserializer {_OF}ShortDeserializer",
+    f"{_BINARY} --value-deserializer {_OF}BooleanDeserializer",
+    f"{_BINARY} --value-deserializer {_OF}ListDeserializer",
+    f"{_RICH} --value-deserializer {_OF}StringDeserializer --formatter-property "
+    "value.deserializer.value.deserializer.encoding=UTF-16",
+    f"{_RICH} {_shown('key')} --key-deserializer {_OF}StringDeserializer --formatter-property "
+    "key.deserializer.key.deserializer.encoding=ISO-8859-1",
+    f"{_RICH} --value-deserializer {_OF}StringDeserializer --formatter-property "
+    "value.deserializer.value.deserializer.encoding=nothing",
+    f"{_RICH} --value-deserializer {_OF}StringDeserializer --formatter-property "
+    "value.deserializer.deserializer.encoding=UTF-16LE",
+    "--topic one --from-beginning --from-beginning --max-messages 1 --timeout-ms 6000",
+    "--topic one --from-beginning --max-messages 0 --timeout-ms 6000",
+    "--topic one --from-beginning --max-messages -1 --timeout-ms 2000",
+    "--topic one --offset",
+    "--topic one --partition -1 --offset 0 --timeout-ms 300",
+    "--topic one --isolation-level nothing --timeout-ms 300",
+    "--include '[' --timeout-ms 300",
+    "--topic one --command-property a --timeout-ms 300",
+    "--topic one --command-property group.protocol=nothing --timeout-ms 300",
+    "--topic one --command-property security.protocol=NONE --timeout-ms 300",
+)
+IN_OUR_WORDS = {
+    "",
+    "--include '' --timeout-ms 300",
+    "--include '[' --from-beginning --timeout-ms 300",
+    "--include '[' --timeout-ms 300",
+    "--partition 0 --offset 3",
+    "--topic '' --timeout-ms 300",
+    "--topic 'a b' --timeout-ms 300",
+    "--topic binary --from-beginning --max-messages 2 --timeout-ms 6000 --formatter-property print.key=true --key-deserializer org.apache.kafka.common.serialization.FloatDeserializer",  # noqa: E501
+    "--topic binary --from-beginning --max-messages 2 --timeout-ms 6000 --formatter-property print.key=true --key-deserializer org.apache.kafka.common.serialization.IntegerDeserializer --skip-message-on-error",  # noqa: E501
+    "--topic binary --from-beginning --max-messages 2 --timeout-ms 6000 --value-deserializer org.apache.kafka.common.serialization.BooleanDeserializer",  # noqa: E501
+    "--topic binary --from-beginning --max-messages 2 --timeout-ms 6000 --value-deserializer org.apache.kafka.common.serialization.DoubleDeserializer",  # noqa: E501
+    "--topic binary --from-beginning --max-messages 2 --timeout-ms 6000 --value-deserializer org.apache.kafka.common.serialization.ListDeserializer",  # noqa: E501
+    "--topic binary --from-beginning --max-messages 2 --timeout-ms 6000 --value-deserializer org.example.Mine",
+    "--topic one --command-config '{file:a=b}' --consumer.config '{file:a=b}' --timeout-ms 300",
+    "--topic one --command-property a=b --consumer-property a=b --timeout-ms 300",
+    "--topic one --command-property group.protocol=nothing --timeout-ms 300",
+    "--topic one --command-property security.protocol=NONE --timeout-ms 300",
+    "--topic one --formatter-property a=b --property a=b --timeout-ms 300",
+    "--topic one --group g3 --command-property group.id=other --max-messages 1 --timeout-ms 6000",
+    "--topic one --group g4 --command-property auto.offset.reset=none --timeout-ms 3000",
+    "--topic one --include one --timeout-ms 300",
+    "--topic one --isolation-level nothing --timeout-ms 300",
+    "--topic one --max-messages 1_0 --timeout-ms 300",
+    "--topic one --max-messages 99999999999 --timeout-ms 300",
+    "--topic one --max-messages many",
+    "--topic one --partition 0 --group g9 --offset 4 --max-messages 1 --timeout-ms 6000",
+    "--topic one --partition 0 --offset 3 --from-beginning --timeout-ms 300",
+    "--topic rich --from-beginning --max-messages 3 --timeout-ms 6000 --formatter DefaultMessageFormatter",
+    "--topic rich --from-beginning --max-messages 3 --timeout-ms 6000 --formatter org.example.Mine",
+    "--topic rich --from-beginning --max-messages 3 --timeout-ms 6000 --value-deserializer org.apache.kafka.common.serialization.StringDeserializer --formatter-property value.deserializer.value.deserializer.encoding=nothing",  # noqa: E501
+    "--topic txn --from-beginning --isolation-level serial --timeout-ms 400",
+    "--topic txn --from-beginning --timeout-ms 900 --command-property isolation.level=odd",
+    "{nowhere} --bootstrap-server no.such.host.invalid:9092 --topic one --timeout-ms 300",
+    "{nowhere} --bootstrap-server nowhere --topic one",
+}

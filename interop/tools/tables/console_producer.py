@@ -108,3 +108,46 @@ STEPS += [
         )
     ],
 ]
+STEPS += [
+    step
+    for number, each in enumerate(
+        (
+            ("", "", 0),
+            ("\n\n", "", 2),
+            ("a", "", 1),
+            ("k\tv\n", f"{_KEYS} --reader-property key.separator=", 0),
+            ("k\tv\n", "--reader-property parse.key=yes", 1),
+            ("one\n", "extra", 1),
+        ),
+        len(_SENT),
+    )
+    for step in _written(number, *each)
+]
+STEPS += [
+    Step("console-producer", command, stdin="x\n")
+    for command in (
+        "--topic t0 --sync --sync",
+        "--topic t0 --max-block-ms x",
+        "--topic t0 --timeout",
+        "--topic t0 --batch-size 0",
+        "--topic ''",
+        "--topic t0 --line-reader java.lang.String",
+        "--topic t0 --property",
+        "--topic t0 --command-property key.serializer=nothing",
+    )
+]
+IN_OUR_WORDS = {
+    "--topic ''",
+    "--topic 'a b'",
+    "--topic t0 --command-config '{file:a=b}' --producer.config '{file:a=b}'",
+    "--topic t0 --command-property acks=1 --producer-property linger.ms=1",
+    "--topic t0 --command-property security.protocol=NONE",
+    "--topic t0 --from-beginning --max-messages 4 --timeout-ms 5000 --formatter-property print.key=true --formatter-property print.value=true --formatter-property print.headers=true --formatter-property print.partition=true --formatter-property print.offset=true",  # noqa: E501
+    "--topic t0 --line-reader java.lang.String",
+    "--topic t0 --line-reader org.example.None",
+    "--topic t0 --reader-property parse.key=true --property parse.key=true",
+    "{nowhere} --bootstrap-server localhost:1 --topic t0 --command-config '{file:max.block.ms=300\\nrequest.timeout.ms=200\\ndelivery.timeout.ms=1500}'",  # noqa: E501
+    "{nowhere} --bootstrap-server localhost:1 --topic t0 --max-block-ms 300",
+    "{nowhere} --bootstrap-server nowhere --topic t0",
+    "{nowhere} --topic t0",
+}

@@ -113,3 +113,27 @@ STEPS: list[Step] = [
         ),
     ),
 ]
+STEPS += [
+    Step("console-share-consumer", each)
+    for each in (
+        "--",
+        "{nowhere}",
+    )
+]
+IN_OUR_WORDS = {
+    "",
+    "--",
+    "--group g1",
+    "--topic 'a b' --group g1 --timeout-ms 100",
+    "--topic __share_group_state --partition 0 --offset earliest --timeout-ms 500 --formatter org.apache.kafka.tools.consumer.group.share.ShareGroupStateMessageFormatter",  # noqa: E501
+    "--topic binary --group g5 --max-messages 2 --timeout-ms 6000 --reject-message-on-error --value-deserializer org.apache.kafka.common.serialization.IntegerDeserializer",  # noqa: E501
+    "--topic one --group g1 --command-config '{file:a=b}' --consumer-config '{file:a=b}' --timeout-ms 100",
+    "--topic one --group g1 --command-property a=b --consumer-property a=b --timeout-ms 100",
+    "--topic one --group g1 --command-property group.id=g2 --timeout-ms 100",
+    "--topic one --group g1 --formatter org.example.Mine --timeout-ms 100",
+    "--topic one --group g1 --max-messages 2 --timeout-ms 6000",
+    "--topic one --group g1 --max-messages many",
+    "--topic one --group g1 --timeout-ms 400",
+    "--topic one --group g2 --release --reject",
+    "{nowhere}",
+}

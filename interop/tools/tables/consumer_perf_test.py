@@ -47,5 +47,41 @@ _WRONG = [
     "--topic c --num-records 10 --command-config /no/such/file",
     "--topic c --num-records 10 --reporting-interval 0",
     "--topic c --num-records x",
+    "--topic c --num-records 10 --fetch-size x",
+    "--topic c --topic c --num-records 10",
 ]
 STEPS += [Step("consumer-perf-test", each, why_not=_HEADER) for each in _WRONG]
+STEPS += [
+    Step("consumer-perf-test", each)
+    for each in (
+        "--",
+        "{nowhere}",
+    )
+]
+STEPS += [
+    Step("consumer-perf-test", each, alike=shapes)
+    for each in (
+        "--topic c --num-records 0",
+        "--topic c --num-records -1 --timeout 300",
+        "--topic c --num-records 10 --command-property a",
+        "--topic c --num-records 10 --show-detailed-stats --hide-header --reporting-interval 1",
+        "--topic c --num-records 10 --command-property group.protocol=consumer",
+        "--topic missing --num-records 1 --timeout 300",
+        "--topic c --num-records 10 extra",
+    )
+]
+STEPS += [
+    Step("consumer-perf-test", each, why_not=_HEADER)
+    for each in (
+        "--include '[' --num-records 1 --timeout 300",
+        "{nowhere} --bootstrap-server nonsense --topic c --num-records 10",
+    )
+]
+IN_OUR_WORDS = {
+    "--",
+    "--num-records 10",
+    "--topic c",
+    "--topic c --include c --num-records 10",
+    "--topic c --messages 10 --num-records 10",
+    "{nowhere}",
+}

@@ -100,3 +100,15 @@ STEPS: list[Step] = [
         "{nowhere} --describe",
     ),
 ]
+STEPS += [
+    Step("delegation-tokens", each)
+    for each in (
+        "--",
+        "{nowhere}",
+    )
+]
+IN_OUR_WORDS = {
+    '--create --max-life-time-period x --command-config \'{file:security.protocol=SASL_PLAINTEXT\\nsasl.mechanism=PLAIN\\nsasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="alice-secret";}\'',  # noqa: E501
+    '--renew --hmac *** --renew-time-period -1 --command-config \'{file:security.protocol=SASL_PLAINTEXT\\nsasl.mechanism=PLAIN\\nsasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="bob" password="bob-secret";}\'',  # noqa: E501
+    "{nowhere}",
+}

@@ -76,3 +76,29 @@ STEPS: list[Step] = [
     ),
     *steps("get-offsets", "--topic 'one|two' --time earliest"),
 ]
+STEPS += steps(
+    "delete-records",
+    "extra",
+    "--command-config",
+    "{nowhere}",
+)
+STEPS += [
+    *steps(
+        "delete-records",
+        _places(("one", 0, 0)),
+        _places(("one", 0, 3)) + " " + _places(("one", 0, 3)),
+        _places(("one", 0, 99999999999999999999)),
+        _places(("one", 99999999999, 1)),
+        _places(("one", 0, "null")),
+        _places(("one", 0, "true")),
+        _places(("one", 0, -3)),
+        _file('{"partitions": [{"topic": 7, "partition": 0, "offset": 1}], "version": 1}'),
+        _file('{"partitions": [{"topic": "two", "partition": 0, "offset": 1, "more": 1}], "version": 1, "more": 2}'),
+        _file('{"partitions": null, "version": 1}'),
+        _places(("one", 0, 4)) + " extra",
+        "{nowhere} --bootstrap-server nonsense " + _places(("one", 0, 2)),
+    ),
+]
+IN_OUR_WORDS = {
+    "{nowhere}",
+}

@@ -39,3 +39,14 @@ _COMMANDS = [
     f"{{nowhere}} {_SENT}",
 ]
 STEPS = [Step("end-to-end-latency", each, alike=shapes) for each in _COMMANDS]
+STEPS += [
+    Step("end-to-end-latency", each)
+    for each in (
+        "--",
+        "{nowhere}",
+    )
+]
+IN_OUR_WORDS = {
+    "--topic lat --num-records 0 --producer-acks 1 --record-size 10",
+    "{nowhere}",
+}

@@ -97,3 +97,34 @@ STEPS: list[Step] = steps(
     _STATUS,
     "upgrade --release-version 4.3",
 )
+STEPS += [
+    Step("features", each)
+    for each in (
+        "--",
+        "{nowhere}",
+    )
+]
+STEPS += [
+    Step("features", each, alike=_any_epoch)
+    for each in ("desc", "d", "up --feature share.version=1", "dis --feature nothing", "nothing", "describe extra")
+]
+IN_OUR_WORDS = {
+    "",
+    "--",
+    "d",
+    "describe --no-such-flag",
+    "describe extra",
+    "feature-dependencies",
+    "feature-dependencies --feature group.version=1 share.version=1",
+    "feature-dependencies --feature group.version=77",
+    "nonsense",
+    "nothing",
+    "remove-controller --controller-id 1 --controller-directory-id vzdFkeVGTZq3yR5zXE_fdg",
+    "upgrade --feature metadata.version=0",
+    "upgrade --metadata nonsense",
+    "upgrade --release-version nonsense",
+    "upgrade --unsafe --feature group.version=1",
+    "{nowhere}",
+    "{nowhere} --bootstrap-server {bootstrap} --bootstrap-controller {bootstrap} describe",
+    "{nowhere} describe",
+}

@@ -96,3 +96,23 @@ STEPS: list[Step] = steps(
     "{nowhere} --bootstrap-server nowhere --topic one",
     "{nowhere} --bootstrap-server {bootstrap},{bootstrap} --topic one",
 )
+STEPS += steps(
+    "get-offsets",
+    "extra",
+    "--command-config",
+    "{nowhere}",
+)
+IN_OUR_WORDS = {
+    "--command-config",
+    "--no-such-flag",
+    "--topic",
+    "--topic '['",
+    "--topic one --exclude-internal",
+    "--topic-partitions three:0-99999999999",
+    "--topic-partitions three:1:2",
+    "--topic-partitions three:99999999999",
+    "--topic-partitions three:x",
+    "{nowhere}",
+    "{nowhere} --bootstrap-server localhost:1 --command-config '{file:default.api.timeout.ms=300\\nrequest.timeout.ms=300}' --topic one",  # noqa: E501
+    "{nowhere} --bootstrap-server nowhere --topic one",
+}

@@ -82,3 +82,24 @@ STEPS: list[Step] = steps(
     f"{{nowhere}} --list --bootstrap-server localhost:1 --command-config {_TIMEOUT}",
     "{nowhere} --list --bootstrap-server nonsense",
 )
+STEPS += [
+    Step("groups", each)
+    for each in (
+        "extra",
+        "--command-config",
+        "{nowhere}",
+    )
+]
+IN_OUR_WORDS = {
+    "",
+    "--command-config",
+    "--consumer",
+    "--list --consumer --group-type consumer",
+    "--list --consumer --protocol consumer",
+    "--list --consumer --share",
+    "--list --share --protocol share",
+    "--no-such-flag",
+    "extra",
+    "{nowhere}",
+    "{nowhere} --list",
+}

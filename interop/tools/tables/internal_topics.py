@@ -112,3 +112,21 @@ STEPS: list[Step] = steps(
         f"--topic shares --group g --max-messages 6 --timeout-ms 15000 --formatter {_SHARE_STATE}",
     ),
 )
+IN_OUR_WORDS = {
+    "--topic cut-key --partition 0 --offset earliest --max-messages 1 --timeout-ms 6000 --formatter org.apache.kafka.tools.consumer.OffsetsMessageFormatter ",  # noqa: E501
+    "--topic cut-key --partition 0 --offset earliest --max-messages 1 --timeout-ms 6000 --formatter org.apache.kafka.tools.consumer.OffsetsMessageFormatter --skip-message-on-error",  # noqa: E501
+    "--topic cut-key --partition 0 --offset earliest --max-messages 1 --timeout-ms 6000 --formatter org.apache.kafka.tools.consumer.ShareGroupMessageFormatter ",  # noqa: E501
+    "--topic cut-value --partition 0 --offset earliest --max-messages 1 --timeout-ms 6000 --formatter org.apache.kafka.tools.consumer.OffsetsMessageFormatter ",  # noqa: E501
+    "--topic cut-value --partition 0 --offset earliest --max-messages 1 --timeout-ms 6000 --formatter org.apache.kafka.tools.consumer.OffsetsMessageFormatter --skip-message-on-error",  # noqa: E501
+    "--topic cut-value --partition 0 --offset earliest --max-messages 1 --timeout-ms 6000 --formatter org.apache.kafka.tools.consumer.ShareGroupMessageFormatter ",  # noqa: E501
+    "--topic empty-key --partition 0 --offset earliest --max-messages 1 --timeout-ms 6000 --formatter org.apache.kafka.tools.consumer.OffsetsMessageFormatter ",  # noqa: E501
+    "--topic empty-key --partition 0 --offset earliest --max-messages 1 --timeout-ms 6000 --formatter org.apache.kafka.tools.consumer.ShareGroupMessageFormatter ",  # noqa: E501
+    "--topic empty-value --partition 0 --offset earliest --max-messages 1 --timeout-ms 6000 --formatter org.apache.kafka.tools.consumer.OffsetsMessageFormatter ",  # noqa: E501
+    "--topic empty-value --partition 0 --offset earliest --max-messages 1 --timeout-ms 6000 --formatter org.apache.kafka.tools.consumer.ShareGroupMessageFormatter ",  # noqa: E501
+    "--topic short-key --partition 0 --offset earliest --max-messages 1 --timeout-ms 6000 --formatter org.apache.kafka.tools.consumer.OffsetsMessageFormatter ",  # noqa: E501
+    "--topic short-key --partition 0 --offset earliest --max-messages 1 --timeout-ms 6000 --formatter org.apache.kafka.tools.consumer.ShareGroupMessageFormatter ",  # noqa: E501
+    "--topic short-value --partition 0 --offset earliest --max-messages 1 --timeout-ms 6000 --formatter org.apache.kafka.tools.consumer.OffsetsMessageFormatter ",  # noqa: E501
+    "--topic short-value --partition 0 --offset earliest --max-messages 1 --timeout-ms 6000 --formatter org.apache.kafka.tools.consumer.ShareGroupMessageFormatter ",  # noqa: E501
+    "--topic unknown-version --partition 0 --offset earliest --max-messages 1 --timeout-ms 6000 --formatter org.apache.kafka.tools.consumer.OffsetsMessageFormatter ",  # noqa: E501
+    "--topic unknown-version --partition 0 --offset earliest --max-messages 1 --timeout-ms 6000 --formatter org.apache.kafka.tools.consumer.ShareGroupMessageFormatter ",  # noqa: E501
+}

@@ -88,3 +88,18 @@ STEPS: list[Step] = steps(
     "--election-type preferred --all-topic-partitions --odd",
     f"{UNREACHABLE} --election-type preferred --topic orders --partition 0",
 )
+STEPS += [
+    Step("leader-election", each)
+    for each in (
+        "extra",
+        "--command-config",
+        "{nowhere}",
+    )
+]
+IN_OUR_WORDS = {
+    "--election-type odd --topic orders --partition 0",
+    "--election-type preferred --path-to-json-file '{file:nonsense}'",
+    "--election-type preferred --path-to-json-file '{file:{}}'",
+    "{nowhere}",
+    "{nowhere} --election-type preferred --all-topic-partitions",
+}

@@ -54,3 +54,27 @@ COMMANDS = (
     UNREACHABLE + " --describe --broker-list 1",
 )
 STEPS = [Step("log-dirs", each, alike=_without_places) for each in COMMANDS]
+STEPS += [
+    Step("log-dirs", each, alike=_without_places)
+    for each in (
+        "--describe --describe",
+        "--describe extra",
+        "--describe --broker-list",
+        "--describe --broker-list 1 --broker-list 1",
+        "--describe --broker-list '1, 1'",
+        "--describe --broker-list -1",
+        "--describe --topic-list one,unknown,two",
+        "--describe --topic-list one --topic-list two",
+        "--describe --topic-list 'o.*'",
+        "--describe --command-config",
+        "{nowhere} --describe --bootstrap-server nonsense",
+        "{nowhere}",
+    )
+]
+IN_OUR_WORDS = {
+    "--describe --broker-list '1, 1'",
+    "--describe --broker-list 1_0",
+    "--describe --broker-list 99999999999",
+    "--describe --broker-list x",
+    "{nowhere}",
+}

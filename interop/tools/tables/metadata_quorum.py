@@ -43,3 +43,22 @@ STEPS: list[Step] = steps(
     "--command-config {file:process.roles=controller\\nnode.id=5\\ncontroller.listener.names=C"
     "\\nlisteners=C://localhost:19999\\nlog.dirs=/no/such/dir\\nmetadata.log.dir=/no/such/dir} add-controller",
 )
+STEPS += [
+    Step("metadata-quorum", each)
+    for each in (
+        "--",
+        "{nowhere}",
+    )
+]
+STEPS += [
+    Step("metadata-quorum", each, alike=of_any_node)
+    for each in ("desc --stat", "d --status", "nothing", "describe", "describe --status extra")
+]
+IN_OUR_WORDS = {
+    "--command-config {file:process.roles=controller\\nnode.id=5} add-controller --dry-run",
+    "remove-controller",
+    "remove-controller --controller-id 7",
+    "remove-controller --controller-id 7 --controller-directory-id short",
+    "remove-controller --controller-id x --controller-directory-id vzdFkeVGTZq3yR5zXE_fdg",
+    "{nowhere} describe --status",
+}

@@ -57,3 +57,16 @@ _COMMANDS = [
 ]
 STEPS = [Step("producer-perf-test", f"--topic p {each}", alike=shapes) for each in _COMMANDS]
 STEPS.append(Step("producer-perf-test", "--num-records 3 --record-size 5 --throughput -1"))
+STEPS += [Step("producer-perf-test", each) for each in ("--",)]
+IN_OUR_WORDS = {
+    "--",
+    "--topic p --num-records 0 --record-size 5 --throughput -1",
+    "--topic p --num-records 3 --record-size 0 --throughput -1",
+    "--topic p --num-records 3 --record-size 5 --payload-monotonic --throughput -1",
+    "--topic p --num-records 3 --record-size 5 --throughput -1 --command-property acks=1 --producer-props acks=1",
+    "--topic p --num-records 3 --record-size 5 --throughput -1 --reporting-interval 0",
+    "--topic p --num-records 3 --record-size 5 --throughput -1 --transaction-duration-ms 0",
+    "--topic p --num-records 3 --record-size 5 --throughput -1 --warmup-records 9",
+    "--topic p --num-records 3 --throughput -1",
+    "--topic p {nowhere} --num-records 3 --record-size 5 --throughput -1",
+}

@@ -3,7 +3,7 @@
 import re
 
 from interop.raw import RawClient
-from interop.tools.steps import UNREACHABLE, Step
+from interop.tools.steps import UNREACHABLE, Step, sorted_lines
 from pykafka_broker.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -136,3 +136,60 @@ STEPS: list[Step] = [
 ] + [
     Step("reassign-partitions", f"--execute --reassignment-json-file {_NO_DIR} --timeout 1000", alike=_lines),
 ]
+_AWAY = _file(_place("items", 0, "3"), _place("items", 1, "2,3"))
+_BACK = _file(_place("items", 0, "1"), _place("items", 1, "2"))
+_ORDERS_BACK = _file(_place("orders", 0, "1,2"), _place("orders", 1, "2,3"), _place("orders", 2, "3,1"))
+_SHOWN = [
+    Step("configs", f"--describe --entity-type {kind} --entity-name {name}", alike=sorted_lines)
+    for kind, name in (("topics", "items"), ("topics", "orders"), ("brokers", "1"), ("brokers", "2"), ("brokers", "3"))
+]
+
+
+def _later(*commands: str) -> list[Step]:
+    """Each after what has moved is surely there."""
+    return [Step("reassign-partitions", each, alike=_lines, after_s=2) for each in commands]
+
+
+STEPS += [
+    *_later(f"--execute --reassignment-json-file {_AWAY} --throttle 10000000"),
+    *_SHOWN,
+    *_later(f"--verify --reassignment-json-file {_AWAY} --preserve-throttles"),
+    *_SHOWN[:1],
+    *_later(f"--verify --reassignment-json-file {_AWAY}"),
+    *_SHOWN,
+    *_later(f"--execute --reassignment-json-file {_ORDERS_BACK} --throttle 1 --replica-alter-log-dirs-throttle 5"),
+    *_SHOWN,
+    *_later(f"--execute --reassignment-json-file {_BACK} --throttle 900 --additional"),
+    *_SHOWN,
+    *_later(
+        f"--execute --reassignment-json-file {_BACK} --throttle 2000",
+        f"--cancel --reassignment-json-file {_BACK}",
+        "--list",
+    ),
+    *_SHOWN[:3],
+    *_later(
+        f"--execute --reassignment-json-file {_AWAY} --throttle 0",
+        f"--execute --reassignment-json-file {_AWAY} --throttle -5",
+        f"--execute --reassignment-json-file {_AWAY} --throttle -1",
+        f"--execute --reassignment-json-file {_AWAY} --replica-alter-log-dirs-throttle x",
+        f"--execute --reassignment-json-file {_AWAY} --timeout x",
+        f"--execute --reassignment-json-file {_file(_place('items', 5, '1'))} --throttle 100",
+        f"--execute --reassignment-json-file {_file(_place('items', 0, '9'))} --throttle 100",
+        f"--execute --reassignment-json-file {_file(_place('nothing', 0, '1'))} --throttle 100",
+        f"--verify --reassignment-json-file {_AWAY}",
+        "--list --list",
+        "--list extra",
+        "--reassignment-json-file",
+    ),
+    *_SHOWN,
+]
+IN_OUR_WORDS = {
+    '--execute --reassignment-json-file \'{file:{"partitions":[{"topic":"orders","partition":0,"replicas":[2,1]},{"topic":"items","partition":0,"replicas":[1]}],"version":1}}\' --broker-list 1',  # noqa: E501
+    '--list --reassignment-json-file \'{file:{"partitions":[{"topic":"orders","partition":0,"replicas":[2,1]},{"topic":"items","partition":0,"replicas":[1]}],"version":1}}\'',  # noqa: E501
+    '--verify --reassignment-json-file \'{file:{"partitions":[{"topic":"orders","partition":0,"replicas":[2,1]},{"topic":"items","partition":0,"replicas":[1]}],"version":1}}\' --additional',  # noqa: E501
+    '--verify --reassignment-json-file \'{file:{"partitions":[{"topic":"orders","partition":0,"replicas":[2,1]},{"topic":"items","partition":0,"replicas":[1]}],"version":1}}\' --throttle 5000',  # noqa: E501
+    "{nowhere} --bootstrap-controller {bootstrap} --bootstrap-server {bootstrap} --list",
+    '{nowhere} --bootstrap-controller {bootstrap} --execute --reassignment-json-file \'{file:{"partitions":[{"topic":"orders","partition":0,"replicas":[2,1]},{"topic":"items","partition":0,"replicas":[1]}],"version":1}}\'',  # noqa: E501
+    '{nowhere} --bootstrap-controller {bootstrap} --verify --reassignment-json-file \'{file:{"partitions":[{"topic":"orders","partition":0,"replicas":[2,1]},{"topic":"items","partition":0,"replicas":[1]}],"version":1}}\'',  # noqa: E501
+    "{nowhere} --list",
+}

@@ -144,3 +144,32 @@ STEPS = [
         "--list",
     ),
 ]
+STEPS += [
+    Step("share-groups", each)
+    for each in (
+        "--",
+        "{nowhere}",
+    )
+]
+IN_OUR_WORDS = {
+    "",
+    "--",
+    "--delete",
+    "--delete --group live --topic one",
+    "--delete-offsets --group left",
+    "--delete-offsets --topic one",
+    "--describe",
+    "--describe --group left --members --state",
+    "--describe --group left --state Stable",
+    "--list --describe",
+    "--list --verbose",
+    "--reset-offsets --all-groups --topic one --to-earliest --execute",
+    "--reset-offsets --group left --to-earliest --dry-run",
+    "--reset-offsets --group left --topic one --dry-run",
+    "--reset-offsets --group left --topic one --to-earliest",
+    "--reset-offsets --group left --topic one --to-earliest --dry-run --execute",
+    "--reset-offsets --group left --topic one --to-earliest --to-latest --dry-run",
+    "--reset-offsets --group left --topic one:x --to-latest --dry-run",
+    "--reset-offsets --topic one --to-earliest --execute",
+    "{nowhere}",
+}

@@ -156,9 +156,7 @@ RESETS = [
                 "--to-earliest --dry-run",
                 "--input-topic two --to-earliest --members --dry-run",
                 "--from-file '{file:two,0,1}' --dry-run",
-                "--from-file '{file:to-reset,two,0,1}' --dry-run",
                 "--from-file '{file:two,0}' --dry-run",
-                "--from-file '{file:two,x,1}' --dry-run",
                 "--input-topic two --to-earliest --dry-run --delete-all-internal-topics",
                 "--input-topic two --to-earliest --dry-run --delete-internal-topic to-reset-words-repartition",
             )
@@ -225,3 +223,45 @@ DELETIONS = _sorted(
     "--list",
 )
 STEPS = [*LISTS, *DESCRIPTIONS, *RESETS, *DELETIONS]
+STEPS += [
+    Step("streams-groups", each)
+    for each in (
+        "--",
+        "{nowhere}",
+    )
+]
+IN_OUR_WORDS = {
+    "",
+    "--",
+    "--delete",
+    "--delete --group live --delete-internal-topic live-words-repartition",
+    "--delete --group live --input-topic two",
+    "--delete-offsets --all-groups --input-topic two",
+    "--delete-offsets --group left",
+    "--delete-offsets --group left --group live --input-topic two",
+    "--delete-offsets --input-topic two",
+    "--describe",
+    "--describe --group left --delete-all-internal-topics",
+    "--describe --group left --dry-run",
+    "--describe --group left --members --offsets",
+    "--describe --group left --members --state",
+    "--describe --group left --state Stable",
+    "--group live",
+    "--list --describe",
+    "--list --dry-run",
+    "--list --members",
+    "--list --state PreparingRebalance",
+    "--list --state nothing",
+    "--list --verbose",
+    "--reset-offsets --group to-reset --input-topic two --dry-run",
+    "--reset-offsets --group to-reset --input-topic two --to-earliest",
+    "--reset-offsets --group to-reset --input-topic two --to-earliest --dry-run --delete-all-internal-topics",
+    "--reset-offsets --group to-reset --input-topic two --to-earliest --dry-run --delete-internal-topic to-reset-words-repartition",  # noqa: E501
+    "--reset-offsets --group to-reset --input-topic two --to-earliest --dry-run --execute",
+    "--reset-offsets --group to-reset --input-topic two --to-earliest --members --dry-run",
+    "--reset-offsets --group to-reset --input-topic two --to-earliest --to-latest --dry-run",
+    "--reset-offsets --group to-reset --input-topic two:x --to-latest --dry-run",
+    "--reset-offsets --group to-reset --to-earliest --dry-run",
+    "--reset-offsets --input-topic two --to-earliest --dry-run",
+    "{nowhere}",
+}

@@ -127,3 +127,31 @@ STEPS: list[Step] = _calls(
     f"{UNREACHABLE} find-hanging --broker-id 1",
     f"{UNREACHABLE} forceTerminateTransaction --transactionalId x",
 )
+STEPS += [
+    Step("transactions", each)
+    for each in (
+        "--",
+        "{nowhere}",
+    )
+]
+STEPS += _calls(
+    "lis",
+    "desc --transactional-id shop",
+    "describe --transactional shop",
+    "l",
+    "d",
+    "nothing",
+    "list --nothing",
+    "list extra",
+)
+IN_OUR_WORDS = {
+    "--command-config '{file:default.api.timeout.ms=300\\nrequest.timeout.ms=300}' abort --topic nothing --partition 0 --start-offset 0",  # noqa: E501
+    "--command-config '{file:default.api.timeout.ms=300\\nrequest.timeout.ms=300}' describe-producers --topic empty --partition 9",  # noqa: E501
+    "--command-config '{file:default.api.timeout.ms=300\\nrequest.timeout.ms=300}' describe-producers --topic items --partition 0 --broker-id 7",  # noqa: E501
+    "--command-config '{file:default.api.timeout.ms=300\\nrequest.timeout.ms=300}' describe-producers --topic nothing --partition 0",  # noqa: E501
+    "find-hanging --topic nothing",
+    "list --transactional-id-pattern [",
+    "{nowhere} --bootstrap-server localhost:1 --command-config '{file:default.api.timeout.ms=300\\nrequest.timeout.ms=300}' find-hanging --broker-id 1",  # noqa: E501
+    "{nowhere} --bootstrap-server localhost:1 --command-config '{file:default.api.timeout.ms=300\\nrequest.timeout.ms=300}' find-hanging --topic x",  # noqa: E501
+    "{nowhere} list",
+}

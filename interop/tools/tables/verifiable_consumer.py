@@ -27,3 +27,12 @@ _COMMANDS = [
     "{nowhere} --topic v --group-id g7",
 ]
 STEPS = [Step("verifiable-consumer", each, alike=told) for each in _COMMANDS]
+STEPS += [Step("verifiable-consumer", each) for each in ("--",)]
+IN_OUR_WORDS = {
+    "--",
+    "--group-id g7",
+    "--topic v",
+    "--topic v --group-id g7 --group-protocol old",
+    "--topic v --group-id g7 --reset-policy never",
+    "{nowhere} --topic v --group-id g7",
+}
