@@ -1,5 +1,5 @@
-"""Fixtures for tests against a broker: `kafka_broker`, `kafka_broker_factory`, `kafka_cluster`, `kafka_topic`, and
-clients.
+"""Fixtures for tests against a broker: `kafka_broker`, `async_kafka_broker`, `kafka_broker_factory`, `kafka_cluster`,
+`kafka_topic`, and clients.
 
 Rule: `kafka_broker` is one broker for the whole run unless a scope says otherwise, and each test finds it empty, as it
 is reset before the test (`kafka_broker_isolation`). A factory's brokers belong to one test. When a test fails, what its
@@ -28,7 +28,7 @@ from pykafka_broker.testing.fixtures import (
 )
 
 if TYPE_CHECKING:
-    from pykafka_broker.testing import KafkaBroker, KafkaCluster
+    from pykafka_broker.testing import AsyncKafkaBroker, AsyncRemoteBroker, KafkaBroker, KafkaCluster
     from pykafka_broker.testing.controlled import Controlled
 
 SCOPES = ("session", "package", "module", "class", "function")
@@ -200,6 +200,17 @@ def kafka_broker(request: pytest.FixtureRequest, pytestconfig: pytest.Config) ->
 
 
 @pytest.fixture
+def async_kafka_broker(kafka_broker: Controlled) -> AsyncKafkaBroker | AsyncRemoteBroker:
+    """The broker of `kafka_broker` for a test with an event loop. It has no loop of its own, so whatever runs the test
+    on one will do: pytest-asyncio, anyio, `asyncio.run`."""
+    from pykafka_broker.testing import AsyncKafkaBroker, AsyncRemoteBroker, KafkaBroker
+
+    if isinstance(kafka_broker, KafkaBroker):
+        return AsyncKafkaBroker.of(kafka_broker)
+    return AsyncRemoteBroker(kafka_broker.control_url)
+
+
+@pytest.fixture
 def kafka_broker_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., KafkaBroker]]:
     """Starts brokers that end with the test: `kafka_broker_factory({"num.partitions": 3})`, arguments as
     `KafkaBroker`."""
@@ -280,6 +291,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
 
 
 __all__ = [
+    "async_kafka_broker",
     "kafka_admin",
     "kafka_admin_factory",
     "kafka_broker",

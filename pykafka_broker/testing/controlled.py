@@ -11,7 +11,6 @@ from typing import Any
 
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.clock import HasClock
-from pykafka_broker.testing.control_client import ControlClient
 from pykafka_broker.testing.data import Data
 from pykafka_broker.testing.incidents import Incidents
 from pykafka_broker.testing.membership import Membership
@@ -31,7 +30,7 @@ class Controlled(Data, State, Waits, HasClock, Traffic, Incidents, Membership):
     @property
     def bootstrap_servers(self) -> str:
         """The address for a client's setting of that name."""
-        return str(self.control.call("GET", "/broker")["bootstrap_servers"])
+        raise NotImplementedError
 
     @property
     def listeners(self) -> dict[str, str]:
@@ -50,14 +49,3 @@ class Controlled(Data, State, Waits, HasClock, Traffic, Incidents, Membership):
         spark.readStream.format("kafka").options(**broker.client_config("spark"))
         """
         return client_settings(client, self.bootstrap_servers)
-
-
-class RemoteBroker(Controlled):
-    """A broker that runs already, somewhere else: `RemoteBroker("http://127.0.0.1:9644")`."""
-
-    def __init__(self, control_url: str, token: str | None = None) -> None:
-        self._client = ControlClient(control_url, token)
-
-    @property
-    def control(self) -> ControlClient:
-        return self._client

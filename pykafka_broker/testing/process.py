@@ -285,13 +285,20 @@ class KafkaBroker(Controlled):
             raise BrokerError(f"the broker ended with exit code {process.returncode}\n{self.log}")
         return line.removeprefix(begin).strip()
 
-    def stop(self, timeout_s: float = 30) -> None:
+    def stop(self, timeout: float = 30) -> None:
         """End the broker as SIGTERM does: everything is flushed and marked as cleanly shut down."""
-        self._end(STOP, timeout_s)
+        self._end(STOP, timeout)
 
     def kill(self) -> None:
         """End the broker as kill -9 does."""
         self._end(KILL, 10)
+
+    def give_up(self) -> None:
+        """Send SIGKILL to the process, if there is one, and wait for nothing: for a start that nobody waits for any
+        more, from another thread.
+        """
+        if self._process is not None:
+            self._process.kill()
 
     def restart(self) -> None:
         """`stop` and `start` on the same port and data."""
@@ -362,14 +369,14 @@ class KafkaBroker(Controlled):
         # Here, as asyncio is most of what this module would cost those who have no event loop.
         from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 
-        return await AsyncKafkaBroker(self).start()
+        return await AsyncKafkaBroker.of(self).__aenter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 
-        await AsyncKafkaBroker(self).exit(kind, error, trace)
+        await AsyncKafkaBroker.of(self).__aexit__(kind, error, trace)
 
 
 def config_text(value: object) -> str:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from pykafka_broker.testing.control_client import ControlClient, ControlError
 from pykafka_broker.testing.handle import BrokerError, Handle
@@ -15,8 +16,10 @@ from pykafka_broker.testing.record import Record, from_answer, to_request
 
 _NOT_IN_TIME = 408
 _DOES_NOT_HOLD = 417
-_POLL_S = 0.01
+POLL_S = 0.01
 _SPARE_S = 30.0  # for the answer itself, on a busy machine
+N = TypeVar("N")
+T = TypeVar("T")
 
 
 class NotSo(AssertionError):
@@ -107,12 +110,12 @@ def _call(control: ControlClient, path: str, body: Mapping[str, Any], timeout: f
         raise
 
 
-def wait_until(holds: Callable[[], bool], instead: Callable[[], str], timeout_s: float) -> None:
+def wait_until(holds: Callable[[], bool], instead: Callable[[], str], timeout: float) -> None:
     """Look again and again, where several brokers are asked. Raises NotInTime, with how it is instead, and the last
     refusal if there was one.
     """
     __tracebackhide__ = True
-    deadline, problem = time.monotonic() + timeout_s, ""
+    deadline, problem = time.monotonic() + timeout, ""
     while True:
         try:
             if holds():
@@ -121,5 +124,14 @@ def wait_until(holds: Callable[[], bool], instead: Callable[[], str], timeout_s:
         except (ControlError, BrokerError, OSError) as error:
             problem = f": {error}"
         if time.monotonic() > deadline:
-            raise NotInTime(f"after {timeout_s} s {instead()}{problem}")
-        time.sleep(_POLL_S)
+            raise NotInTime(f"after {timeout} s {instead()}{problem}")
+        time.sleep(POLL_S)
+
+
+def each(nodes: Iterable[N], step: Callable[[N], T]) -> list[T]:
+    """Do it with all of them at the same time. Returns the results in their order; raises the first error, once all
+    have ended.
+    """
+    listed = list(nodes)
+    with ThreadPoolExecutor(max(1, len(listed))) as pool:
+        return list(pool.map(step, listed))

@@ -705,9 +705,9 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         """,
     ),
     "testing/test_asynchronous.py": (
-        "imports from it",
+        "imports from it, and awaits all that a broker can",
         """
-        testing/__init__
+        testing/__init__ testing/async_client testing/async_waits testing/remote
         """,
     ),
 }
