@@ -27,10 +27,10 @@ SOURCES = ("handle", "clock", "data", "incidents", "membership", "state", "traff
 WELDS = {  # the name in the source: the module and name of its twin, and what of it is awaited
     "ControlClient": (f"{PACKAGE}.async_client", "AsyncControlClient"),
     "wait_until": (f"{PACKAGE}.async_waits", "wait_until"),
-    "each": (f"{PACKAGE}.async_waits", "each"),
+    "all_at_once": (f"{PACKAGE}.async_waits", "all_at_once"),
     "KafkaBroker": (f"{PACKAGE}.asynchronous", "AsyncKafkaBroker"),
 }
-AWAITED = {"call", "wait_until", "each"}
+AWAITED = {"call", "wait_until", "all_at_once"}
 ENTERED = f"{PACKAGE}.async_waits"
 _CONTEXT = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
 Function = ast.FunctionDef

@@ -11,15 +11,14 @@ import asyncio
 import base64
 import codecs
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.control.reading import Aborted
+from pykafka_broker.control.reading import Aborted, Outcome, outcome_of
 from pykafka_broker.records.control import ABORT, COMMIT, read_control_type
 from pykafka_broker.records.header import BatchHeader, iter_batches
 from pykafka_broker.records.record import Record, iter_records
 
-Outcome = Literal["committed", "aborted", "open"]
 _READ_BYTES = 1 << 20
 _LONGEST_STRETCH = 5_000  # offsets
 _MUCH = 1 << 62
@@ -123,7 +122,7 @@ async def scan(
         content = found.records.read()
         budget.size_bytes -= len(content)
         for header, batch in iter_batches(content):
-            outcome = _outcome(partition, header, aborted)
+            outcome = outcome_of(partition, header, aborted)
             for record in iter_records(batch, header):
                 if record.offset < offset:
                     continue
@@ -176,15 +175,6 @@ def find(partition: Partition, offset: int) -> Record | None:
     return next(
         (each for header, batch in batches for each in iter_records(batch, header) if each.offset == offset), None
     )
-
-
-def _outcome(partition: Partition, header: BatchHeader, aborted: Aborted) -> Outcome | None:
-    if not header.is_transactional:
-        return None
-    if not header.is_control and aborted.has(header):
-        return "aborted"
-    undecided = not header.is_control and header.base_offset >= partition.log.last_stable_offset
-    return "open" if undecided and partition.log.has_open_transaction(header) else "committed"
 
 
 def _browsed(

@@ -1,95 +1,430 @@
-"""What a topic has and what it should have, side by side.
+"""Records that a topic has, compared with records that it should have.
 
-Rule: records of one partition are compared in their order; those of different partitions have none among them, so where
-there are several each expected record is looked for among all. What is null in an expected record is not compared.
+Rule: only fields that an expected record names are compared. Records of one partition are compared in their order;
+between partitions there is no order, so there each expected record is searched for among all of them. The text of a
+difference is never longer than a person reads: lines and their number are cut.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import json
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any
 
+from pykafka_broker.control.api.records import Header, Partition, Record
 from pykafka_broker.control.bytes_in_json import meant
+from pykafka_broker.control.schema import Limits
 
-if TYPE_CHECKING:
-    from pykafka_broker.control.api.records import NewRecord, Record
+_MOST_LINES = 40
+_WIDTH = 200
+_BEFORE_DIFFERENCE = 60  # characters of a cut line in front of the first one that differs
+_CONTEXT = 2  # equal records in front of the first difference
+_MOST_PAIRS = 40_000  # looked at for the shortest difference
+_MOST_SWAPPED = 2_000  # records among which a first choice of partners is taken back
 
-_NOTHING = "(nothing)"
+
+class _NotNamed:
+    def __repr__(self) -> str:
+        return "not named"
 
 
-def difference(found: Sequence[Record], expected: Sequence[NewRecord]) -> str:
-    """Empty if they are the same, else what is missing and what is too much, line by line."""
+NOT_NAMED: Any = _NotNamed()
+_NO_JSON = object()
+
+
+@dataclass
+class ExpectedRecord:
+    """A record as a test expects it. Fields that are left out are not compared. A value that is null is a tombstone, a
+    key that is null is no key. Text and base64 are compared byte by byte. Any other JSON is compared with the JSON that
+    the record has there: blanks and the order of an object's names make no difference. Headers that are named must be
+    there, others may be; an empty list of headers says that there are none."""
+
+    value: Any = NOT_NAMED
+    key: Any = NOT_NAMED
+    headers: list[Header] | None = None
+    timestamp: Annotated[int, Limits(minimum=0, maximum=2**63 - 1, says="epoch milliseconds")] | None = None
+    partition: Partition | None = None
+    value_base64: str | None = None
+    key_base64: str | None = None
+
+
+class _Content:
+    """A key or value that was found."""
+
+    def __init__(self, text: str | None, in_base64: str | None) -> None:
+        self.data = meant(text, in_base64, "")
+
+    @cached_property
+    def json(self) -> Any:
+        """The JSON that it is, in a form that can be compared and hashed."""
+        try:
+            return _NO_JSON if self.data is None else _frozen(json.loads(self.data))
+        except (ValueError, RecursionError):
+            return _NO_JSON
+
+
+class _WantedContent:
+    """A key or value that is expected: not named, JSON, or bytes (None for a tombstone or no key)."""
+
+    def __init__(self, value: Any, in_base64: str | None, where: str) -> None:
+        self.named = value is not NOT_NAMED or in_base64 is not None
+        self.is_json = self.named and in_base64 is None and value is not None and not isinstance(value, str)
+        self.json = _frozen(value) if self.is_json else None
+        self.data = meant(value, in_base64, where) if self.named and value is not NOT_NAMED else None
+        if in_base64 is not None and value is NOT_NAMED:
+            self.data = meant(None, in_base64, where)
+
+    def fits(self, found: _Content) -> bool:
+        if not self.named:
+            return True
+        return bool(found.json == self.json) if self.is_json else found.data == self.data
+
+
+class _Seen:
+    """A record that was found."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.key = _Content(record.key, record.key_base64)
+        self.value = _Content(record.value, record.value_base64)
+
+
+class Wanted:
+    """An expected record, read once. Raises `Problem` 400 where a field can't be read."""
+
+    def __init__(self, expected: ExpectedRecord) -> None:
+        self.expected = expected
+        self.key = _WantedContent(expected.key, expected.key_base64, "key")
+        self.value = _WantedContent(expected.value, expected.value_base64, "value")
+        headers = expected.headers
+        self.headers = None if headers is None else [_header(each) for each in headers]
+
+    @property
+    def named(self) -> int:
+        """How many fields are compared."""
+        expected = self.expected
+        others = (self.headers, expected.timestamp, expected.partition)
+        return self.key.named + self.value.named + sum(each is not None for each in others)
+
+    def fits(self, record: Record) -> bool:
+        """Return whether the record has all that is expected of it."""
+        return self.fits_seen(_Seen(record))
+
+    def fits_seen(self, seen: _Seen) -> bool:
+        """The same of a record that is compared several times."""
+        expected, record = self.expected, seen.record
+        return (
+            (expected.partition is None or expected.partition == record.partition)
+            and (expected.timestamp is None or expected.timestamp == record.timestamp)
+            and self.key.fits(seen.key)
+            and self.value.fits(seen.value)
+            and self._headers_fit(record)
+        )
+
+    def _headers_fit(self, record: Record) -> bool:
+        if self.headers is None:
+            return True
+        left = [_header(each) for each in record.headers]
+        for each in self.headers:
+            if each not in left:
+                return False
+            left.remove(each)
+        return bool(self.headers) or not left
+
+    def __str__(self) -> str:
+        """All that is expected of the record."""
+        expected = self.expected
+        parts = [
+            f"{name} {_told(content.data, content.is_json)}"
+            for name, content in (("key", self.key), ("value", self.value))
+            if content.named
+        ]
+        parts += _told_headers(self.headers)
+        if expected.timestamp is not None:
+            parts.append(f"timestamp {expected.timestamp}")
+        if expected.partition is not None:
+            parts.append(f"partition {expected.partition}")
+        return ", ".join(parts) or "any record"
+
+
+def difference(found: Sequence[Record], expected: Sequence[ExpectedRecord]) -> str:
+    """Return nothing if they are the same, else what is missing and what is unexpected, line by line."""
+    wanted, seen = [Wanted(each) for each in expected], [_Seen(each) for each in found]
+    form = _Form(wanted)
     if len({each.partition for each in found}) > 1:
-        return _unordered(found, expected)
-    if len(found) == len(expected) and all(map(fits, expected, found)):
+        partners = _partners(wanted, seen)
+        taken = {each for each in partners if each is not None}
+        missing = [each for each, partner in zip(wanted, partners, strict=True) if partner is None]
+        lines = [f"- {each}" for each in missing]
+        lines += [f"+ {form.line(each)}" for number, each in enumerate(seen) if number not in taken]
+    else:
+        lines = list(_ordered(wanted, seen, form))
+    if not lines:
         return ""
-    return _report(found, expected, [_line_found(each, expected) for each in found])
+    head = f"{len(found)} records, expected {len(expected)} (- missing, + unexpected)"
+    return "\n".join([head, *_cut_lines(lines)])
 
 
-def _unordered(found: Sequence[Record], expected: Sequence[NewRecord]) -> str:
-    left = list(found)
-    missing = []
-    for each in expected:
-        match = next((one for one in left if fits(each, one)), None)
-        if match is None:
-            missing.append(each)
+def missing(found: Sequence[Record], expected: Sequence[ExpectedRecord]) -> tuple[list[Record], list[str]]:
+    """Return a record of its own for each expected one, and a line for each that has none."""
+    wanted, seen = [Wanted(each) for each in expected], [_Seen(each) for each in found]
+    partners = _partners(wanted, seen)
+    lines = [f"- {each}" for each, partner in zip(wanted, partners, strict=True) if partner is None]
+    return [found[partner] for partner in partners if partner is not None], _cut_lines(lines)
+
+
+def line_of(record: Record) -> str:
+    """Return a record as one line of a listing."""
+    content = [each if each is None else each[:_WIDTH] for each in (record.key, record.value)]
+    key, value = (
+        content[place] if in_base64 is None else meant(None, in_base64, "")
+        for place, in_base64 in enumerate((record.key_base64, record.value_base64))
+    )
+    return _cut(f"{record.partition}@{record.offset} {key!r}: {value!r}") + _mark(record)
+
+
+# -- one partition
+
+
+def _ordered(wanted: Sequence[Wanted], seen: Sequence[_Seen], form: _Form) -> Iterator[str]:
+    """The lines of a difference of two sequences; none where they are the same."""
+    start = 0
+    while start < min(len(wanted), len(seen)) and wanted[start].fits_seen(seen[start]):
+        start += 1
+    end = 0
+    while end < min(len(wanted), len(seen)) - start and wanted[-1 - end].fits_seen(seen[-1 - end]):
+        end += 1
+    middle, other = wanted[start : len(wanted) - end], seen[start : len(seen) - end]
+    if not middle and not other:
+        return
+    if start > _CONTEXT:
+        yield f"  ... {start - _CONTEXT} records as expected"
+    yield from (f"  {_cut(str(each))}" for each in wanted[max(0, start - _CONTEXT) : start])
+    yield from _steps(middle, other, form)
+    if end > _CONTEXT:
+        yield f"  ... {end} records as expected"
+    elif end:
+        yield from (f"  {_cut(str(each))}" for each in wanted[-end:])
+
+
+def _steps(wanted: Sequence[Wanted], seen: Sequence[_Seen], form: _Form) -> Iterator[str]:
+    """What has to be taken and added, runs of both in pairs."""
+    missing: list[Wanted] = []
+    more: list[_Seen] = []
+    for one, other in [*_aligned(wanted, seen), (None, None)]:
+        if one is not None and other is None:
+            missing.append(one)
+        elif other is not None and one is None:
+            more.append(other)
         else:
-            left.remove(match)
-    if not left and not missing:
-        return ""
-    lines = [f"- {_line(each)}" for each in missing]
-    lines += [f"+ {each.partition}@{each.offset} {_line_found(each, expected)}" for each in left]
-    return _head(found, expected) + "\n" + "\n".join(lines)
+            lines = [form.line(each) for each in more]
+            for number in range(max(len(missing), len(lines))):
+                expected = str(missing[number]) if number < len(missing) else None
+                found = lines[number] if number < len(lines) else None
+                yield from _pair(expected, found)
+            missing, more = [], []
+            if one is not None:
+                yield f"  {_cut(str(one))}"
 
 
-def fits(expected: NewRecord, found: Record) -> bool:
-    """Whether the record has all that is expected of it."""
-    value = meant(expected.value, expected.value_base64, "value")
-    key = meant(expected.key, expected.key_base64, "key")
-    headers = [(each.name, meant(each.value, each.value_base64, "value")) for each in expected.headers]
-    return (
-        (value is None or value == meant(found.value, found.value_base64, "value"))
-        and (key is None or key == meant(found.key, found.key_base64, "key"))
-        and (expected.partition is None or expected.partition == found.partition)
-        and (expected.timestamp is None or expected.timestamp == found.timestamp)
-        and (
-            not headers or headers == [(each.name, meant(each.value, each.value_base64, "")) for each in found.headers]
-        )
-    )
+def _aligned(wanted: Sequence[Wanted], seen: Sequence[_Seen]) -> list[tuple[Wanted | None, _Seen | None]]:
+    """Partners by the longest common sequence; one by one where that would take long."""
+    if len(wanted) * len(seen) > _MOST_PAIRS:
+        return _one_by_one(wanted, seen)
+    fits = [[one.fits_seen(other) for other in seen] for one in wanted]
+    longest = [[0] * (len(seen) + 1) for _ in range(len(wanted) + 1)]
+    for i in reversed(range(len(wanted))):
+        for j in reversed(range(len(seen))):
+            longest[i][j] = longest[i + 1][j + 1] + 1 if fits[i][j] else max(longest[i + 1][j], longest[i][j + 1])
+    steps: list[tuple[Wanted | None, _Seen | None]] = []
+    i = j = 0
+    while i < len(wanted) and j < len(seen):
+        if fits[i][j]:
+            steps.append((wanted[i], seen[j]))
+            i, j = i + 1, j + 1
+        elif longest[i + 1][j] >= longest[i][j + 1]:
+            steps.append((wanted[i], None))
+            i += 1
+        else:
+            steps.append((None, seen[j]))
+            j += 1
+    steps += [(each, None) for each in wanted[i:]]
+    return [*steps, *((None, each) for each in seen[j:])]
 
 
-def _report(found: Sequence[Record], expected: Sequence[NewRecord], found_lines: list[str]) -> str:
-    lines = list(difflib.ndiff([_line(each) for each in expected], found_lines))
-    return _head(found, expected) + "\n" + "\n".join(line for line in lines if not line.startswith("?"))
+def _one_by_one(wanted: Sequence[Wanted], seen: Sequence[_Seen]) -> list[tuple[Wanted | None, _Seen | None]]:
+    steps: list[tuple[Wanted | None, _Seen | None]] = []
+    for one, other in zip(wanted, seen, strict=False):
+        steps += [(one, other)] if one.fits_seen(other) else [(one, None), (None, other)]
+    both = min(len(wanted), len(seen))
+    steps += [(each, None) for each in wanted[both:]]
+    return [*steps, *((None, each) for each in seen[both:])]
 
 
-def _head(found: Sequence[Record], expected: Sequence[NewRecord]) -> str:
-    return f"{len(found)} records, expected {len(expected)} (- is missing, + is too much)"
+# -- several partitions
 
 
-def _line(record: NewRecord) -> str:
-    """All that is expected of it."""
-    value = meant(record.value, record.value_base64, "value")
-    key = meant(record.key, record.key_base64, "key")
-    parts = [f"{name} {data!r}" for name, data in (("key", key), ("value", value)) if data is not None]
-    parts += [f"header {each.name} {meant(each.value, each.value_base64, '')!r}" for each in record.headers]
-    if record.timestamp is not None:
-        parts.append(f"timestamp {record.timestamp}")
-    return ", ".join(parts) or _NOTHING
+def _partners(wanted: Sequence[Wanted], seen: Sequence[_Seen]) -> list[int | None]:
+    """For each expected record the number of a record of its own that fits, for as many of them as possible."""
+    partners: list[int | None] = [None] * len(wanted)
+    owner: dict[int, int] = {}  # of a record that was found: the expected one that has it
+    buckets = _Buckets(seen)
+    for number in sorted(range(len(wanted)), key=lambda each: -wanted[each].named):
+        found = next((each for each in buckets.of(wanted[number], owner) if wanted[number].fits_seen(seen[each])), None)
+        if found is not None:
+            partners[number], owner[found] = found, number
+    if len(owner) < min(len(wanted), len(seen)) and len(seen) <= _MOST_SWAPPED:
+        for number in range(len(wanted)):
+            if partners[number] is None:
+                _swap(number, wanted, seen, partners, owner)
+    return partners
 
 
-def _line_found(record: Record, expected: Sequence[NewRecord]) -> str:
-    """As much of it as is compared, so that what is the same looks the same."""
-    from pykafka_broker.control.api.records import NewRecord
+def _swap(
+    number: int, wanted: Sequence[Wanted], seen: Sequence[_Seen], partners: list[int | None], owner: dict[int, int]
+) -> None:
+    """Find a partner for this one by giving others another one (an augmenting path of a bipartite matching)."""
+    came_from: dict[int, int] = {}
+    waiting = deque([number])
+    while waiting:
+        one = waiting.popleft()
+        for other in range(len(seen)):
+            if other in came_from or not wanted[one].fits_seen(seen[other]):
+                continue
+            came_from[other] = one
+            if other in owner:
+                waiting.append(owner[other])
+                continue
+            free: int | None = other
+            while free is not None:
+                taker = came_from[free]
+                previous = partners[taker]
+                partners[taker], owner[free] = free, taker
+                free = previous
+            return
 
-    return _line(
-        NewRecord(
-            value=record.value,
-            value_base64=record.value_base64,
-            key=record.key if any(each.key is not None or each.key_base64 for each in expected) else None,
-            key_base64=record.key_base64 if any(each.key_base64 for each in expected) else None,
-            headers=record.headers if any(each.headers for each in expected) else [],
-            timestamp=record.timestamp if any(each.timestamp is not None for each in expected) else None,
-        )
-    )
+
+class _Buckets:
+    """Records that were found, by value and by key."""
+
+    def __init__(self, seen: Sequence[_Seen]) -> None:
+        self._seen = seen
+        self._of: dict[tuple[str, bool], dict[Any, deque[int]]] = {}
+
+    def of(self, wanted: Wanted, taken: dict[int, int]) -> Iterator[int]:
+        """Records that may fit and have no owner."""
+        name = "value" if wanted.value.named else "key" if wanted.key.named else None
+        if name is None:
+            return (each for each in range(len(self._seen)) if each not in taken)
+        content = wanted.value if name == "value" else wanted.key
+        bucket = self._bucket(name, content.is_json).get(content.json if content.is_json else content.data, deque())
+        while bucket and bucket[0] in taken:
+            bucket.popleft()
+        return (each for each in bucket if each not in taken)
+
+    def _bucket(self, name: str, is_json: bool) -> dict[Any, deque[int]]:
+        if (name, is_json) not in self._of:
+            bucket: dict[Any, deque[int]] = {}
+            for number, each in enumerate(self._seen):
+                content = each.value if name == "value" else each.key
+                bucket.setdefault(content.json if is_json else content.data, deque()).append(number)
+            self._of[name, is_json] = bucket
+        return self._of[name, is_json]
+
+
+# -- lines
+
+
+def _header(header: Header) -> tuple[str, bytes | None]:
+    return header.name, meant(header.value, header.value_base64, "value")
+
+
+def _frozen(value: Any) -> Any:
+    """JSON that can be compared and hashed. True is not 1; 1 is 1.0."""
+    if isinstance(value, bool):
+        return "boolean", value
+    if isinstance(value, dict):
+        return "object", frozenset((name, _frozen(each)) for name, each in value.items())
+    if isinstance(value, list):
+        return "array", tuple(map(_frozen, value))
+    return value
+
+
+def _told(data: bytes | None, as_json: bool) -> str:
+    """Bytes for people: as JSON where JSON is compared, else as text in quotes, else as bytes of Python."""
+    if data is None:
+        return "None"
+    try:
+        text = data.decode()
+        return json.dumps(json.loads(text), ensure_ascii=False, sort_keys=True) if as_json else repr(text)
+    except UnicodeDecodeError:
+        return repr(data)
+    except (ValueError, RecursionError):
+        return repr(text)
+
+
+def _told_headers(headers: Sequence[tuple[str, bytes | None]] | None) -> list[str]:
+    if headers is None:
+        return []
+    return [f"header {name} {_told(value, False)}" for name, value in headers] or ["no headers"]
+
+
+class _Form:
+    """Which fields of records that were found are shown: those that are compared, so that equal ones look equal."""
+
+    def __init__(self, wanted: Sequence[Wanted]) -> None:
+        self._key = any(each.key.named for each in wanted)
+        self._value = any(each.value.named for each in wanted) or not self._key
+        self._headers = any(each.headers is not None for each in wanted)
+        self._timestamp = any(each.expected.timestamp is not None for each in wanted)
+        self._json_key = any(each.key.is_json for each in wanted)
+        self._json_value = any(each.value.is_json for each in wanted)
+
+    def line(self, seen: _Seen) -> str:
+        """Where the record is, and its fields."""
+        record, parts = seen.record, []
+        if self._key:
+            parts.append(f"key {_told(seen.key.data, self._json_key)}")
+        if self._value:
+            parts.append(f"value {_told(seen.value.data, self._json_value)}")
+        if self._headers:
+            parts += _told_headers([_header(each) for each in record.headers])
+        if self._timestamp:
+            parts.append(f"timestamp {record.timestamp}")
+        return f"{record.partition}@{record.offset} {', '.join(parts)}{_mark(record)}"
+
+
+def _mark(record: Record) -> str:
+    return {"aborted": " (aborted)", "open": " (of an open transaction)"}.get(record.transaction or "", "")
+
+
+def _pair(expected: str | None, found: str | None) -> Iterator[str]:
+    """Two lines that stand for each other; both are cut around the first character that differs."""
+    begin = 0
+    if expected is not None and found is not None:
+        place, _, rest = found.partition(" ")
+        shared = next((n for n, (a, b) in enumerate(zip(expected, rest, strict=False)) if a != b), 0)
+        begin = max(0, shared - _BEFORE_DIFFERENCE) if max(len(expected), len(rest)) > _WIDTH else 0
+        yield f"- {_cut(expected, begin)}"
+        yield f"+ {place} {_cut(rest, begin)}"
+    elif expected is not None:
+        yield f"- {_cut(expected)}"
+    elif found is not None:
+        yield f"+ {_cut(found)}"
+
+
+def _cut(line: str, begin: int = 0) -> str:
+    end = begin + _WIDTH
+    if not begin and len(line) <= end:
+        return line
+    more = f"... ({len(line)} characters)" if len(line) > end else ""
+    return f"{'...' if begin else ''}{line[begin:end]}{more}"
+
+
+def _cut_lines(lines: Sequence[str]) -> list[str]:
+    shown = [line if len(line) <= _WIDTH * 2 else _cut(line) for line in lines[:_MOST_LINES]]
+    more = len(lines) - len(shown)
+    return [*shown, f"... and {more} lines more"] if more else shown

@@ -38,7 +38,7 @@ class Inside:
         self._turns = turns
         self._context = ConnectionContext(NO_CONNECTION, listener, address, ("control", 0), INSIDE)
 
-    async def ask_coordinator(self, request: Message, version: int, group: str) -> Any:
+    async def ask_coordinator(self, request: Message, version: int | None, group: str) -> Any:
         """The response to a request on a group. The coordinator is looked for first, as clients do: where there is no
         `__consumer_offsets` yet, that makes it.
         """

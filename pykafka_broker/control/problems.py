@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from http import HTTPStatus
 
 from pykafka_broker.errors import ApiError
@@ -52,3 +54,9 @@ def problem_of(error: ApiError) -> Problem:
         status = 500
     detail = f"{code.name}: {error.message}" if error.message else code.name
     return Problem(status, detail, code=code.name)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean ...?" with the known names that are most like this one, or nothing."""
+    close = get_close_matches(name, list(known), 3, 0.6)
+    return f"; did you mean {' or '.join(close)}?" if close else ""

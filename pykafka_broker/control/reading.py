@@ -15,14 +15,16 @@ from pykafka_broker.records.header import BatchHeader, iter_batches
 from pykafka_broker.records.record import Record, iter_records
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
+Outcome = Literal["committed", "aborted", "open"]
 _READ_BYTES = 1 << 20
 
 
 class Found(NamedTuple):
-    """A record and the batch that it stands in."""
+    """A record, its batch, and how the transaction of the record has ended (None for a record of no transaction)."""
 
     record: Record
     header: BatchHeader
+    transaction: Outcome | None = None
 
 
 def end_of(partition: Partition, isolation_level: IsolationLevel) -> int:
@@ -33,26 +35,45 @@ def end_of(partition: Partition, isolation_level: IsolationLevel) -> int:
 
 def records_from(partition: Partition, offset: int, isolation_level: IsolationLevel) -> Iterator[Found]:
     """The records from that offset on. Raises ApiError where the log can't be read."""
-    for header, batch in batches_from(partition, offset, isolation_level):
+    for header, batch, transaction in _batches(partition, offset, isolation_level):
         for record in iter_records(batch, header):
             if record.offset >= offset:
-                yield Found(record, header)
+                yield Found(record, header, transaction)
 
 
 def batches_from(
     partition: Partition, offset: int, isolation_level: IsolationLevel
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
     """The batches with records in them from that offset on, and a part of what lies before it."""
+    for header, batch, _ in _batches(partition, offset, isolation_level):
+        yield header, batch
+
+
+def _batches(
+    partition: Partition, offset: int, isolation_level: IsolationLevel
+) -> Iterator[tuple[BatchHeader, memoryview, Outcome | None]]:
     log, end = partition.log, end_of(partition, isolation_level)
     offset = max(offset, log.log_start_offset)
-    aborted = Aborted(partition, offset, end) if isolation_level == "read_committed" else None
+    aborted = Aborted(partition, offset, end)
     while offset < end and (found := log.read(offset, _READ_BYTES, end)) is not None:
         for header, batch in iter_batches(found.records.read()):
-            if not header.is_control and not (aborted is not None and aborted.has(header)):
-                yield header, batch
-            elif header.is_control and aborted is not None:
+            if header.is_control:
                 aborted.ends(header, batch)
+                continue
+            outcome = outcome_of(partition, header, aborted)
+            if outcome != "aborted" or isolation_level == "read_uncommitted":
+                yield header, batch, outcome
         offset = found.end_offset()
+
+
+def outcome_of(partition: Partition, header: BatchHeader, aborted: Aborted) -> Outcome | None:
+    """Return how the transaction of a batch has ended; None for a batch of no transaction."""
+    if not header.is_transactional:
+        return None
+    if not header.is_control and aborted.has(header):
+        return "aborted"
+    undecided = not header.is_control and header.base_offset >= partition.log.last_stable_offset
+    return "open" if undecided and partition.log.has_open_transaction(header) else "committed"
 
 
 class Aborted:

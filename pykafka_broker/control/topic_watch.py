@@ -6,11 +6,27 @@ where they are enough.
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Iterator
 
 from pykafka_broker.control.control import Control
+from pykafka_broker.control.problems import Problem, did_you_mean, problem_of
 from pykafka_broker.control.reading import Found, IsolationLevel, batches_from, end_of, records_from
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+
+
+def no_topic(control: Control, topic: str) -> Problem:
+    """There is no topic of that name; names that are like it are in the text."""
+    meant = did_you_mean(topic, control.services.image.topics)
+    return Problem(404, f"there is no topic {topic}{meant}", code="UNKNOWN_TOPIC_OR_PARTITION")
+
+
+def check_led_here(control: Control, topic: str, partition: int) -> None:
+    """Raises `Problem` where another broker of a cluster has the records, and says which one."""
+    leader = control.services.image.topics[topic].partitions[partition].leader
+    if leader not in (-1, control.services.node_id):
+        led = f"broker {leader} leads {topic}-{partition}: ask that one"
+        raise problem_of(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, led))
 
 
 class TopicWatch:
@@ -21,30 +37,37 @@ class TopicWatch:
     ) -> None:
         self._control = control
         self.topic = topic
-        self._isolation_level = isolation_level
+        self.isolation_level = isolation_level
         self._offsets = {} if offsets is None else dict(offsets)
         self._counted_to: dict[int, int] = {}
+        self._looked_to: dict[int, int] = {}
         self._topic_id: bytes | None = None
         self.count = 0
 
+    @property
+    def exists(self) -> bool:
+        """Whether there is a topic of that name now."""
+        return self.topic in self._control.services.image.topics
+
     def ends(self) -> dict[int, int]:
-        """Where each partition ends now, as a reader of this isolation level sees it."""
+        """Where each partition ends now, as a reader of this isolation level sees it. Raises `Problem` where another
+        broker has the records."""
         image = self._control.services.image.topics.get(self.topic)
+        if image is None or image.id != self._topic_id:  # another topic has its name now: nothing of it is counted
+            self._counted_to, self._looked_to, self.count = {}, {}, 0
+            self._topic_id = None if image is None else image.id
         ends = {}
         for number in () if image is None else sorted(image.partitions):
+            check_led_here(self._control, self.topic, number)
             try:
                 partition = self._control.services.replicas.leader(self.topic, number)
             except ApiError:
                 continue
-            ends[number] = end_of(partition, self._isolation_level)
+            ends[number] = end_of(partition, self.isolation_level)
         return ends
 
     def look(self) -> int:
         """How many there are now."""
-        image = self._control.services.image.topics.get(self.topic)
-        if image is None or image.id != self._topic_id:  # another topic has its name now: nothing of it is counted
-            self._counted_to, self.count = {}, 0
-            self._topic_id = None if image is None else image.id
         for number, end in self.ends().items():
             start = self._counted_to.get(number, self._offsets.get(number, 0))
             if start < end:
@@ -55,17 +78,25 @@ class TopicWatch:
     def _between(self, number: int, start: int) -> int:
         partition = self._control.services.replicas.leader(self.topic, number)
         total = 0
-        for header, _batch in batches_from(partition, start, self._isolation_level):
+        for header, _batch in batches_from(partition, start, self.isolation_level):
             if header.base_offset >= start:
                 total += header.count
         return total
 
-    def records(self, limit: int) -> list[tuple[int, Found]]:
-        """The first of them with their partitions."""
-        found: list[tuple[int, Found]] = []
+    def fresh(self) -> Iterator[tuple[int, Found]]:
+        """The records that came since they were last looked at this way, with their partitions."""
+        for number, end in self.ends().items():
+            start = self._looked_to.get(number, self._offsets.get(number, 0))
+            if start < end:
+                partition = self._control.services.replicas.leader(self.topic, number)
+                for found in records_from(partition, start, self.isolation_level):
+                    self._looked_to[number] = found.record.offset + 1
+                    yield number, found
+                self._looked_to[number] = end
+
+    def records(self) -> Iterator[tuple[int, Found]]:
+        """All of them with their partitions, those of the first partition first."""
         for number in self.ends():
             partition = self._control.services.replicas.leader(self.topic, number)
             offset = self._offsets.get(number, 0)
-            page = islice(records_from(partition, offset, self._isolation_level), limit - len(found))
-            found += [(number, each) for each in page]
-        return found
+            yield from ((number, each) for each in records_from(partition, offset, self.isolation_level))

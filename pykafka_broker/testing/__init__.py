@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.handle import BrokerError
 from pykafka_broker.testing.process import KafkaBroker
-from pykafka_broker.testing.record import Record
+from pykafka_broker.testing.record import ANY, NewRecord, Record
 from pykafka_broker.testing.remote import RemoteBroker
-from pykafka_broker.testing.waits import NotInTime, NotSo
+from pykafka_broker.testing.waits import RecordsDiffer, WaitTimeout
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous import AsyncKafkaBroker, AsyncRemoteBroker
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pykafka_broker.testing.cluster import KafkaCluster
 
 __all__ = [
+    "ANY",
     "AsyncKafkaBroker",
     "AsyncRemoteBroker",
     "BrokerError",
@@ -34,10 +35,11 @@ __all__ = [
     "KafkaBroker",
     "KafkaBrokerTestCase",
     "KafkaCluster",
-    "NotInTime",
-    "NotSo",
+    "NewRecord",
     "Record",
+    "RecordsDiffer",
     "RemoteBroker",
+    "WaitTimeout",
 ]
 
 

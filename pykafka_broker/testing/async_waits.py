@@ -15,7 +15,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.handle import BrokerError
-from pykafka_broker.testing.waits import POLL_S, NotInTime
+from pykafka_broker.testing.waits import POLL_S, WaitTimeout
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,12 +36,12 @@ async def wait_until(holds: Callable[[], Awaitable[bool]], instead: Callable[[],
         except (ControlError, BrokerError, OSError) as error:
             problem = f": {error}"
         if loop.time() > deadline:
-            raise NotInTime(f"after {timeout} s {instead()}{problem}")
+            raise WaitTimeout(f"after {timeout} s {instead()}{problem}")
         await asyncio.sleep(POLL_S)
 
 
-async def each(nodes: Iterable[N], step: Callable[[N], Awaitable[T]]) -> list[T]:
-    """`waits.each`, awaited."""
+async def all_at_once(nodes: Iterable[N], step: Callable[[N], Awaitable[T]]) -> list[T]:
+    """`waits.all_at_once`, awaited."""
     results = await asyncio.gather(*map(step, nodes), return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):

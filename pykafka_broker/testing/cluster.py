@@ -278,7 +278,7 @@ class KafkaCluster(ClusterData):
         timeout_s: float = _WAIT_S,
     ) -> list[int]:
         """Wait until so many replicas, or exactly those, are in sync, and their leader has heard of it; all that there
-        are where nothing is said. Raises NotInTime.
+        are where nothing is said. Raises WaitTimeout.
         """
 
         wanted = (

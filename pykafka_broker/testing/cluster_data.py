@@ -15,7 +15,7 @@ from pykafka_broker.control.bytes_in_json import meant
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.process import KafkaBroker
-from pykafka_broker.testing.record import Record, several
+from pykafka_broker.testing.record import Record, several, to_request
 from pykafka_broker.testing.waits import wait_until
 
 _PASSING = ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE", "KAFKA_STORAGE_ERROR", "UNKNOWN_TOPIC_OR_PARTITION")
@@ -54,13 +54,13 @@ class ClusterData:
 
     def produce(self, topic: str, records: Iterable[Any]) -> list[tuple[int, int]]:
         """Write records and return partition and offset of each, once they are committed. They are as
-        `KafkaBroker.produce` takes them. Raises ControlError where Kafka refuses them, NotInTime where a partition gets
-        no leader, and ConnectionError where a broker goes before it has answered: they may be there or not.
+        `KafkaBroker.produce` takes them. Raises ControlError where Kafka refuses them, WaitTimeout where a partition
+        gets no leader, and ConnectionError where a broker goes before it has answered: they may be there or not.
         """
         partitions = self._partitions(topic)
         by_partition: dict[int, list[tuple[int, dict[str, Any]]]] = {}
         count = 0
-        for number, request in enumerate(several(topic, records)):
+        for number, request in enumerate(list(map(to_request, several(f"produce({topic!r}", records)))):
             partition = _partition_for(request, number, len(partitions))
             _check(topic, partition, partitions)
             by_partition.setdefault(partition, []).append((number, {**request, "partition": partition}))
@@ -73,7 +73,7 @@ class ClusterData:
 
                 def write(leader: KafkaBroker, requests: list[dict[str, Any]] = requests) -> list[tuple[int, int]]:
                     try:
-                        return leader.produce(topic, requests)
+                        return leader._write(topic, requests)
                     except ConnectionRefusedError:
                         raise
                     except ConnectionError as error:
@@ -88,7 +88,7 @@ class ClusterData:
         topic: str,
         partition: int | None = None,
         from_offset: int = 0,
-        isolation_level: str = "read_uncommitted",
+        isolation_level: str = "read_committed",
         limit: int | None = None,
     ) -> list[Record]:
         """The records of a topic, or of one partition, each from that offset on; at most `limit` of them."""
@@ -108,9 +108,9 @@ class ClusterData:
         return found
 
     def wait_for_records(
-        self, topic: str, n: int, timeout_s: float = 10, isolation_level: str = "read_uncommitted"
+        self, topic: str, n: int, timeout_s: float = 10, isolation_level: str = "read_committed"
     ) -> list[Record]:
-        """Wait until the topic has at least `n` records, and return the first of them. Raises NotInTime."""
+        """Wait until the topic has at least `n` records, and return the first of them. Raises WaitTimeout."""
         found: list[Record] = []
 
         def there() -> bool:

@@ -11,7 +11,6 @@ from typing import Any
 
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.clock import HasClock
-from pykafka_broker.testing.data import Data
 from pykafka_broker.testing.incidents import Incidents
 from pykafka_broker.testing.membership import Membership
 from pykafka_broker.testing.state import State
@@ -19,7 +18,7 @@ from pykafka_broker.testing.traffic import Traffic
 from pykafka_broker.testing.waits import Waits
 
 
-class Controlled(Data, State, Waits, HasClock, Traffic, Incidents, Membership):
+class Controlled(Waits, State, HasClock, Traffic, Incidents, Membership):
     """A broker that is reached by its control API."""
 
     @property

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pykafka_broker.testing.control_client import in_path
 from pykafka_broker.testing.handle import Handle
-from pykafka_broker.testing.record import Record, from_answer, several
+from pykafka_broker.testing.record import Record, from_answer, said, several, to_request
 
 _AT_ONCE = 1_000  # records in one call
 _PART_CHARACTERS = 4 << 20
@@ -23,22 +24,36 @@ class Data(Handle):
     def create_topic(
         self,
         name: str,
-        partitions: int = 1,
+        partitions: int | None = None,
         config: Mapping[str, str | int | float | bool] | None = None,
         *,
         replication_factor: int | None = None,
+        exist_ok: bool = False,
     ) -> dict[str, Any]:
-        """Make a topic; `config` are Kafka's topic configs. Returns name, topic_id, partitions and config. Raises
-        ControlError where Kafka refuses it.
+        """Make a topic of one partition, or of as many as are named; `config` are Kafka's topic configs. With
+        `exist_ok` the topic may be there already, with the partitions and configs that are named. Returns name,
+        topic_id, partitions and config. Raises ControlError where Kafka refuses it.
         """
         body = {
             "name": name,
             "partitions": partitions,
             "config": None if config is None else dict(config),
             "replication_factor": replication_factor,
+            "exist_ok": exist_ok,
         }
         topic: dict[str, Any] = self.control.call("POST", "/topics", body)
         return topic
+
+    def alter_config(self, topic: str, config: Mapping[str, str | int | float | bool | None]) -> dict[str, Any]:
+        """Set configs of a topic; None takes one back to its default. Returns the topic."""
+        path = f"/topics/{in_path(topic)}/config"
+        changed: dict[str, Any] = self.control.call("POST", path, {"config": dict(config)})
+        return changed
+
+    def add_partitions(self, topic: str, *, total: int) -> dict[str, Any]:
+        """Add partitions to a topic, so that it has `total` of them. Returns the topic."""
+        grown: dict[str, Any] = self.control.call("POST", f"/topics/{in_path(topic)}/partitions", {"total": total})
+        return grown
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic with its records."""
@@ -59,10 +74,14 @@ class Data(Handle):
     def produce(self, topic: str, records: Iterable[Any]) -> list[tuple[int, int]]:
         """Write records and return partition and offset of each, once they are committed.
 
-        A record is a mapping with `value` and perhaps `key`, `headers`, `timestamp` (epoch milliseconds) and
-        `partition`, or a pair of key and value, or a value alone. Keys and values are text, bytes or what JSON can say.
+        A record is a value, or a pair of key and value, or a dict with `value` or `key`, and perhaps `headers`,
+        `timestamp` (epoch milliseconds) and `partition`, or a `NewRecord` with these fields. Keys and values are text,
+        bytes or what JSON can say, None for none.
         """
-        requests = several(topic, records)
+        return self._write(topic, list(map(to_request, several(f"produce({topic!r}", records))))
+
+    def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
+        """The same for records as the control API takes them (`NewRecord` in its `/openapi.json`)."""
         written: list[tuple[int, int]] = []
         for start in range(0, len(requests), _AT_ONCE):
             body = {"records": requests[start : start + _AT_ONCE]}
@@ -75,34 +94,39 @@ class Data(Handle):
         topic: str,
         partition: int | None = None,
         from_offset: int = 0,
-        isolation_level: str = "read_uncommitted",
+        isolation_level: str = "read_committed",
         limit: int | None = None,
+        key: str | bytes | None = None,
     ) -> list[Record]:
-        """The records of a topic, or of one partition, each from that offset on; at most `limit` of them. No group and
-        no offset is touched.
+        """The records of a topic, or of one partition, each from that offset on; at most `limit` of them; with a `key`
+        those of that key. No group and no offset is touched. With `isolation_level="read_uncommitted"` records of open
+        and aborted transactions are among them and say so (`record.transaction`).
         """
         if partition is None:
             numbers: Iterable[int] = range(self.topic(topic)["partitions"])
         else:
             numbers = (partition,)
+        query = {"isolation_level": isolation_level, **({} if key is None else said("key", key))}
         found: list[Record] = []
         for number in numbers:
             offset, more = from_offset, True
             while more and (limit is None or len(found) < limit):
-                page = self._page(topic, number, offset, isolation_level, None if limit is None else limit - len(found))
+                most = _AT_ONCE if limit is None else min(limit - len(found), _AT_ONCE)
+                asked = {"partition": number, "from_offset": offset, "limit": most, **query}
+                page = self.control.call("GET", f"/topics/{in_path(topic)}/records", query=asked)
                 found += map(from_answer, page["records"])
                 offset, more = page["next_offsets"][str(number)], page["more"]
         return found
 
-    def _page(self, topic: str, partition: int, offset: int, isolation_level: str, limit: int | None) -> dict[str, Any]:
-        query = {
-            "partition": partition,
-            "from_offset": offset,
-            "isolation_level": isolation_level,
-            "limit": _AT_ONCE if limit is None else min(limit, _AT_ONCE),
-        }
-        page: dict[str, Any] = self.control.call("GET", f"/topics/{in_path(topic)}/records", query=query)
-        return page
+    def delete_records(
+        self, topic: str, before_offset: int | None = None, partition: int | None = None
+    ) -> dict[int, int]:
+        """Delete the records in front of an offset, of one partition or of all; all records where no offset is named.
+        Returns the first offset that is left, by partition.
+        """
+        query = {"before_offset": before_offset, "partition": partition}
+        left = self.control.call("DELETE", f"/topics/{in_path(topic)}/records", query=query)
+        return {int(number): offset for number, offset in left.items()}
 
     # -- all of it
 
@@ -148,6 +172,34 @@ class Data(Handle):
         `group(...)["offsets"]` has it for each partition.
         """
         return int(self.control.call("GET", f"/groups/{in_path(group)}/lag")["lag"])
+
+    def delete_group(self, group: str) -> None:
+        """Delete a group with its committed offsets. Raises ControlError while it has members."""
+        self.control.call("DELETE", f"/groups/{in_path(group)}")
+
+    def commit(self, group: str, topic: str, offset: int, partition: int = 0, metadata: str = "") -> None:
+        """Commit an offset for a group, which is made where there is none. Raises ControlError while it has members."""
+        body = {"topic": topic, "offset": offset, "partition": partition, "metadata": metadata}
+        self.control.call("POST", f"/groups/{in_path(group)}/offsets", body)
+
+    def reset_offsets(
+        self,
+        group: str,
+        topic: str | None = None,
+        to: str | int | datetime.datetime = "earliest",
+        partition: int | None = None,
+    ) -> list[dict[str, Any]]:
+        """Commit new offsets for a group: "earliest", "latest", an offset, or the first offset of a time. All topics
+        that the group has committed offsets of where none is named. Returns what is committed then, as
+        `group(...)["offsets"]`. Raises ControlError while the group has members.
+        """
+        body: dict[str, Any] = {"topic": topic, "partition": partition}
+        if isinstance(to, datetime.datetime):
+            body["to_time"] = round(to.timestamp() * 1000)
+        else:
+            body["to"] = to
+        found: list[dict[str, Any]] = self.control.call("POST", f"/groups/{in_path(group)}/offsets/reset", body)
+        return found
 
 
 def _parts(lines: Iterable[str]) -> Iterator[str]:

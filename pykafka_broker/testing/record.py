@@ -1,7 +1,8 @@
-"""A record as a test sees it.
+"""Records as a test writes, expects and sees them.
 
 Rule: key and value are text where they are UTF-8 and bytes where they are not; `value_bytes` and `key_bytes` are always
-bytes, `json()` is what the value says as JSON. A field is also there as `record["value"]`.
+bytes, `json()` is the value as JSON. A field is also there as `record["value"]`. A record to be written and a record
+that is expected are given in the same forms, which `fields_of` reads.
 """
 
 from __future__ import annotations
@@ -15,9 +16,21 @@ from typing import Any
 Content = str | bytes | None
 
 
+class _Any:
+    """Whatever is there: `ANY`."""
+
+    def __repr__(self) -> str:
+        return "ANY"
+
+
+ANY: Any = _Any()
+
+
 @dataclass(frozen=True)
 class Record:
-    """One record of a topic. `timestamp` is in epoch milliseconds; `headers` are pairs, as a name may come twice."""
+    """One record of a topic. `timestamp` is in epoch milliseconds; `headers` are pairs, as a name may come twice.
+    `transaction` is "committed", "aborted" or "open", and None for a record that was written outside a transaction.
+    """
 
     topic: str
     partition: int
@@ -27,6 +40,7 @@ class Record:
     key: Content
     value: Content
     headers: tuple[tuple[str, Content], ...] = ()
+    transaction: str | None = None
 
     def __getitem__(self, name: str) -> Any:
         try:
@@ -49,6 +63,19 @@ class Record:
         return json.loads(self.value)
 
 
+@dataclass(frozen=True)
+class NewRecord:
+    """A record to be written, or one that is expected, without a guess which dict is a record and which is JSON:
+    `NewRecord(value={"value": 3, "unit": "C"})`. Fields that are left out are written as none and are not compared.
+    """
+
+    value: Any = ANY
+    key: Any = ANY
+    headers: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None
+    timestamp: int | None = None
+    partition: int | None = None
+
+
 def _bytes(content: Content) -> bytes | None:
     return content.encode() if isinstance(content, str) else content
 
@@ -64,6 +91,7 @@ def from_answer(answer: Mapping[str, Any]) -> Record:
         _content(answer, "key"),
         _content(answer, "value"),
         tuple((header["name"], _content(header, "value")) for header in answer["headers"]),
+        answer["transaction"],
     )
 
 
@@ -73,47 +101,67 @@ def _content(answer: Mapping[str, Any], name: str) -> Content:
 
 
 def to_request(record: Any) -> dict[str, Any]:
-    """A record as the control API takes it, from a mapping with the fields of `Record`, from a `Record`, from a pair of
-    key and value, or from a value alone. Raises TypeError for a field that there is not.
+    """A record to be written as the control API takes it. Raises TypeError for what is no record."""
+    return _body({name: given for name, given in fields_of(record).items() if given is not None})
+
+
+def to_expectation(record: Any) -> dict[str, Any]:
+    """A record that is expected as the control API takes it: what is None is expected to be null. Raises TypeError."""
+    return _body(fields_of(record))
+
+
+_FIELDS = ("value", "key", "headers", "timestamp", "partition")
+
+
+def fields_of(record: Any) -> dict[str, Any]:
+    """The fields that a record names, from a `NewRecord`, a `Record`, a pair of key and value, a dict with `value` or
+    `key` among its names, or a value alone. Raises TypeError where it is none of them.
     """
     if isinstance(record, Record):
-        record = {"key": record.key, "value": record.value, "headers": record.headers, "timestamp": record.timestamp}
+        names = ("key", "value", "headers", "timestamp")
+        return {name: getattr(record, name) for name in names}
+    if isinstance(record, NewRecord):
+        given = {name: getattr(record, name) for name in _FIELDS}
     elif isinstance(record, tuple):
         if len(record) != 2:
-            raise TypeError(f"a pair of key and value, not {len(record)} in a tuple; an array of JSON is a list")
-        record = {"key": record[0], "value": record[1]}
-    elif not _is_record(record):
-        record = {"value": record}
-    request = {name: record[name] for name in ("timestamp", "partition") if record.get(name) is not None}
+            raise TypeError(f"a record is a pair of key and value, not {len(record)} in a tuple; an array is a list")
+        given = {"key": record[0], "value": record[1]}
+    elif isinstance(record, Mapping) and record.keys() & {"value", "key"}:
+        unknown = sorted(map(str, record.keys() - {*_FIELDS}))
+        if unknown:
+            raise TypeError(
+                f"a dict with `value` or `key` is a record, and a record has no {unknown[0]}, only "
+                f"{', '.join(_FIELDS)}; for a JSON value with these names write NewRecord(value={{...}})"
+            )
+        given = dict(record)
+    else:
+        given = {"value": record}
+    optional = ("headers", "timestamp", "partition")
+    return {name: each for name, each in given.items() if each is not ANY and not (each is None and name in optional)}
+
+
+def _body(fields: Mapping[str, Any]) -> dict[str, Any]:
+    body: dict[str, Any] = {name: fields[name] for name in ("timestamp", "partition") if name in fields}
     for name in ("key", "value"):
-        request |= _said(name, record.get(name))
-    headers = record.get("headers") or ()
-    pairs: Iterable[tuple[str, Any]] = headers.items() if isinstance(headers, Mapping) else headers
-    request["headers"] = [{"name": name} | _said("value", value) for name, value in pairs]
-    return request
+        if name in fields:
+            body |= said(name, fields[name])
+    if "headers" in fields:
+        headers = fields["headers"]
+        pairs: Iterable[tuple[str, Any]] = headers.items() if isinstance(headers, Mapping) else headers
+        body["headers"] = [{"name": name, **said("value", value)} for name, value in pairs]
+    return body
 
 
-_FIELDS = {"key", "value", "headers", "timestamp", "partition"}
-
-
-def _is_record(given: Any) -> bool:
-    """A mapping with a value is a record; any other is a value, to be written as JSON."""
-    if not isinstance(given, Mapping) or not given.keys() & {"value", "key"}:
-        return False
-    unknown = sorted(given.keys() - _FIELDS)
-    if unknown:
-        raise TypeError(f"a record has no {unknown[0]}; it may have key, value, headers, timestamp, partition")
-    return True
-
-
-def _said(name: str, content: Any) -> dict[str, Any]:
+def said(name: str, content: Any) -> dict[str, Any]:
+    """A key or value as the control API takes it."""
     if isinstance(content, (bytes, bytearray, memoryview)):
         return {f"{name}_base64": base64.b64encode(content).decode()}
-    return {} if content is None else {name: content}
+    return {name: content}
 
 
-def several(topic: str, records: Iterable[Any]) -> list[dict[str, Any]]:
-    """Records as the control API takes them. Raises TypeError where it is one only, or no record."""
-    if isinstance(records, (str, bytes, bytearray, Mapping, Record)):
-        raise TypeError(f"records must be several, such as a list of them: produce({topic!r}, [...])")
-    return [to_request(each) for each in records]
+def several(where: str, records: Iterable[Any]) -> list[Any]:
+    """Records in a list. Raises TypeError where it is one only."""
+    one = isinstance(records, (str, bytes, bytearray, Mapping, Record, NewRecord))
+    if one or not isinstance(records, Iterable):
+        raise TypeError(f"records must be several, such as a list of them: {where}, [...])")
+    return list(records)

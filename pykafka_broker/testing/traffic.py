@@ -1,6 +1,6 @@
 """What clients ask, and what is in their way, as methods.
 
-Rule: a method is one operation of the control API and says no more than it; a wait that ends in vain is `NotInTime`.
+Rule: a method is one operation of the control API and says no more than it; a wait that ends in vain is `WaitTimeout`.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Traffic(Handle):
         found: list[dict[str, Any]] = self.control.call("GET", "/requests", query=query)
         return found
 
-    def forget_requests(self) -> None:
+    def clear_requests(self) -> None:
         """Empty the request log."""
         self.control.call("DELETE", "/requests")
 

@@ -6,13 +6,14 @@ Rule: what does not come to be so, or is not so, is an AssertionError that says 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from pykafka_broker.testing.control_client import ControlClient, ControlError
-from pykafka_broker.testing.handle import BrokerError, Handle
-from pykafka_broker.testing.record import Record, from_answer, to_request
+from pykafka_broker.testing.data import Data
+from pykafka_broker.testing.handle import BrokerError
+from pykafka_broker.testing.record import ANY, NewRecord, Record, from_answer, several, to_expectation
 
 _NOT_IN_TIME = 408
 _DOES_NOT_HOLD = 417
@@ -22,15 +23,22 @@ N = TypeVar("N")
 T = TypeVar("T")
 
 
-class NotSo(AssertionError):
-    """What was waited for or said is not so."""
+class RecordsDiffer(AssertionError):
+    """A topic has not the records that it should have. `expected` are the records as the test named them, `found` the
+    `Record`s that the topic has, at most the first 5,000.
+    """
+
+    def __init__(self, says: str, expected: Sequence[Any] = (), found: Sequence[Record] = ()) -> None:
+        super().__init__(says)
+        self.expected = list(expected)
+        self.found = list(found)
 
 
-class NotInTime(NotSo, TimeoutError):
-    """What was waited for did not come in time."""
+class WaitTimeout(AssertionError, TimeoutError):
+    """What was waited for did not come in time; the text says how it was instead."""
 
 
-class Waits(Handle):
+class Waits(Data):
     """Waits of a test. A `timeout` is in seconds."""
 
     def wait_for_group(
@@ -41,11 +49,32 @@ class Waits(Handle):
         return found
 
     def wait_for_records(
-        self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_uncommitted"
+        self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_committed"
     ) -> list[Record]:
-        """Wait until the topic has at least `n` records, and return the first of them."""
+        """Wait until the topic has at least `n` records, and return the first `n` of them."""
+        __tracebackhide__ = True
         body = {"topic": topic, "n": n, "isolation_level": isolation_level}
-        return [from_answer(each) for each in self._ask("waits/records", timeout, body)]
+        page = self._ask("waits/records", timeout, body)
+        return self._whole(page, topic, n, isolation_level)[:n]
+
+    def wait_for_record(
+        self,
+        topic: str,
+        *,
+        key: Any = ANY,
+        value: Any = ANY,
+        headers: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None,
+        partition: int | None = None,
+        timeout: float = 10,
+        isolation_level: str = "read_committed",
+    ) -> Record:
+        """Wait until the topic has a record with this key, value and headers, whatever is named of them, and return the
+        first one. They are as `produce` takes them; a dict is compared with the record's JSON.
+        """
+        __tracebackhide__ = True
+        record = to_expectation(NewRecord(value, key, headers, partition=partition))
+        body = {"topic": topic, "record": record, "isolation_level": isolation_level}
+        return from_answer(self._ask("waits/record", timeout, body))
 
     def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and has at most so many records still to read."""
@@ -68,20 +97,44 @@ class Waits(Handle):
         return found
 
     def assert_records(
-        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_uncommitted"
+        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> list[Record]:
-        """Say that the topic has exactly these records, as `produce` takes them, and return them. What an expected one
-        does not name is not compared. With a `timeout` there is time for them to come.
+        """Say that the topic has exactly these records, as `produce` takes them, and return them. None is a tombstone,
+        or no key; a dict is compared with the record's JSON; fields that are left out, and `ANY`, are not compared.
+        Records of one partition are compared in their order. With a `timeout` there is time for them to come. Raises
+        RecordsDiffer.
         """
         __tracebackhide__ = True
-        body = {
-            "topic": topic,
-            "records": [to_request(each) for each in records],
-            "isolation_level": isolation_level,
-        }
-        return [from_answer(each) for each in self._ask("assertions/records", timeout, body)]
+        expected = several(f"assert_records({topic!r}", records)
+        page = self._assert("assertions/records", topic, expected, timeout, isolation_level)
+        return self._whole(page, topic, len(expected), isolation_level)
 
-    def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_uncommitted") -> None:
+    def assert_contains(
+        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
+    ) -> None:
+        """Say that the topic has these records, in any order and among others. They are as `assert_records` takes them.
+        With a `timeout` there is time for them to come. Raises RecordsDiffer.
+        """
+        __tracebackhide__ = True
+        expected = several(f"assert_contains({topic!r}", records)
+        self._assert("assertions/contains", topic, expected, timeout, isolation_level)
+
+    def _assert(self, path: str, topic: str, expected: list[Any], timeout: float, isolation_level: str) -> Any:
+        __tracebackhide__ = True
+        records = list(map(to_expectation, expected))
+        try:
+            return self._ask(path, timeout, {"topic": topic, "records": records, "isolation_level": isolation_level})
+        except RecordsDiffer as differ:
+            differ.expected = expected
+            raise
+
+    def _whole(self, page: Mapping[str, Any], topic: str, n: int, isolation_level: str) -> list[Record]:
+        """The records of a page, and those after it up to `n`."""
+        if page["more"] and len(page["records"]) < n:
+            return self.records(topic, isolation_level=isolation_level, limit=n)
+        return list(map(from_answer, page["records"]))
+
+    def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
         """Say that nothing is added to the topic from now on for that time."""
         __tracebackhide__ = True
         body = {"topic": topic, "within_ms": within_ms, "isolation_level": isolation_level}
@@ -95,6 +148,8 @@ class Waits(Handle):
 def wait(control: ControlClient, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
     """Ask for something that may take so many seconds to be so."""
     __tracebackhide__ = True
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
     return _call(control, path, {**body, "timeout_ms": round(timeout * 1000)}, timeout)
 
 
@@ -104,14 +159,14 @@ def _call(control: ControlClient, path: str, body: Mapping[str, Any], timeout: f
         return control.call("POST", f"/{path}", body, timeout_s=timeout + _SPARE_S)
     except ControlError as error:
         if error.status == _NOT_IN_TIME:
-            raise NotInTime(str(error)) from None
+            raise WaitTimeout(str(error)) from None
         if error.status == _DOES_NOT_HOLD:
-            raise NotSo(str(error)) from None
+            raise RecordsDiffer(str(error), found=list(map(from_answer, error.more.get("records", ())))) from None
         raise
 
 
 def wait_until(holds: Callable[[], bool], instead: Callable[[], str], timeout: float) -> None:
-    """Look again and again, where several brokers are asked. Raises NotInTime, with how it is instead, and the last
+    """Look again and again, where several brokers are asked. Raises WaitTimeout, with how it is instead, and the last
     refusal if there was one.
     """
     __tracebackhide__ = True
@@ -124,11 +179,11 @@ def wait_until(holds: Callable[[], bool], instead: Callable[[], str], timeout: f
         except (ControlError, BrokerError, OSError) as error:
             problem = f": {error}"
         if time.monotonic() > deadline:
-            raise NotInTime(f"after {timeout} s {instead()}{problem}")
+            raise WaitTimeout(f"after {timeout} s {instead()}{problem}")
         time.sleep(POLL_S)
 
 
-def each(nodes: Iterable[N], step: Callable[[N], T]) -> list[T]:
+def all_at_once(nodes: Iterable[N], step: Callable[[N], T]) -> list[T]:
     """Do it with all of them at the same time. Returns the results in their order; raises the first error, once all
     have ended.
     """

@@ -4,42 +4,138 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka_broker.control.api.records import Header, NewRecord, Record
-from pykafka_broker.control.comparing import difference, fits
+from pykafka_broker.control.api.records import Header, Record
+from pykafka_broker.control.comparing import ExpectedRecord, Wanted, difference, missing
+from pykafka_broker.control.problems import Problem
 
-FOUND = Record("t", 0, 7, 99, "CreateTime", "k", "v", [Header("h", "1")])
+FOUND = Record("t", 0, 7, 99, "CreateTime", "k", "v", [Header("h", "1"), Header("i", None)])
+JSON = Record("t", 0, 8, 99, "CreateTime", None, '{"id": 1,  "lines": [1, 2.0, true], "of": {"b": 1, "a": null}}', [])
+TOMBSTONE = Record("t", 0, 9, 99, "CreateTime", "k", None, [])
 
 
-@pytest.mark.parametrize(
-    "expected",
-    [
-        NewRecord(),
-        NewRecord(value="v"),
-        NewRecord(value_base64="dg=="),
-        NewRecord(value="v", key="k", partition=0, timestamp=99, headers=[Header("h", "1")]),
-    ],
-)
-def test_what_is_not_named_is_not_compared(expected: NewRecord) -> None:
-    assert fits(expected, FOUND)
-    assert difference([FOUND], [expected]) == ""
+def found(*values: str | None, partition: int = 0, key: str | None = None) -> list[Record]:
+    return [Record("t", partition, n, 99, "CreateTime", key, value, []) for n, value in enumerate(values)]
+
+
+def expected(*values: object) -> list[ExpectedRecord]:
+    return [ExpectedRecord(value=each) for each in values]
 
 
 @pytest.mark.parametrize(
-    "expected",
+    ("record", "wanted"),
     [
-        NewRecord(value="w"),
-        NewRecord(key="l"),
-        NewRecord(partition=1),
-        NewRecord(timestamp=98),
-        NewRecord(headers=[Header("h", "2")]),
+        (FOUND, ExpectedRecord()),
+        (FOUND, ExpectedRecord(value="v")),
+        (FOUND, ExpectedRecord(value_base64="dg==")),
+        (FOUND, ExpectedRecord(value="v", key="k", partition=0, timestamp=99, headers=[Header("h", "1")])),
+        (FOUND, ExpectedRecord(headers=[Header("i", None), Header("h", "1")])),
+        (TOMBSTONE, ExpectedRecord(key="k", value=None, headers=[])),
+        (JSON, ExpectedRecord(key=None, value={"of": {"a": None, "b": 1}, "lines": [1, 2, True], "id": 1})),
+        (JSON, ExpectedRecord(value=JSON.value)),
+        (found("7")[0], ExpectedRecord(value=7)),
+        (found("v", key=' {"a":1}')[0], ExpectedRecord(key={"a": 1})),
     ],
 )
-def test_what_is_named_has_to_be_there(expected: NewRecord) -> None:
-    assert not fits(expected, FOUND)
-    assert difference([FOUND], [expected]).startswith("1 records, expected 1")
+def test_what_is_not_named_is_not_compared(record: Record, wanted: ExpectedRecord) -> None:
+    assert Wanted(wanted).fits(record)
+    assert difference([record], [wanted]) == ""
+
+
+@pytest.mark.parametrize(
+    ("record", "wanted"),
+    [
+        (FOUND, ExpectedRecord(value="w")),
+        (FOUND, ExpectedRecord(key="l")),
+        (FOUND, ExpectedRecord(partition=1)),
+        (FOUND, ExpectedRecord(timestamp=98)),
+        (FOUND, ExpectedRecord(headers=[Header("h", "2")])),
+        (FOUND, ExpectedRecord(headers=[Header("h", "1"), Header("h", "1")])),
+        (FOUND, ExpectedRecord(headers=[])),
+        (FOUND, ExpectedRecord(value=None)),
+        (FOUND, ExpectedRecord(key=None)),
+        (FOUND, ExpectedRecord(value={})),
+        (TOMBSTONE, ExpectedRecord(value="")),
+        (TOMBSTONE, ExpectedRecord(value={})),
+        (JSON, ExpectedRecord(value={"id": 1, "lines": [1, 2, True]})),
+        (JSON, ExpectedRecord(value={"of": {"a": None, "b": 1}, "lines": [1, 2, 1], "id": 1})),
+        (JSON, ExpectedRecord(value='{"id":1,"lines":[1,2.0,true],"of":{"b":1,"a":null}}')),
+        (found("[" * 100_000)[0], ExpectedRecord(value=[])),
+    ],
+)
+def test_what_is_named_has_to_be_there(record: Record, wanted: ExpectedRecord) -> None:
+    assert not Wanted(wanted).fits(record)
+    assert difference([record], [wanted]).startswith("1 records, expected 1")
+
+
+def test_a_value_that_is_there_twice_is_a_mistake() -> None:
+    with pytest.raises(Problem, match="value is there twice"):
+        Wanted(ExpectedRecord(value="v", value_base64="dg=="))
 
 
 def test_nothing_where_something_should_be() -> None:
-    assert difference([], [NewRecord(value="v")]) == (
-        "0 records, expected 1 (- is missing, + is too much)\n- value b'v'"
-    )
+    assert difference([], expected("v")) == "0 records, expected 1 (- missing, + unexpected)\n- value 'v'"
+    assert difference(found("v"), []) == "1 records, expected 0 (- missing, + unexpected)\n+ 0@0 value 'v'"
+
+
+def test_what_is_compared_is_shown_and_aborted_records_say_so() -> None:
+    aborted = Record("t", 0, 7, 99, "CreateTime", "k", "v", [Header("h", "1")], transaction="aborted")
+    wanted = ExpectedRecord(value={"id": 1}, key=None, headers=[], timestamp=1)
+    assert difference([aborted, JSON], [wanted]).splitlines()[1:] == [
+        '- key None, value {"id": 1}, no headers, timestamp 1',
+        "+ 0@7 key 'k', value 'v', header h '1', timestamp 99 (aborted)",
+        '+ 0@8 key None, value {"id": 1, "lines": [1, 2.0, true], "of": {"a": null, "b": 1}}, no headers, timestamp 99',
+    ]
+
+
+def test_the_shortest_difference_is_shown_with_a_little_around_it() -> None:
+    records = found(*(str(n) for n in range(100) if n != 50))
+    assert difference(records, expected(*(str(n) for n in range(100)))).splitlines() == [
+        "99 records, expected 100 (- missing, + unexpected)",
+        "  ... 48 records as expected",
+        "  value '48'",
+        "  value '49'",
+        "- value '50'",
+        "  ... 49 records as expected",
+    ]
+
+
+def test_long_differences_are_cut() -> None:
+    many = difference(found(*("x" * 2_000 for _ in range(500))), expected(*("y" * 2_000 for _ in range(500))))
+    assert len(many) < 10_000
+    assert many.splitlines()[-1] == "... and 960 lines more"
+
+
+def test_of_two_long_lines_the_part_that_differs_is_shown() -> None:
+    text = difference(found("x" * 900 + "found" + "x" * 900), expected("x" * 900 + "named" + "x" * 900))
+    missing_line, found_line = text.splitlines()[1:]
+    assert "named" in missing_line
+    assert "found" in found_line
+    assert max(len(missing_line), len(found_line)) < 260
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_of_several_partitions_each_expected_record_has_one_of_its_own(swapped: bool) -> None:
+    records = [*found("v", key="k"), *found("w", key="k", partition=1), *found("w", key="l", partition=2)]
+    wanted = [ExpectedRecord(value="w"), ExpectedRecord(key="k"), ExpectedRecord(key="k", value="v")]
+    wanted = wanted[::-1] if swapped else wanted
+    assert difference(records, wanted) == ""
+    crossing = [
+        *found("v", key="k"),
+        *found("w", key="k", partition=1),
+    ]
+    assert difference(crossing, [ExpectedRecord(key="k"), ExpectedRecord(value="v")]) == ""
+    assert difference(crossing, [ExpectedRecord(value="v"), ExpectedRecord(value="v")]).splitlines()[1:] == [
+        "- value 'v'",
+        "+ 1@0 value 'w'",
+    ]
+
+
+def test_many_records_of_several_partitions_are_compared_at_once() -> None:
+    records = [*found(*map(str, range(0, 20_000, 2))), *found(*map(str, range(1, 20_000, 2)), partition=1)]
+    assert difference(records, expected(*range(20_000))) == ""
+
+
+def test_what_is_contained_is_found_among_others_and_in_any_order() -> None:
+    records = found("1", "2", "3")
+    assert missing(records, expected("3", "1")) == ([records[2], records[0]], [])
+    assert missing(records, expected("3", "3", "4")) == ([records[2]], ["- value '3'", "- value '4'"])

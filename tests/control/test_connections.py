@@ -6,7 +6,7 @@ import pytest
 
 from pykafka_broker.control.traffic.request_log import SEALED_AT
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
-from pykafka_broker.testing import KafkaBroker, NotInTime
+from pykafka_broker.testing import KafkaBroker, WaitTimeout
 from tests.control.raw_client import RawClient, raw_client
 from tests.control.test_waits import meanwhile
 
@@ -32,7 +32,7 @@ def test_a_client_that_was_silent_for_long_is_still_known(broker: KafkaBroker) -
     with raw_client(broker, "silent") as silent, raw_client(broker, "loud") as loud:
         for client in (silent, *[loud] * (2 * SEALED_AT)):
             client.ask(MetadataRequest([]), 12)
-        broker.forget_requests()
+        broker.clear_requests()
         assert [each["client_id"] for each in broker.connections("silent")] == ["silent"]
         assert len(broker.wait_for_connections("*", n=2)) >= 2
 
@@ -40,5 +40,5 @@ def test_a_client_that_was_silent_for_long_is_still_known(broker: KafkaBroker) -
 def test_a_wait_in_vain_says_who_is_there(broker: KafkaBroker) -> None:
     with raw_client(broker, "somebody") as client:
         client.ask(MetadataRequest([]), 12)
-        with pytest.raises(NotInTime, match=r"after 50 ms 0 connections are there, not 2; connected are .*somebody"):
+        with pytest.raises(WaitTimeout, match=r"after 50 ms 0 connections are there, not 2; connected are .*somebody"):
             broker.wait_for_connections("else", n=2, timeout=0.05)

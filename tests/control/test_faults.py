@@ -18,7 +18,7 @@ from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, M
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.link_codec import encode_request
 from pykafka_broker.testing import ControlError, KafkaBroker
-from pykafka_broker.testing.waits import NotInTime
+from pykafka_broker.testing.waits import WaitTimeout
 
 
 class Client:
@@ -97,7 +97,7 @@ def test_who_waits_for_a_fault_hears_of_it_at_once(broker: KafkaBroker, client: 
     assert fault.wait(1, timeout=10) == 1
     assert time.monotonic() - began < 5
     asker.join()
-    with pytest.raises(NotInTime, match=r"has met 1 within 50 ms, and not 2"):
+    with pytest.raises(WaitTimeout, match=r"has met 1 within 50 ms, and not 2"):
         fault.wait(2, timeout=0.05)
 
 
@@ -204,7 +204,7 @@ def test_a_fault_that_is_not_there_is_told(broker: KafkaBroker) -> None:
 def chaos_of(broker: KafkaBroker, seed: int) -> list[tuple[str | None, bool]]:
     """What chaos does to forty requests of a client that connects again when it is dropped."""
     broker.faults.clear()
-    broker.forget_requests()
+    broker.clear_requests()
     assert broker.chaos(seed, 0.5)["seed"] == seed
     client = Client(broker, "chaotic")
     for _ in range(40):
@@ -247,18 +247,18 @@ def test_requests_are_found_by_what_they_are(broker: KafkaBroker, client: Client
     assert broker.requests(client_id=client.client_id, since=mine[2]["time"] + 60_000) == []
     assert broker.requests(client_id=client.client_id, since=time.time() - 60) == mine
     assert broker.requests(client_id=client.client_id, limit=1) == mine[-1:]
-    broker.forget_requests()
+    broker.clear_requests()
     assert broker.requests() == []
 
 
 def test_what_the_control_api_asks_is_not_a_request_of_a_client(broker: KafkaBroker) -> None:
-    broker.forget_requests()
+    broker.clear_requests()
     broker.create_topic("unseen")
     assert broker.requests() == []
 
 
 def test_a_request_is_waited_for(broker: KafkaBroker, client: Client) -> None:
-    with pytest.raises(NotInTime, match=r"0 such requests within 50 ms, and not 1"):
+    with pytest.raises(WaitTimeout, match=r"0 such requests within 50 ms, and not 1"):
         broker.wait_for_request("ApiVersions", client_id=client.client_id, timeout=0.05)
     asker = threading.Timer(0.1, client.ask, (VERSIONS, 3))
     asker.start()

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from kafka import KafkaConsumer
 
-from pykafka_broker.testing import ControlError, KafkaBroker, Record
+from pykafka_broker.testing import ControlError, KafkaBroker, NewRecord, Record
 from pykafka_broker.testing.record import to_request
 
 BYTES = b"\xff\x00"
@@ -69,6 +69,38 @@ def test_thousands_are_written_and_read_page_by_page(broker: KafkaBroker) -> Non
     assert len(broker.records("many", limit=1_500)) == 1_500
 
 
+def test_records_of_a_key_are_found_wherever_they_are(broker: KafkaBroker) -> None:
+    broker.create_topic("keyed", partitions=2)
+    broker.produce("keyed", [(f"k{n % 7_000}", str(n)) for n in range(14_001)])
+    broker.produce("keyed", [(b"\xff", "bytes"), {"value": "other partition", "key": "k1", "partition": 0}])
+    assert sorted(str(each.value) for each in broker.records("keyed", key="k0")) == ["0", "14000", "7000"]
+    assert len(broker.records("keyed", key="k1")) == 3
+    assert len(broker.records("keyed", key="k0", limit=2)) == 2
+    assert [each.value for each in broker.records("keyed", key=b"\xff")] == ["bytes"]
+    assert broker.records("keyed", key="none") == []
+
+
+def test_records_are_deleted_in_front_of_an_offset(broker: KafkaBroker) -> None:
+    broker.create_topic("shortened", partitions=2)
+    broker.produce("shortened", [{"value": str(n), "partition": n % 2} for n in range(10)])
+    assert broker.delete_records("shortened", before_offset=3, partition=1) == {1: 3}
+    assert broker.delete_records("shortened", before_offset=1) == {0: 1, 1: 3}
+    assert broker.delete_records("shortened") == {0: 5, 1: 5}
+    with pytest.raises(ControlError, match="OFFSET_OUT_OF_RANGE: shortened-0: offset 6"):
+        broker.delete_records("shortened", before_offset=6)
+    with pytest.raises(ControlError, match="topic shortened has partitions 0 to 1, not 2"):
+        broker.delete_records("shortened", partition=2)
+
+
+def test_a_record_says_which_of_its_fields_are_written(broker: KafkaBroker) -> None:
+    reading = {"value": 3, "unit": "C", "timestamp": 99}
+    broker.create_topic("readings")
+    broker.produce("readings", [NewRecord(reading, headers={"h": "1"}, timestamp=5), NewRecord(key="gone")])
+    first, second = broker.records("readings")
+    assert (first.json(), first.key, first.headers, first.timestamp) == (reading, None, (("h", "1"),), 5)
+    assert (second.key, second.value) == ("gone", None)
+
+
 def test_of_an_aborted_transaction_only_uncommitted_readers_see_anything(broker: KafkaBroker) -> None:
     broker.create_topic("in-transactions")
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "records-test"})
@@ -81,10 +113,11 @@ def test_of_an_aborted_transaction_only_uncommitted_readers_see_anything(broker:
     producer.begin_transaction()
     producer.produce("in-transactions", "open")
     producer.flush(10)
-    values = [each.value for each in broker.records("in-transactions")]
-    committed = [each.value for each in broker.records("in-transactions", isolation_level="read_committed")]
-    assert values == ["aborted", "committed", "open"]
-    assert committed == ["committed"]
+    committed = [(each.value, each.transaction) for each in broker.records("in-transactions")]
+    read = broker.records("in-transactions", isolation_level="read_uncommitted")
+    values = [(each.value, each.transaction) for each in read]
+    assert values == [("aborted", "aborted"), ("committed", "committed"), ("open", "open")]
+    assert committed == [("committed", "committed")]
     producer.abort_transaction(10)
 
 

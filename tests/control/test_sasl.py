@@ -43,7 +43,7 @@ def shared() -> Iterator[KafkaBroker]:
 
 @pytest.fixture
 def broker(shared: KafkaBroker) -> Iterator[KafkaBroker]:
-    shared.forget_requests()
+    shared.clear_requests()
     yield shared
     shared.faults.clear()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from pykafka_broker.testing import ControlError, KafkaBroker
@@ -14,7 +16,7 @@ def test_a_topic_is_made_looked_at_and_deleted(broker: KafkaBroker) -> None:
     assert made["config"] == {"retention.ms": "1000", "preallocate": "true"}
     assert [each["name"] for each in broker.topics()].count("made") == 1
     broker.delete_topic("made")
-    with pytest.raises(ControlError, match="UNKNOWN_TOPIC_OR_PARTITION") as refused:
+    with pytest.raises(ControlError, match="there is no topic made") as refused:
         broker.topic("made")
     assert (refused.value.status, refused.value.code) == (404, "UNKNOWN_TOPIC_OR_PARTITION")
 
@@ -30,3 +32,63 @@ def test_what_kafka_refuses_is_told_in_its_words(broker: KafkaBroker) -> None:
         broker.create_topic("a b")
     with pytest.raises(ControlError, match="partitions must be at least 1"):
         broker.create_topic("none", partitions=0)
+
+
+def test_a_topic_may_be_there_already_if_it_is_as_it_should_be(broker: KafkaBroker) -> None:
+    made = broker.create_topic("exists", 4, {"cleanup.policy": "compact"})
+    assert broker.create_topic("exists", exist_ok=True) == made
+    assert broker.create_topic("exists", 4, {"cleanup.policy": "compact"}, exist_ok=True) == made
+    with pytest.raises(ControlError, match="topic exists is there with 4 partitions, not 3"):
+        broker.create_topic("exists", 3, exist_ok=True)
+    with pytest.raises(ControlError, match=r"is there with cleanup\.policy=compact, not cleanup\.policy=delete"):
+        broker.create_topic("exists", config={"cleanup.policy": "delete"}, exist_ok=True)
+    with pytest.raises(
+        ControlError, match=r"is there with no retention\.ms of its own, not retention\.ms=1"
+    ) as refused:
+        broker.create_topic("exists", config={"retention.ms": 1}, exist_ok=True)
+    assert refused.value.status == 409
+    assert broker.create_topic("exists-not", 2, exist_ok=True)["partitions"] == 2
+
+
+def test_configs_are_set_and_taken_back(broker: KafkaBroker) -> None:
+    broker.create_topic("altered", config={"retention.ms": 1000})
+    changed = broker.alter_config("altered", {"cleanup.policy": "compact", "retention.ms": None, "preallocate": True})
+    assert changed == broker.topic("altered")
+    assert changed["config"] == {"cleanup.policy": "compact", "preallocate": "true"}
+    with pytest.raises(ControlError, match=r"Unknown topic config name: no\.such"):
+        broker.alter_config("altered", {"no.such": 1})
+
+
+def test_partitions_are_added(broker: KafkaBroker) -> None:
+    broker.create_topic("grown", 2)
+    assert broker.add_partitions("grown", total=5)["partitions"] == 5
+    broker.produce("grown", [{"value": "v", "partition": 4}])
+    with pytest.raises(ControlError, match="currently has 5 partition"):
+        broker.add_partitions("grown", total=3)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda broker: broker.topic("mistypd"),
+        lambda broker: broker.delete_topic("mistypd"),
+        lambda broker: broker.alter_config("mistypd", {"retention.ms": 1}),
+        lambda broker: broker.add_partitions("mistypd", total=3),
+        lambda broker: broker.records("mistypd"),
+        lambda broker: broker.delete_records("mistypd"),
+        lambda broker: broker.commit("group", "mistypd", 0),
+        lambda broker: broker.reset_offsets("group", "mistypd"),
+        lambda broker: broker.assert_records("mistypd", []),
+        lambda broker: broker.assert_records("mistypd", ["1"], timeout=0.05),
+        lambda broker: broker.assert_contains("mistypd", []),
+        lambda broker: broker.assert_contains("mistypd", ["1"], timeout=0.05),
+        lambda broker: broker.assert_no_more("mistypd", within_ms=1),
+    ],
+)
+def test_a_mistyped_topic_is_an_error_that_names_what_is_like_it(
+    broker: KafkaBroker, ask: Callable[[KafkaBroker], object]
+) -> None:
+    broker.create_topic("mistyped", exist_ok=True)
+    with pytest.raises(ControlError, match=r"^there is no topic mistypd; did you mean mistyped\?$") as refused:
+        ask(broker)
+    assert (refused.value.status, refused.value.code) == (404, "UNKNOWN_TOPIC_OR_PARTITION")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from pykafka_broker.testing import KafkaBroker, NotInTime, NotSo
+from pykafka_broker.testing import ANY, KafkaBroker, NewRecord, RecordsDiffer, WaitTimeout
 
 
 def meanwhile(step: Callable[[], object]) -> threading.Thread:
@@ -48,7 +50,7 @@ def test_a_topic_that_was_made_anew_is_counted_anew(broker: KafkaBroker) -> None
         broker.produce("anew", ["3"])
 
     step = meanwhile(again)
-    with pytest.raises(NotInTime, match="topic anew has 1 records, not 3"):
+    with pytest.raises(WaitTimeout, match="topic anew has 1 records, not 3"):
         broker.wait_for_records("anew", 3, timeout=2)
     step.join()
 
@@ -58,7 +60,7 @@ def test_a_topic_that_was_made_anew_is_counted_anew(broker: KafkaBroker) -> None
     [
         (lambda broker: broker.wait_for_group("none", "Stable", timeout=0.1), "after 100 ms there is no group none"),
         (lambda broker: broker.wait_for_lag("none", timeout=0), "after 0 ms group none has committed nothing"),
-        (lambda broker: broker.wait_for_records("none", 1, timeout=0), "topic none has 0 records, not 1"),
+        (lambda broker: broker.wait_for_records("none", 1, timeout=0), "after 0 ms there is no topic none$"),
         (
             lambda broker: broker.wait_for_transaction("none", "Ongoing", timeout=0),
             "there is no transactional id none",
@@ -66,7 +68,7 @@ def test_a_topic_that_was_made_anew_is_counted_anew(broker: KafkaBroker) -> None
     ],
 )
 def test_what_does_not_come_is_told(broker: KafkaBroker, wait: Callable[[KafkaBroker], object], says: str) -> None:
-    with pytest.raises(NotInTime, match=says):
+    with pytest.raises(WaitTimeout, match=says):
         wait(broker)
 
 
@@ -89,18 +91,20 @@ def test_records_are_as_they_should_be_or_the_difference_is_told(broker: KafkaBr
     broker.produce("asserted", [("k", "1"), ("k", "2"), ("k", "3")])
     assert len(broker.assert_records("asserted", ["1", "2", "3"])) == 3
     broker.assert_records("asserted", [("k", "1"), {"value": "2"}, ("k", b"3")])
-    with pytest.raises(NotSo) as different:
+    with pytest.raises(RecordsDiffer) as different:
         broker.assert_records("asserted", ["1", "3", "4"])
     assert str(different.value).splitlines() == [
-        "topic asserted: 3 records, expected 3 (- is missing, + is too much)",
-        "  value b'1'",
-        "+ value b'2'",
-        "  value b'3'",
-        "- value b'4'",
+        "topic asserted: 3 records, expected 3 (- missing, + unexpected)",
+        "  value '1'",
+        "+ 0@1 value '2'",
+        "  value '3'",
+        "- value '4'",
     ]
-    with pytest.raises(NotSo, match="3 records, expected 2"):
+    assert different.value.expected == ["1", "3", "4"]
+    assert different.value.found == broker.records("asserted")
+    with pytest.raises(RecordsDiffer, match="3 records, expected 2"):
         broker.assert_records("asserted", ["1", "2"])
-    with pytest.raises(NotSo, match="- key b'other'"):
+    with pytest.raises(RecordsDiffer, match="- key 'other'"):
         broker.assert_records("asserted", [("k", "1"), ("other", "2"), ("k", "3")])
 
 
@@ -108,9 +112,158 @@ def test_records_of_several_partitions_have_no_order_among_them(broker: KafkaBro
     broker.create_topic("unordered", partitions=2)
     broker.produce("unordered", [{"value": str(n), "partition": n % 2} for n in range(4)])
     broker.assert_records("unordered", ["3", "2", "1", "0"])
-    with pytest.raises(NotSo) as different:
+    with pytest.raises(RecordsDiffer) as different:
         broker.assert_records("unordered", ["3", "2", "1", "1"])
-    assert str(different.value).splitlines()[1:] == ["- value b'1'", "+ 0@0 value b'0'"]
+    assert str(different.value).splitlines()[1:] == ["- value '1'", "+ 0@0 value '0'"]
+
+
+@pytest.mark.parametrize("wrong", [("k", None), None, {"key": "k", "value": None}, NewRecord(None, "k")])
+def test_none_is_a_tombstone(broker: KafkaBroker, wrong: Any) -> None:
+    broker.create_topic("tombstones", exist_ok=True)
+    broker.delete_records("tombstones")
+    broker.produce("tombstones", [("k", "still here")])
+    with pytest.raises(RecordsDiffer, match=r"- .*value None\n\+ 0@\d+ .*value 'still here'"):
+        broker.assert_records("tombstones", [wrong])
+    broker.delete_records("tombstones")
+    broker.produce("tombstones", [wrong])
+    broker.assert_records("tombstones", [wrong])
+    broker.assert_contains("tombstones", [wrong])
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [[("k", ANY)], [(ANY, "v")], [NewRecord(key="k")], [{"key": "k"}], [ANY], [NewRecord(headers={"h": "1"})]],
+)
+def test_any_and_what_is_left_out_is_not_compared(broker: KafkaBroker, expected: list[Any]) -> None:
+    broker.create_topic("any", exist_ok=True)
+    broker.delete_records("any")
+    broker.produce("any", [NewRecord("v", "k", headers={"h": "1", "more": "2"})])
+    broker.assert_records("any", expected)
+
+
+def test_json_is_compared_as_json_however_it_was_written(broker: KafkaBroker) -> None:
+    order = {"id": 1, "lines": [{"sku": "a", "price": 1.5}], "note": None}
+    broker.create_topic("in-json")
+    broker.produce("in-json", [("1", json.dumps(order)), ("2", json.dumps(order, indent=2, sort_keys=True))])
+    broker.assert_records("in-json", [("1", order), ("2", order)])
+    broker.assert_contains("in-json", [("2", order)])
+    assert broker.wait_for_record("in-json", value=order, key="2").offset == 1
+    with pytest.raises(RecordsDiffer, match=r'\n- value {"id": 2}\n\+ 0@0 value {"id": 1, "lines": '):
+        broker.assert_records("in-json", [{"id": 2}, order])
+
+
+def test_no_number_of_records_is_too_large(broker: KafkaBroker) -> None:
+    values = [str(n) for n in range(12_000)]
+    broker.create_topic("many")
+    broker.produce("many", values)
+    assert [each.value for each in broker.wait_for_records("many", 12_000)] == values
+    assert [each.value for each in broker.wait_for_records("many", 3)] == values[:3]
+    assert [each.value for each in broker.assert_records("many", values)] == values
+    broker.assert_contains("many", ["11999"])
+    with pytest.raises(RecordsDiffer, match="12000 records, expected 11999") as different:
+        broker.assert_records("many", values[:-1])
+    assert len(str(different.value)) < 1_000
+
+
+def test_what_was_not_committed_is_not_counted_and_is_told(broker: KafkaBroker) -> None:
+    broker.create_topic("half-committed")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "half"})
+    producer.init_transactions(10)
+    for value, end in (("aborted", producer.abort_transaction), ("committed", producer.commit_transaction)):
+        producer.begin_transaction()
+        producer.produce("half-committed", value)
+        producer.flush(10)
+        end(10)
+    producer.begin_transaction()
+    producer.produce("half-committed", "open")
+    producer.flush(10)
+    broker.produce("half-committed", ["behind"])
+
+    unseen = r"\(not seen with read_committed: 1 aborted, 1 of open transactions, 1 behind an open transaction\)$"
+    broker.assert_records("half-committed", ["committed"])
+    with pytest.raises(RecordsDiffer, match=unseen):
+        broker.assert_records("half-committed", ["committed", "behind"])
+    with pytest.raises(RecordsDiffer, match=unseen):
+        broker.assert_contains("half-committed", ["aborted"])
+    with pytest.raises(WaitTimeout, match=unseen):
+        broker.wait_for_records("half-committed", 2, timeout=0)
+    with pytest.raises(WaitTimeout, match=unseen):
+        broker.wait_for_record("half-committed", value="open", timeout=0)
+    everything = "read_uncommitted"
+    broker.assert_records("half-committed", ["aborted", "committed", "open", "behind"], isolation_level=everything)
+    with pytest.raises(RecordsDiffer) as different:
+        broker.assert_records("half-committed", ["committed"], isolation_level=everything)
+    assert str(different.value).splitlines()[1:] == [
+        "+ 0@0 value 'aborted' (aborted)",
+        "  value 'committed'",
+        "+ 0@4 value 'open' (of an open transaction)",
+        "+ 0@5 value 'behind'",
+    ]
+    producer.abort_transaction(10)
+    broker.assert_records("half-committed", ["committed", "behind"], timeout=5)
+
+
+def test_a_record_is_waited_for_by_what_is_named_of_it(broker: KafkaBroker) -> None:
+    broker.create_topic("watched", 2)
+    broker.produce("watched", [("other", "1"), NewRecord("2", "k", {"type": "created"})])
+
+    def later() -> None:
+        broker.produce("watched", [("k", None), NewRecord({"n": 3}, "k", {"type": "paid", "trace": b"\xff"})])
+
+    step = meanwhile(later)
+    found = broker.wait_for_record("watched", key="k", headers={"type": "paid"})
+    assert found.json() == {"n": 3}
+    assert broker.wait_for_record("watched", headers=[("trace", b"\xff")]) == found
+    assert broker.wait_for_record("watched", value={"n": 3}, partition=found.partition) == found
+    assert broker.wait_for_record("watched", key="k", value=None).value is None
+    step.join()
+    with pytest.raises(WaitTimeout) as late:
+        broker.wait_for_record("watched", key="k", value={"n": 4}, timeout=0.05)
+    head, *listed = str(late.value).splitlines()
+    assert head == "after 50 ms topic watched has 4 records, and none is key 'k', value {\"n\": 4}"
+    assert len(listed) == 4
+    with pytest.raises(WaitTimeout, match=r"there is no topic watch; did you mean watched\?"):
+        broker.wait_for_record("watch", key="k", timeout=0.05)
+
+
+def test_records_are_found_among_others(broker: KafkaBroker) -> None:
+    broker.create_topic("contains", 3)
+    broker.produce("contains", [("a", "1"), ("b", "2"), ("c", "3")])
+    broker.assert_contains("contains", [("c", "3"), "1"])
+    with pytest.raises(RecordsDiffer) as different:
+        broker.assert_contains("contains", ["1", "1", ("d", "4")])
+    head, *lines = str(different.value).splitlines()
+    assert head == "topic contains: 2 of 3 expected records are missing"
+    assert lines[:3] == ["- value '1'", "- key 'd', value '4'", "the topic has 3 records"]
+    assert different.value.expected == ["1", "1", ("d", "4")]
+    assert len(different.value.found) == 3
+    step = meanwhile(lambda: (broker.produce("contains", ["4"]), broker.produce("contains", ["5"])))
+    broker.assert_contains("contains", ["5", "4"], timeout=10)
+    step.join()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"value": 3, "unit": "C"}, r"a record has no unit, only .* write NewRecord\(value={...}\)"),
+        (("k", "v", "more"), "a pair of key and value, not 3 in a tuple; an array is a list"),
+    ],
+)
+def test_what_can_not_be_a_record_is_told(broker: KafkaBroker, wrong: Any, says: str) -> None:
+    for given in (broker.produce, broker.assert_records, broker.assert_contains):
+        with pytest.raises(TypeError, match=says):
+            given("any", [wrong])
+
+
+def test_one_record_is_no_list_of_records(broker: KafkaBroker) -> None:
+    for one in ("text", {"key": "k"}, NewRecord("v"), 3):
+        with pytest.raises(TypeError, match=r"such as a list of them: assert_records\('any', \[...\]\)"):
+            broker.assert_records("any", one)  # type: ignore[arg-type]
+
+
+def test_a_time_out_is_a_number_of_seconds(broker: KafkaBroker) -> None:
+    with pytest.raises(TypeError, match=r"^timeout must be a number of seconds, not '5'$"):
+        broker.wait_for_records("any", 1, timeout="5")  # type: ignore[arg-type]
 
 
 def test_records_may_have_time_to_come(broker: KafkaBroker) -> None:
@@ -125,7 +278,7 @@ def test_nothing_more_comes_or_it_is_shown(broker: KafkaBroker) -> None:
     broker.produce("quiet", ["before"])
     broker.assert_no_more("quiet", within_ms=50)
     step = meanwhile(lambda: broker.produce("quiet", ["after"]))
-    with pytest.raises(NotSo, match=r"got 1 more records within 10000 ms\n  0@1 None: 'after'"):
+    with pytest.raises(RecordsDiffer, match=r"got 1 more records within 10000 ms\n  0@1 None: 'after'"):
         broker.assert_no_more("quiet", within_ms=10_000)
     step.join()
 

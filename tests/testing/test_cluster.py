@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 
-from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, NotInTime
+from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, WaitTimeout
 from tests.testing.test_process import wait_until_gone
 
 
@@ -66,10 +66,10 @@ def test_what_did_not_come_says_how_it_is_instead(monkeypatch: pytest.MonkeyPatc
     state = {"leader": 1, "leader_epoch": 0, "replicas": [1, 2], "isr": [1]}
     monkeypatch.setattr(cluster, "partition", lambda topic, partition: state)
     with pytest.raises(
-        NotInTime, match=r"after 0 s of replicas \[1, 2\] of orders-0 \[1\] are in sync, not all of them"
+        WaitTimeout, match=r"after 0 s of replicas \[1, 2\] of orders-0 \[1\] are in sync, not all of them"
     ):
         cluster.wait_for_isr("orders", timeout_s=0)
-    with pytest.raises(NotInTime, match="after 0 s the leader of orders-0 is still 1"):
+    with pytest.raises(WaitTimeout, match="after 0 s the leader of orders-0 is still 1"):
         cluster.wait_for_leader("orders", other_than=1, timeout_s=0)
     cluster.close()
 
@@ -101,7 +101,7 @@ def test_a_node_that_ends_while_it_is_asked_is_passed_over(monkeypatch: pytest.M
         raise ConnectionResetError
 
     monkeypatch.setattr(cluster, "partition", asked)
-    with pytest.raises(NotInTime, match="is unknown"):
+    with pytest.raises(WaitTimeout, match="is unknown"):
         cluster.wait_for_leader("orders", timeout_s=0)
     cluster.close()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, NotInTime
+from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, WaitTimeout
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_another_leader_is_found_and_records_are_waited_for(cluster: KafkaCluste
     assert errors == []
     values = [record.value for record in cluster.records("moving")]
     assert values == [str(number) for number in range(len(values))]
-    with pytest.raises(NotInTime, match=f"moving has {len(values)} records, not {len(values) + 1}"):
+    with pytest.raises(WaitTimeout, match=f"moving has {len(values)} records, not {len(values) + 1}"):
         cluster.wait_for_records("moving", len(values) + 1, timeout_s=0.2)
 
 
@@ -111,7 +111,7 @@ def test_a_broker_that_goes_in_the_middle_of_it_is_an_error(
         raise ConnectionResetError("it has gone")
 
     calls: list[str] = []
-    monkeypatch.setattr(KafkaBroker, "produce", goes)
+    monkeypatch.setattr(KafkaBroker, "_write", goes)
     with pytest.raises(ConnectionResetError, match="it has gone"):
         cluster.produce("gone", ["a"])
     assert calls == ["gone"]  # it may be there: it is not written twice

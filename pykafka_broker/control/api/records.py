@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import count
 from typing import Annotated, Any
 
 from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.control.api.topics import raise_if
 from pykafka_broker.control.bytes_in_json import meant, told
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.problems import Problem, problem_of
-from pykafka_broker.control.reading import Found, IsolationLevel, end_of, records_from
+from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.reading import Found, IsolationLevel, Outcome, end_of, records_from
 from pykafka_broker.control.schema import Limits
-from pykafka_broker.errors import ApiError
+from pykafka_broker.control.topic_watch import check_led_here, no_topic
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.records.builder import BatchBuilder
@@ -61,7 +66,8 @@ class Written:
 
 @dataclass
 class Record:
-    """A record that was read. Bytes that are no UTF-8 stand in base64 under a name of their own."""
+    """A record that was read. Bytes that are no UTF-8 are in base64 under a name of their own. `transaction` says how
+    the record's transaction has ended, null for a record of none."""
 
     topic: str
     partition: int
@@ -73,6 +79,7 @@ class Record:
     headers: list[Header]
     key_base64: str | None = None
     value_base64: str | None = None
+    transaction: Outcome | None = None
 
 
 @dataclass
@@ -129,17 +136,9 @@ def _partition_for(control: Control, record: NewRecord, stored: StoredRecord, pa
     return turn
 
 
-def _check_led_here(control: Control, topic: str, partition: int) -> None:
-    """Whoever asks a broker of a cluster is told which one has the records."""
-    leader = control.services.image.topics[topic].partitions[partition].leader
-    if leader not in (-1, control.services.node_id):
-        led = f"broker {leader} leads {topic}-{partition}: ask that one"
-        raise problem_of(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, led))
-
-
 async def _append(control: Control, topic: str, partition: int, records: list[StoredRecord]) -> int:
     """The offset of the first of them."""
-    _check_led_here(control, topic, partition)
+    check_led_here(control, topic, partition)
     builder = BatchBuilder()
     for offset, record in zip(count(), records, strict=False):
         record.offset = offset
@@ -161,34 +160,62 @@ def records(
     topic: str,
     partition: Partition | None = None,
     from_offset: Offset = 0,
-    isolation_level: IsolationLevel = "read_uncommitted",
+    isolation_level: IsolationLevel = "read_committed",
     limit: Annotated[int, Limits(minimum=1, maximum=MOST_AT_ONCE)] = 1_000,
+    key: str | None = None,
+    key_base64: str | None = None,
 ) -> Records:
-    """Read records, of one partition or of all, each from that offset on. No group and no offset is touched. Of several
-    partitions those of the first come first."""
-    image = control.services.image.topics.get(topic)
-    if image is None:
-        raise Problem(404, f"there is no topic {topic}", code="UNKNOWN_TOPIC_OR_PARTITION")
-    if partition is not None and partition not in image.partitions:
-        raise Problem(404, f"topic {topic} has partitions 0 to {len(image.partitions) - 1}, not {partition}")
+    """Read records, of one partition or of all, each from that offset on; with a key, those of that key. No group and
+    no offset is touched. Of several partitions those of the first come first. Records of transactions that are open or
+    were aborted are read with read_uncommitted, and say so in `transaction`."""
+    numbers = _numbers(control, topic, partition)
+    wanted = meant(key, key_base64, "key")
     page: list[Record] = []
     next_offsets: dict[str, int] = {}
-    more = False
-    for number in sorted(image.partitions) if partition is None else [partition]:
-        _check_led_here(control, topic, number)
+    more, left = False, MOST_AT_ONCE  # to be looked at in one call
+    for number in numbers:
+        check_led_here(control, topic, number)
         source = control.services.replicas.leader(topic, number)
-        found = list(islice(records_from(source, from_offset, isolation_level), limit - len(page) + 1))
-        if len(found) > limit - len(page):
-            more, following = True, found.pop().record.offset
-        else:
-            following = max(end_of(source, isolation_level), from_offset)
-        page += [shown(topic, number, each) for each in found]
+        following = max(end_of(source, isolation_level), from_offset)
+        for found in records_from(source, from_offset, isolation_level):
+            if len(page) == limit or left == 0:
+                more, following = True, found.record.offset
+                break
+            left -= 1
+            if wanted is None or found.record.key == wanted:
+                page.append(shown(topic, number, found))
         next_offsets[str(number)] = following
     return Records(page, next_offsets, more)
 
 
+def _numbers(control: Control, topic: str, partition: int | None) -> list[int]:
+    """The partition, or all of the topic. Raises `Problem` 404."""
+    image = control.services.image.topics.get(topic)
+    if image is None:
+        raise no_topic(control, topic)
+    if partition is not None and partition not in image.partitions:
+        raise Problem(404, f"topic {topic} has partitions 0 to {len(image.partitions) - 1}, not {partition}")
+    return sorted(image.partitions) if partition is None else [partition]
+
+
+async def delete_records(
+    control: Control, topic: str, before_offset: Offset | None = None, partition: Partition | None = None
+) -> dict[str, int]:
+    """Delete the records in front of an offset, of one partition or of all; all records where no offset is named.
+    Returns the first offset that is left of each partition."""
+    asked = [
+        DeleteRecordsPartition(number, _ALL if before_offset is None else before_offset)
+        for number in _numbers(control, topic, partition)
+    ]
+    request = DeleteRecordsRequest([DeleteRecordsTopic(topic, asked)], _TIMEOUT_MS)
+    answer = (await control.inside.ask(request)).topics[0].partitions
+    for each in answer:
+        raise_if(each.error_code, f"{topic}-{each.partition_index}: offset {before_offset}")
+    return {str(each.partition_index): each.low_watermark for each in answer}
+
+
 def shown(topic: str, partition: int, found: Found) -> Record:
-    record, header = found
+    record, header = found.record, found.header
     (key, key_base64), (value, value_base64) = told(record.key), told(record.value)
     return Record(
         topic,
@@ -201,6 +228,7 @@ def shown(topic: str, partition: int, found: Found) -> Record:
         [Header(_name(name), *told(data)) for name, data in record.headers],
         key_base64,
         value_base64,
+        found.transaction,
     )
 
 

@@ -67,7 +67,7 @@ def requests(
     return [seen(each, bodies) for each in found]
 
 
-def forget_requests(control: Control) -> None:
+def clear_requests(control: Control) -> None:
     """Empty the request log."""
     control.observing.log.clear()
 

@@ -18,8 +18,9 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+from pykafka_broker.control.api.groups import commit_offsets
 from pykafka_broker.control.api.records import MOST_AT_ONCE, Header, NewRecord, Offset, Partition, produce, shown
-from pykafka_broker.control.api.topics import Partitions, create_topic, raise_if, topics
+from pykafka_broker.control.api.topics import Partitions, create_topic, topics
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.groups_view import all_groups
 from pykafka_broker.control.operations import Lines, Text
@@ -27,14 +28,8 @@ from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import IsolationLevel, batches_from, records_from
 from pykafka_broker.control.schema import Limits, read, write
 from pykafka_broker.errors import ApiError
-from pykafka_broker.protocol.messages.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from pykafka_broker.records.record import iter_records
 
-_OFFSETS_BY_NAME = 9  # the last version of OffsetCommit that names topics
 _LINES_AT_ONCE = 200  # between which others are served
 _COMMITTED: IsolationLevel = "read_committed"
 
@@ -123,7 +118,7 @@ async def _take(
         await create_topic(control, line.name, line.partitions, line.config)
         seeded.topics += 1
     else:
-        await _commit(control, line)
+        await commit_offsets(control, line.group, line.topic, {line.partition: line.offset}, line.metadata)
         seeded.offsets += 1
 
 
@@ -146,15 +141,6 @@ class _Gathered:
         records, self._records = self._records, []
         if records:
             await produce(self._control, self._topic, records)
-
-
-async def _commit(control: Control, line: OffsetLine) -> None:
-    partition = OffsetCommitRequestPartition(line.partition, line.offset, committed_metadata=line.metadata)
-    request = OffsetCommitRequest(
-        line.group, -1, "", topics=[OffsetCommitRequestTopic(line.topic, partitions=[partition])]
-    )
-    answer = await control.inside.ask_coordinator(request, _OFFSETS_BY_NAME, line.group)
-    raise_if(answer.topics[0].partitions[0].error_code)
 
 
 def dump(control: Control) -> Lines:

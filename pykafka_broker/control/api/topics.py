@@ -5,17 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.problems import problem_of
+from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.topic_watch import no_topic
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from pykafka_broker.protocol.messages.create_topics_request import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponseTopic
 from pykafka_broker.protocol.runtime import uuid_text
@@ -23,6 +31,7 @@ from pykafka_broker.protocol.runtime import uuid_text
 Partitions = Annotated[int, Limits(minimum=1, maximum=100_000)]
 Replicas = Annotated[int, Limits(minimum=1, maximum=0x7FFF)]
 _TIMEOUT_MS = 30_000
+_SET, _DELETE = 0, 1  # operations of IncrementalAlterConfigs
 
 
 @dataclass
@@ -48,25 +57,34 @@ async def topics(control: Control, internal: bool = False) -> list[Topic]:
 
 async def topic(control: Control, topic: str) -> Topic:
     """One topic."""
+    return await _found(control, topic)
+
+
+async def _found(control: Control, topic: str) -> Topic:
+    """Raises `Problem` 404."""
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     found = (await control.inside.ask(asked)).topics[0]
-    raise_if(found.error_code, f"there is no topic {topic}")
+    _raise_if(control, topic, found.error_code)
     return _topic(control, found)
 
 
 async def create_topic(
     control: Control,
     name: str,
-    partitions: Partitions = 1,
+    partitions: Partitions | None = None,
     config: dict[str, str | int | float | bool] | None = None,
     replication_factor: Replicas | None = None,
+    exist_ok: bool = False,
 ) -> Topic:
-    """Make a topic. `config` are Kafka's topic configs (documentation, "Topic Configs"); of replicas there are as many
-    as `default.replication.factor` says where nothing is said here.
+    """Make a topic of one partition, or of as many as are named. `config` are Kafka's topic configs (documentation,
+    "Topic Configs"). By default `default.replication.factor` says how many replicas there are. With `exist_ok` a topic
+    of that name may be there already, with the partitions and configs that are named here.
     """
+    if exist_ok and name in control.services.image.topics:
+        return await _as_it_is(control, name, partitions, config or {})
     configs = [CreatableTopicConfig(key, config_text(value)) for key, value in (config or {}).items()]
     asked = CreatableTopic(
-        name=name, num_partitions=partitions, replication_factor=replication_factor or -1, configs=configs
+        name=name, num_partitions=partitions or 1, replication_factor=replication_factor or -1, configs=configs
     )
     answer = await control.inside.ask(CreateTopicsRequest(topics=[asked], timeout_ms=_TIMEOUT_MS))
     raise_if(answer.topics[0].error_code, answer.topics[0].error_message)
@@ -75,11 +93,58 @@ async def create_topic(
     return await topic(control, name)
 
 
+async def _as_it_is(
+    control: Control, name: str, partitions: int | None, config: dict[str, str | int | float | bool]
+) -> Topic:
+    """The topic that is there. Raises `Problem` 409 where it is not as it should be."""
+    found = await topic(control, name)
+    if partitions is not None and partitions != found.partitions:
+        raise Problem(409, f"topic {name} is there with {found.partitions} partitions, not {partitions}")
+    for key, value in config.items():
+        if found.config.get(key) != config_text(value):
+            there = f"{key}={found.config[key]}" if key in found.config else f"no {key} of its own"
+            raise Problem(409, f"topic {name} is there with {there}, not {key}={config_text(value)}")
+    return found
+
+
+async def alter_config(control: Control, topic: str, config: dict[str, str | int | float | bool | None]) -> Topic:
+    """Set configs of a topic; null takes one back to its default. Configs that are not named stay as they are."""
+    changes = [
+        AlterableConfig(key, _DELETE if value is None else _SET, None if value is None else config_text(value))
+        for key, value in config.items()
+    ]
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(ResourceType.TOPIC, topic, changes)])
+    answer = (await control.inside.ask(request)).responses[0]
+    _raise_if(control, topic, answer.error_code, answer.error_message)
+
+    def done() -> bool | None:
+        there = control.services.image.topic_config(topic)
+        wanted = {key: None if value is None else config_text(value) for key, value in config.items()}
+        return all(there.get(key) == value for key, value in wanted.items()) or None
+
+    await control.until(done, _TIMEOUT_MS / 1000)
+    return await _found(control, topic)
+
+
+async def add_partitions(control: Control, topic: str, total: Partitions) -> Topic:
+    """Add partitions to a topic, so that it has that many in all."""
+    request = CreatePartitionsRequest([CreatePartitionsTopic(topic, total, None)], _TIMEOUT_MS)
+    answer = (await control.inside.ask(request)).results[0]
+    _raise_if(control, topic, answer.error_code, answer.error_message)
+
+    def done() -> bool | None:
+        there = control.services.image.topics.get(topic)
+        return (there is not None and len(there.partitions) >= total) or None
+
+    await control.until(done, _TIMEOUT_MS / 1000)
+    return await _found(control, topic)
+
+
 async def delete_topic(control: Control, topic: str) -> None:
     """Delete a topic with its records."""
     asked = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=_TIMEOUT_MS)
     answer = await control.inside.ask(asked)
-    raise_if(answer.responses[0].error_code, answer.responses[0].error_message)
+    _raise_if(control, topic, answer.responses[0].error_code, answer.responses[0].error_message)
 
 
 def _topic(control: Control, found: MetadataResponseTopic) -> Topic:
@@ -101,3 +166,10 @@ def raise_if(error_code: int, message: str | None = None) -> None:
     """Raises `Problem` if that is an error."""
     if error_code:
         raise problem_of(ApiError(ErrorCode(error_code), message))
+
+
+def _raise_if(control: Control, topic: str, error_code: int, message: str | None = None) -> None:
+    """The same for a topic that has to be there."""
+    if error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise no_topic(control, topic)
+    raise_if(error_code, message)

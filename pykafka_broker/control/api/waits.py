@@ -6,20 +6,23 @@ with 417. Nobody polls: the broker looks after each of its turns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal, TypeVar
 
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.control.api.groups import Lag
-from pykafka_broker.control.api.records import MOST_AT_ONCE, NewRecord, Record, shown
-from pykafka_broker.control.comparing import difference
+from pykafka_broker.control.api.records import MOST_AT_ONCE, Record, Records, records, shown
+from pykafka_broker.control.comparing import ExpectedRecord, Wanted, difference, line_of, missing
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.groups_view import GroupDetails, committed, details, find_group, total_lag
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import IsolationLevel
 from pykafka_broker.control.schema import Limits, write
-from pykafka_broker.control.topic_watch import TopicWatch
+from pykafka_broker.control.topic_watch import TopicWatch, no_topic
 from pykafka_broker.errors import ApiError
 
 TimeoutMs = Annotated[int, Limits(minimum=0, maximum=3_600_000, says="milliseconds of real time")]
@@ -27,6 +30,8 @@ Count = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
 DEFAULT_TIMEOUT_MS = 10_000
 NOT_IN_TIME = 408
 DOES_NOT_HOLD = 417
+_MOST_EXPECTED = 100_000
+_BETWEEN = 1_000  # records that are read before others are served
 _SHOWN = 20  # records in the text of a failure
 
 GroupState = Literal[
@@ -79,19 +84,38 @@ async def wait_for_records(
     control: Control,
     topic: str,
     n: Count,
-    isolation_level: IsolationLevel = "read_uncommitted",
+    isolation_level: IsolationLevel = "read_committed",
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
-) -> list[Record]:
-    """Wait until a topic has at least so many records. Returns the first of them."""
+) -> Records:
+    """Wait until a topic has at least so many records. Returns the first of them, as a page of at most 5,000."""
     watch = TopicWatch(control, topic, isolation_level)
 
-    def holds() -> list[Record] | None:
-        return _records(watch, min(n, MOST_AT_ONCE)) if watch.look() >= n else None
+    def instead() -> str:
+        return _told(control, watch, f"topic {topic} has {watch.look()} records, not {n}")
+
+    await _wait(control, lambda: True if watch.exists and watch.look() >= n else None, instead, timeout_ms)
+    return records(control, topic, isolation_level=isolation_level, limit=max(1, min(n, MOST_AT_ONCE)))
+
+
+async def wait_for_record(
+    control: Control,
+    topic: str,
+    record: ExpectedRecord,
+    isolation_level: IsolationLevel = "read_committed",
+    timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
+) -> Record:
+    """Wait until a topic has a record that is as expected; of that record only the fields that are named are compared.
+    Returns the first one."""
+    watch, wanted = TopicWatch(control, topic, isolation_level), Wanted(record)
+
+    def look() -> Record | None:
+        seen = (shown(topic, number, found) for number, found in watch.fresh())
+        return next(filter(wanted.fits, seen), None)
 
     def instead() -> str:
-        return f"topic {topic} has {watch.look()} records, not {n}{_listing(_records(watch, _SHOWN))}"
+        return _told(control, watch, f"topic {topic} has {watch.look()} records, and none is {wanted}")
 
-    return await _wait(control, holds, instead, timeout_ms)
+    return await _wait(control, look, instead, timeout_ms)
 
 
 async def wait_for_lag(control: Control, group: str, lag: Count = 0, timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS) -> Lag:
@@ -133,35 +157,66 @@ async def wait_for_transaction(
 async def assert_records(
     control: Control,
     topic: str,
-    records: Annotated[list[NewRecord], Limits(max_length=MOST_AT_ONCE)],
-    isolation_level: IsolationLevel = "read_uncommitted",
+    records: Annotated[list[ExpectedRecord], Limits(max_length=_MOST_EXPECTED)],
+    isolation_level: IsolationLevel = "read_committed",
     timeout_ms: TimeoutMs = 0,
-) -> list[Record]:
-    """Say that a topic has exactly these records, in this order within each partition. What is null of an expected
-    record is not compared. With a time-out there is time for them to come."""
-    watch = TopicWatch(control, topic, isolation_level)
-    await control.until(lambda: True if watch.look() >= len(records) else None, timeout_ms / 1000)
-    found = _records(watch, MOST_AT_ONCE)
+) -> Records:
+    """Say that a topic has exactly these records: those of one partition in this order, those of several partitions in
+    any order. Of an expected record only the fields that are named are compared. With a time-out there is time for them
+    to come. Returns the records that were found, as a page of at most 5,000."""
+    watch = await _awaited(control, topic, isolation_level, len(records), timeout_ms)
+    found = await _all(watch)
     says = difference(found, records)
     if says:
-        raise Problem(DOES_NOT_HOLD, f"topic {topic}: {says}", more={"records": write(found)})
-    return found
+        says += _unseen(control, watch)
+        raise Problem(DOES_NOT_HOLD, f"topic {topic}: {says}", more={"records": write(found[:MOST_AT_ONCE])})
+    return _page(found)
+
+
+async def assert_contains(
+    control: Control,
+    topic: str,
+    records: Annotated[list[ExpectedRecord], Limits(max_length=_MOST_EXPECTED)],
+    isolation_level: IsolationLevel = "read_committed",
+    timeout_ms: TimeoutMs = 0,
+) -> Records:
+    """Say that a topic has these records, in any order and among others; each has to be there for itself. Of an
+    expected record only the fields that are named are compared. With a time-out there is time for them to come. Returns
+    those records, as a page of at most 5,000."""
+    watch = TopicWatch(control, topic, isolation_level)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_ms / 1000
+    while True:
+        ends = watch.ends()
+        found = await _all(watch)
+        there, lines = missing(found, records)
+        if watch.exists and not lines:
+            return _page(there)
+        if await control.until(partial(_moved, watch, ends), max(0.0, deadline - loop.time())) is None:
+            break
+    if not watch.exists:
+        raise no_topic(control, topic)
+    head = f"topic {topic}: {len(records) - len(there)} of {len(records)} expected records are missing"
+    says = "\n".join([head, *lines, _told(control, watch, f"the topic has {len(found)} records")])
+    raise Problem(DOES_NOT_HOLD, says, more={"records": write(found[:MOST_AT_ONCE])})
 
 
 async def assert_no_more(
     control: Control,
     topic: str,
     within_ms: TimeoutMs = 1_000,
-    isolation_level: IsolationLevel = "read_uncommitted",
+    isolation_level: IsolationLevel = "read_committed",
 ) -> None:
     """Say that nothing is added to a topic from now on for that time."""
-    ends = TopicWatch(control, topic, isolation_level).ends()
-    watch = TopicWatch(control, topic, isolation_level, ends)
+    before = TopicWatch(control, topic, isolation_level)
+    if not before.exists:
+        raise no_topic(control, topic)
+    watch = TopicWatch(control, topic, isolation_level, before.ends())
     came = await control.until(lambda: watch.look() or None, within_ms / 1000)
     if came is not None:
-        found = _records(watch, _SHOWN)
+        found = await _all(watch)
         says = f"topic {topic} got {watch.count} more records within {within_ms} ms{_listing(found)}"
-        raise Problem(DOES_NOT_HOLD, says, more={"records": write(found)})
+        raise Problem(DOES_NOT_HOLD, says, more={"records": write(found[:MOST_AT_ONCE])})
 
 
 async def _wait(control: Control, holds: Callable[[], R | None], instead: Callable[[], str], timeout_ms: int) -> R:
@@ -171,12 +226,69 @@ async def _wait(control: Control, holds: Callable[[], R | None], instead: Callab
     return found
 
 
-def _records(watch: TopicWatch, limit: int) -> list[Record]:
-    return [shown(watch.topic, number, found) for number, found in watch.records(limit)]
+async def _awaited(
+    control: Control, topic: str, isolation_level: IsolationLevel, n: int, timeout_ms: int
+) -> TopicWatch:
+    """The topic, once it has so many records or the time is over. Raises `Problem` 404 if it is not there by then."""
+    watch = TopicWatch(control, topic, isolation_level)
+    await control.until(lambda: True if watch.exists and watch.look() >= n else None, timeout_ms / 1000)
+    if not watch.exists:
+        raise no_topic(control, topic)
+    return watch
 
 
-def _listing(records: list[Record]) -> str:
-    return "".join(f"\n  {each.partition}@{each.offset} {each.key!r}: {each.value!r}" for each in records)
+def _moved(watch: TopicWatch, ends: dict[int, int]) -> bool | None:
+    return watch.ends() != ends or None
+
+
+async def _all(watch: TopicWatch) -> list[Record]:
+    """All records that there are, with others served in between."""
+    found: list[Record] = []
+    for number, each in watch.records():
+        found.append(shown(watch.topic, number, each))
+        if len(found) % _BETWEEN == 0:
+            await asyncio.sleep(0)
+    return found
+
+
+def _page(found: list[Record]) -> Records:
+    page = found[:MOST_AT_ONCE]
+    return Records(page, {str(each.partition): each.offset + 1 for each in page}, len(found) > len(page))
+
+
+def _told(control: Control, watch: TopicWatch, head: str) -> str:
+    """What the topic has, with the last of its records."""
+    if not watch.exists:
+        return no_topic(control, watch.topic).detail
+    records = (shown(watch.topic, number, found) for number, found in watch.records())
+    return f"{head}{_listing(records)}{_unseen(control, watch)}"
+
+
+def _listing(records: Iterable[Record]) -> str:
+    """The last of them, a line each."""
+    last: deque[Record] = deque(maxlen=_SHOWN)
+    count = 0
+    for each in records:
+        last.append(each)
+        count += 1
+    more = f"\n  ... {count - len(last)} records before these" if count > len(last) else ""
+    return more + "".join(f"\n  {line_of(each)}" for each in last)
+
+
+def _unseen(control: Control, watch: TopicWatch) -> str:
+    """What a reader of committed records does not see of the topic."""
+    if watch.isolation_level == "read_uncommitted":
+        return ""
+    ends = watch.ends()
+    counts: Counter[str] = Counter()
+    for number, found in TopicWatch(control, watch.topic, "read_uncommitted").records():
+        if found.transaction in ("aborted", "open"):
+            counts[found.transaction] += 1
+        elif found.record.offset >= ends.get(number, 0):
+            counts["behind"] += 1
+    words = {"aborted": "aborted", "open": "of open transactions", "behind": "behind an open transaction"}
+    told = ", ".join(f"{counts[name]} {word}" for name, word in words.items() if counts[name])
+    return f"\n(not seen with read_committed: {told})" if told else ""
 
 
 def _transaction(control: Control, transactional_id: str) -> TransactionDetails | None:

@@ -26,7 +26,7 @@ from pykafka_broker.server.turns import Turns
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
 
-_OF_LOG = ("requests", "forget_requests", "wait_for_request")
+_OF_LOG = ("requests", "clear_requests", "wait_for_request")
 _OF_FAULTS = ("faults", "add_fault", "clear_faults", "fault", "remove_fault", "wait_for_fault", "chaos")
 OFFERED = frozenset({*_OF_LOG, *_OF_FAULTS, "pause", "unpause", "health", "openapi"})
 

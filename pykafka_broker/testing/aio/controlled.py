@@ -9,7 +9,6 @@ faults.
 from __future__ import annotations
 
 from pykafka_broker.testing.aio.clock import AsyncHasClock
-from pykafka_broker.testing.aio.data import AsyncData
 from pykafka_broker.testing.aio.incidents import AsyncIncidents
 from pykafka_broker.testing.aio.membership import AsyncMembership
 from pykafka_broker.testing.aio.state import AsyncState
@@ -19,7 +18,7 @@ from pykafka_broker.testing.client_settings import client_settings
 from typing import Any
 
 
-class AsyncControlled(AsyncData, AsyncState, AsyncWaits, AsyncHasClock, AsyncTraffic, AsyncIncidents, AsyncMembership):
+class AsyncControlled(AsyncWaits, AsyncState, AsyncHasClock, AsyncTraffic, AsyncIncidents, AsyncMembership):
     """A broker that is reached by its control API."""
 
     @property

@@ -7,15 +7,15 @@ Rule: what does not come to be so, or is not so, is an AssertionError that says 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pykafka_broker.testing.aio.handle import AsyncHandle
+from pykafka_broker.testing.aio.data import AsyncData
 from pykafka_broker.testing.async_client import AsyncControlClient
 from pykafka_broker.testing.control_client import ControlError
-from pykafka_broker.testing.record import Record, from_answer, to_request
-from pykafka_broker.testing.waits import NotInTime, NotSo, _DOES_NOT_HOLD, _NOT_IN_TIME, _SPARE_S, each
+from pykafka_broker.testing.record import ANY, NewRecord, Record, from_answer, several, to_expectation
+from pykafka_broker.testing.waits import RecordsDiffer, WaitTimeout, _DOES_NOT_HOLD, _NOT_IN_TIME, _SPARE_S
 from typing import Any
 
 
-class AsyncWaits(AsyncHandle):
+class AsyncWaits(AsyncData):
     """Waits of a test. A `timeout` is in seconds."""
 
     async def wait_for_group(
@@ -26,11 +26,32 @@ class AsyncWaits(AsyncHandle):
         return found
 
     async def wait_for_records(
-        self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_uncommitted"
+        self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_committed"
     ) -> list[Record]:
-        """Wait until the topic has at least `n` records, and return the first of them."""
+        """Wait until the topic has at least `n` records, and return the first `n` of them."""
+        __tracebackhide__ = True
         body = {"topic": topic, "n": n, "isolation_level": isolation_level}
-        return [from_answer(each) for each in await self._ask("waits/records", timeout, body)]
+        page = await self._ask("waits/records", timeout, body)
+        return (await self._whole(page, topic, n, isolation_level))[:n]
+
+    async def wait_for_record(
+        self,
+        topic: str,
+        *,
+        key: Any = ANY,
+        value: Any = ANY,
+        headers: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None,
+        partition: int | None = None,
+        timeout: float = 10,
+        isolation_level: str = "read_committed",
+    ) -> Record:
+        """Wait until the topic has a record with this key, value and headers, whatever is named of them, and return the
+        first one. They are as `produce` takes them; a dict is compared with the record's JSON.
+        """
+        __tracebackhide__ = True
+        record = to_expectation(NewRecord(value, key, headers, partition=partition))
+        body = {"topic": topic, "record": record, "isolation_level": isolation_level}
+        return from_answer(await self._ask("waits/record", timeout, body))
 
     async def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and has at most so many records still to read."""
@@ -53,20 +74,44 @@ class AsyncWaits(AsyncHandle):
         return found
 
     async def assert_records(
-        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_uncommitted"
+        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> list[Record]:
-        """Say that the topic has exactly these records, as `produce` takes them, and return them. What an expected one
-        does not name is not compared. With a `timeout` there is time for them to come.
+        """Say that the topic has exactly these records, as `produce` takes them, and return them. None is a tombstone,
+        or no key; a dict is compared with the record's JSON; fields that are left out, and `ANY`, are not compared.
+        Records of one partition are compared in their order. With a `timeout` there is time for them to come. Raises
+        RecordsDiffer.
         """
         __tracebackhide__ = True
-        body = {
-            "topic": topic,
-            "records": [to_request(each) for each in records],
-            "isolation_level": isolation_level,
-        }
-        return [from_answer(each) for each in await self._ask("assertions/records", timeout, body)]
+        expected = several(f"assert_records({topic!r}", records)
+        page = await self._assert("assertions/records", topic, expected, timeout, isolation_level)
+        return await self._whole(page, topic, len(expected), isolation_level)
 
-    async def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_uncommitted") -> None:
+    async def assert_contains(
+        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
+    ) -> None:
+        """Say that the topic has these records, in any order and among others. They are as `assert_records` takes them.
+        With a `timeout` there is time for them to come. Raises RecordsDiffer.
+        """
+        __tracebackhide__ = True
+        expected = several(f"assert_contains({topic!r}", records)
+        await self._assert("assertions/contains", topic, expected, timeout, isolation_level)
+
+    async def _assert(self, path: str, topic: str, expected: list[Any], timeout: float, isolation_level: str) -> Any:
+        __tracebackhide__ = True
+        records = list(map(to_expectation, expected))
+        try:
+            return await self._ask(path, timeout, {"topic": topic, "records": records, "isolation_level": isolation_level})
+        except RecordsDiffer as differ:
+            differ.expected = expected
+            raise
+
+    async def _whole(self, page: Mapping[str, Any], topic: str, n: int, isolation_level: str) -> list[Record]:
+        """The records of a page, and those after it up to `n`."""
+        if page["more"] and len(page["records"]) < n:
+            return await self.records(topic, isolation_level=isolation_level, limit=n)
+        return list(map(from_answer, page["records"]))
+
+    async def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
         """Say that nothing is added to the topic from now on for that time."""
         __tracebackhide__ = True
         body = {"topic": topic, "within_ms": within_ms, "isolation_level": isolation_level}
@@ -80,6 +125,8 @@ class AsyncWaits(AsyncHandle):
 async def wait(control: AsyncControlClient, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
     """Ask for something that may take so many seconds to be so."""
     __tracebackhide__ = True
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
     return await _call(control, path, {**body, "timeout_ms": round(timeout * 1000)}, timeout)
 
 
@@ -89,7 +136,7 @@ async def _call(control: AsyncControlClient, path: str, body: Mapping[str, Any],
         return await control.call("POST", f"/{path}", body, timeout_s=timeout + _SPARE_S)
     except ControlError as error:
         if error.status == _NOT_IN_TIME:
-            raise NotInTime(str(error)) from None
+            raise WaitTimeout(str(error)) from None
         if error.status == _DOES_NOT_HOLD:
-            raise NotSo(str(error)) from None
+            raise RecordsDiffer(str(error), found=list(map(from_answer, error.more.get("records", ())))) from None
         raise

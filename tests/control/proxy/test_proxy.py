@@ -38,7 +38,7 @@ def proxy(behind: KafkaBroker) -> Iterator[Proxy]:
 
 @pytest.fixture(autouse=True)
 def no_fault_is_left(proxy: Proxy) -> Iterator[None]:
-    proxy.forget_requests()
+    proxy.clear_requests()
     yield
     proxy.faults.clear()
 
