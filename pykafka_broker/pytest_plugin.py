@@ -1,5 +1,5 @@
-"""Fixtures for tests against a broker: `kafka_broker`, `async_kafka_broker`, `kafka_broker_factory`, `kafka_cluster`,
-`kafka_topic`, and clients.
+"""Fixtures for tests against a broker: `kafka_broker`, `kafka_broker_factory`, `kafka_cluster`, the first and the last
+of them with `async_` in front for tests with an event loop, `kafka_topic`, and clients.
 
 Rule: `kafka_broker` is one broker for the whole run unless a scope says otherwise, and each test finds it empty, as it
 is reset before the test (`kafka_broker_isolation`). A factory's brokers belong to one test. When a test fails, what its
@@ -28,7 +28,7 @@ from pykafka_broker.testing.fixtures import (
 )
 
 if TYPE_CHECKING:
-    from pykafka_broker.testing import AsyncKafkaBroker, AsyncRemoteBroker, KafkaBroker, KafkaCluster
+    from pykafka_broker.testing import AsyncKafkaBroker, AsyncKafkaCluster, AsyncRemoteBroker, KafkaBroker, KafkaCluster
     from pykafka_broker.testing.controlled import Controlled
 
 SCOPES = ("session", "package", "module", "class", "function")
@@ -40,8 +40,9 @@ MARKER = (
     "tests with the same settings share one"
 )
 CLUSTER_MARKER = (
-    "kafka_cluster(brokers=3, racks=None, controllers=1, config=None, configs=None, quick=True, "
-    "schema_registry=False): what the test's `kafka_cluster` is made of"
+    "kafka_cluster(brokers=3, racks=None, controllers=1, config=None, configs=None, quick=True, security=None, "
+    "users=(), acls=None, schema_registry=False): what the test's `kafka_cluster` is made of, by the arguments of "
+    "`KafkaCluster`"
 )
 OPTIONS = (  # of the marker, as of `KafkaBroker`
     *("emulate", "security", "users", "acls", "mechanisms", "client_auth"),
@@ -246,6 +247,14 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
         yield cluster
 
 
+@pytest.fixture
+def async_kafka_cluster(kafka_cluster: KafkaCluster) -> AsyncKafkaCluster:
+    """The cluster of `kafka_cluster` for a test with an event loop."""
+    from pykafka_broker.testing import AsyncKafkaCluster
+
+    return AsyncKafkaCluster.of(kafka_cluster)
+
+
 @pytest.fixture(autouse=True)
 def _kafka_broker_as_wished(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> None:
     """Before a test has its broker it is made empty, and gets the topics of the test's marker."""
@@ -292,6 +301,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
 
 __all__ = [
     "async_kafka_broker",
+    "async_kafka_cluster",
     "kafka_admin",
     "kafka_admin_factory",
     "kafka_broker",

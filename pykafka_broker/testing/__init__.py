@@ -23,12 +23,14 @@ from pykafka_broker.testing.waits import RecordsDiffer, WaitTimeout
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous import AsyncKafkaBroker, AsyncRemoteBroker
+    from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
     from pykafka_broker.testing.cases import KafkaBrokerTestCase
     from pykafka_broker.testing.cluster import KafkaCluster
 
 __all__ = [
     "ANY",
     "AsyncKafkaBroker",
+    "AsyncKafkaCluster",
     "AsyncRemoteBroker",
     "BrokerError",
     "ControlError",
@@ -45,6 +47,7 @@ __all__ = [
 
 _ON_FIRST_USE = {  # what brings something along that most tests don't need: asyncio, unittest, clusters
     "AsyncKafkaBroker": "asynchronous",
+    "AsyncKafkaCluster": "asynchronous_cluster",
     "AsyncRemoteBroker": "asynchronous",
     "KafkaBrokerTestCase": "cases",
     "KafkaCluster": "cluster",

@@ -15,17 +15,19 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.handle import BrokerError
-from pykafka_broker.testing.waits import POLL_S, WaitTimeout
+from pykafka_broker.testing.waits import POLL_S, WaitTimeout, check_timeout
 
 P = ParamSpec("P")
 T = TypeVar("T")
 N = TypeVar("N")
+Step = Callable[[N], Coroutine[Any, Any, T]]
 Context = TypeVar("Context", bound=AbstractAsyncContextManager[Any])
 
 
 async def wait_until(holds: Callable[[], Awaitable[bool]], instead: Callable[[], str], timeout: float) -> None:
     """`waits.wait_until`, awaited."""
     __tracebackhide__ = True
+    check_timeout(timeout)
     loop = asyncio.get_running_loop()
     deadline, problem = loop.time() + timeout, ""
     while True:
@@ -40,7 +42,7 @@ async def wait_until(holds: Callable[[], Awaitable[bool]], instead: Callable[[],
         await asyncio.sleep(POLL_S)
 
 
-async def all_at_once(nodes: Iterable[N], step: Callable[[N], Awaitable[T]]) -> list[T]:
+async def all_at_once(nodes: Iterable[N], step: Step[N, T]) -> list[T]:
     """`waits.all_at_once`, awaited."""
     results = await asyncio.gather(*map(step, nodes), return_exceptions=True)
     for result in results:

@@ -92,6 +92,7 @@ class KafkaBroker(Controlled):
         self.schema_registry = schema_registry
         self._schema_registry_url = ""
         self._security: Security | None = None
+        self._inner_listener = ""
         if security is not None or users or acls is not None or mechanisms is not None or client_auth is not None:
             self._security = self._secured(
                 security, users=users, acls=acls, mechanisms=mechanisms, client_auth=client_auth
@@ -109,6 +110,10 @@ class KafkaBroker(Controlled):
         if "listeners" in self.config:
             raise ValueError("security=... makes the listener itself: leave out the config listeners, or configure all")
         return Security(protocol, host=self.host, **wanted)
+
+    def secure(self, security: Security, inner_listener: str) -> None:
+        """Give a node of a cluster the security of the cluster, and a listener for the other nodes."""
+        self._security, self._inner_listener = security, inner_listener
 
     def _configured_dir(self) -> str | None:
         """The first of the directories that the config names."""
@@ -210,10 +215,11 @@ class KafkaBroker(Controlled):
         if self.schema_registry:
             command += ["--schema-registry", self._schema_registry_url.removeprefix("http://") or "127.0.0.1:0"]
         if self._security is not None:
+            own = f"{self._security.listener}://{self.bootstrap_servers}"
             command += [
                 str(self._properties),
                 "--override",
-                f"listeners={self._security.listener}://{self.bootstrap_servers}",
+                f"listeners={','.join(filter(None, (own, self._inner_listener)))}",
             ]
         elif "listeners" not in self.config:
             command += ["--listen", self.bootstrap_servers]

@@ -21,6 +21,7 @@ POLL_S = 0.01
 _SPARE_S = 30.0  # for the answer itself, on a busy machine
 N = TypeVar("N")
 T = TypeVar("T")
+Step = Callable[[N], T]  # something that is done with a node
 
 
 class RecordsDiffer(AssertionError):
@@ -148,8 +149,7 @@ class Waits(Data):
 def wait(control: ControlClient, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
     """Ask for something that may take so many seconds to be so."""
     __tracebackhide__ = True
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
+    check_timeout(timeout)
     return _call(control, path, {**body, "timeout_ms": round(timeout * 1000)}, timeout)
 
 
@@ -165,11 +165,18 @@ def _call(control: ControlClient, path: str, body: Mapping[str, Any], timeout: f
         raise
 
 
+def check_timeout(timeout: float) -> None:
+    """Raise TypeError where a timeout is no number."""
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
+
+
 def wait_until(holds: Callable[[], bool], instead: Callable[[], str], timeout: float) -> None:
     """Look again and again, where several brokers are asked. Raises WaitTimeout, with how it is instead, and the last
     refusal if there was one.
     """
     __tracebackhide__ = True
+    check_timeout(timeout)
     deadline, problem = time.monotonic() + timeout, ""
     while True:
         try:
@@ -183,7 +190,7 @@ def wait_until(holds: Callable[[], bool], instead: Callable[[], str], timeout: f
         time.sleep(POLL_S)
 
 
-def all_at_once(nodes: Iterable[N], step: Callable[[N], T]) -> list[T]:
+def all_at_once(nodes: Iterable[N], step: Step[N, T]) -> list[T]:
     """Do it with all of them at the same time. Returns the results in their order; raises the first error, once all
     have ended.
     """

@@ -7,7 +7,7 @@ Rule: a method is one operation of the control API and says no more than it; a w
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pykafka_broker.testing.aio.handle import AsyncHandle
 from pykafka_broker.testing.aio.waits import wait
 from pykafka_broker.testing.async_client import AsyncControlClient
@@ -90,6 +90,10 @@ class AsyncFaults:
         body = {name: value for name, value in locals().items() if name != "self"}
         if api is not None and not isinstance(api, str):
             body["api"] = list(api)
+        return await self._add(body)
+
+    @entered
+    async def _add(self, body: Mapping[str, Any]) -> AsyncFault:
         return AsyncFault(self._control, int((await self._control.call("POST", "/faults", body))["id"]))
 
     async def all(self) -> list[dict[str, Any]]:

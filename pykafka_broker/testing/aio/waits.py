@@ -11,7 +11,7 @@ from pykafka_broker.testing.aio.data import AsyncData
 from pykafka_broker.testing.async_client import AsyncControlClient
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.record import ANY, NewRecord, Record, from_answer, several, to_expectation
-from pykafka_broker.testing.waits import RecordsDiffer, WaitTimeout, _DOES_NOT_HOLD, _NOT_IN_TIME, _SPARE_S
+from pykafka_broker.testing.waits import RecordsDiffer, WaitTimeout, _DOES_NOT_HOLD, _NOT_IN_TIME, _SPARE_S, check_timeout
 from typing import Any
 
 
@@ -125,8 +125,7 @@ class AsyncWaits(AsyncData):
 async def wait(control: AsyncControlClient, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
     """Ask for something that may take so many seconds to be so."""
     __tracebackhide__ = True
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
+    check_timeout(timeout)
     return await _call(control, path, {**body, "timeout_ms": round(timeout * 1000)}, timeout)
 
 
