@@ -36,6 +36,7 @@ WELDS = {  # the name in the source: the module and name of its twin
 }
 AWAITED = {"call", "wait_until", "all_at_once", "step", "start"}
 ENTERED = f"{PACKAGE}.async_waits"
+HIDDEN = "__tracebackhide__"  # of a module: what pytest shows of it
 _CONTEXT = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
 Function = ast.FunctionDef
 
@@ -128,6 +129,8 @@ class Twins:
         """The twin of a module."""
         kept = [node for node in source.definitions if node.name in self.modules and node.name not in WELDS]
         body = "\n\n\n".join(self._edited(source, node) for node in kept)
+        if HIDDEN in _top_level(source.tree):
+            body = f"{HIDDEN} = told_to_the_test\n\n\n{body}"
         head = MARK.format(f"pykafka_broker/testing/{source.name}.py")
         begin, end = source.span(source.tree.body[0])
         told = source.text[begin:end].decode()
@@ -177,7 +180,9 @@ class Twins:
     def _imports(self, source: Source, kept: list[Function | ast.ClassDef]) -> str:
         """What the twin uses: of other modules as the source imports it, of the source what has no twin."""
         used = {node.id for each in kept for node in ast.walk(each) if isinstance(node, ast.Name)}
-        here = {node.name for node in kept}
+        here = {node.name for node in kept} | {HIDDEN}
+        if HIDDEN in _top_level(source.tree):
+            used |= {"told_to_the_test"}
         plain: set[str] = set()
         of: dict[str, set[str]] = {}
         for node in ast.walk(source.tree):

@@ -2,21 +2,26 @@
 of them with `async_` in front for tests with an event loop, `kafka_topic`, and clients.
 
 Rule: `kafka_broker` is one broker for the whole run unless a scope says otherwise, and each test finds it empty, as it
-is reset before the test (`kafka_broker_isolation`). A factory's brokers belong to one test. When a test fails, what its
-brokers logged meanwhile stands in the report. The command line wins over a test's marker, and that over the ini file.
+is reset before the test (`kafka_broker_isolation`); a broker that a test stopped, killed, paused or closed runs again
+for the next one. A factory's brokers belong to one test. The report of a failed test has the log of its brokers, their
+last requests, and the fixtures whose topics the reset before the test has deleted. The command line wins over a test's
+marker, and that over the ini file.
 """
 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pykafka_broker.testing.fixtures import (
+    aiokafka_consumer,
+    aiokafka_consumer_factory,
+    aiokafka_producer,
+    aiokafka_producer_factory,
     kafka_admin,
     kafka_admin_factory,
     kafka_client,
@@ -36,8 +41,8 @@ ISOLATIONS = ("reset", "none")
 URL_VARIABLE = "PYKAFKA_BROKER_CONTROL_URL"
 MARKER = (
     "kafka(config={}, topics=(), emulate=None, security=None, users=(), acls=None, mechanisms=None, client_auth=None, "
-    "schema_registry=False): the test's `kafka_broker` has these settings, topics, release, users and schema registry; "
-    "tests with the same settings share one"
+    "schema_registry=False, allow_unknown_config=False): the test's `kafka_broker` has these settings, topics, "
+    "release, users and schema registry; tests with the same settings share one"
 )
 CLUSTER_MARKER = (
     "kafka_cluster(brokers=3, racks=None, controllers=1, config=None, configs=None, quick=True, security=None, "
@@ -46,15 +51,23 @@ CLUSTER_MARKER = (
 )
 OPTIONS = (  # of the marker, as of `KafkaBroker`
     *("emulate", "security", "users", "acls", "mechanisms", "client_auth"),
-    "schema_registry",
+    *("schema_registry", "allow_unknown_config"),
 )
+_MOST_REQUESTS = 20  # in the report of a failure
+_PATIENCE_S = 5.0  # with a broker that may be stopped
 TOO_LATE = (
     "@pytest.mark.kafka chooses the broker of a whole test, class or module: for one parameter of a test make a test "
     "of its own or use kafka_broker_factory, for a unittest.TestCase KafkaBrokerTestCase"
 )
+HINT = (
+    "fixture {fixture} made topics that were deleted when the broker was reset before this test ({topics}): make the "
+    "fixture function-scoped, or set kafka_broker_isolation = none, or take a snapshot in it and restore() that"
+)
 _OWN = pytest.StashKey[list["KafkaBroker"]]()  # brokers of one test
 _SHARED = pytest.StashKey[dict["KafkaBroker", int]]()  # brokers of many, and how much they had logged before this one
 _USED = pytest.StashKey[set["Controlled"]]()  # brokers that a test has had
+_FILLED = pytest.StashKey[dict[str, set[str]]]()  # by fixtures of a wider scope: the ids of the topics that they made
+_EMPTIED = pytest.StashKey[dict[str, list[str]]]()  # of these, the names of the topics that a reset has deleted
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,35 +75,63 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--kafka-broker-scope", choices=SCOPES, help="how long the broker of `kafka_broker` lives")
     group.addoption("--kafka-broker-isolation", choices=ISOLATIONS, help="whether each test finds it empty")
     group.addoption("--kafka-broker-url", metavar="URL", help="the control API of a broker that runs, to be used")
+    group.addoption(
+        "--kafka-config", metavar="KEY=VALUE", action="append", default=[], help="a broker config of `kafka_broker`"
+    )
+    group.addoption("--kafka-emulate", metavar="RELEASE", help="the release of Kafka that `kafka_broker` is")
     parser.addini("kafka_broker_scope", "how long the broker of `kafka_broker` lives", default="session")
     parser.addini("kafka_broker_isolation", "whether each test finds it empty: reset or none", default="")
     parser.addini("kafka_broker_url", "the control API of a broker that runs, to be used", default="")
     parser.addini("kafka_broker_config", "its broker configs, one key=value a line", type="linelist")
+    parser.addini("kafka_broker_allow_unknown_config", "whether they may be unknown", type="bool", default=False)
     parser.addini("kafka_client", "the library of kafka_producer, kafka_consumer, kafka_admin", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """What is wrong in the ini file is one line, before any test is looked for."""
     config.stash[_SHARED], config.stash[_USED] = {}, set()
+    config.stash[_FILLED], config.stash[_EMPTIED] = {}, {}
     config.addinivalue_line("markers", MARKER)
     config.addinivalue_line("markers", CLUSTER_MARKER)
     for name, allowed in (("kafka_broker_scope", SCOPES), ("kafka_broker_isolation", ("", *ISOLATIONS))):
         if (value := config.getini(name)) not in allowed:
             raise pytest.UsageError(f"{name} = {value}: it must be one of {', '.join(filter(None, allowed))}")
-    if configs := _configs(config):
-        from pykafka_broker.config.broker import unknown_configs
+    given = _given_configs(config)
+    if _option(config, "kafka_broker_url") and (given or config.getoption("--kafka-emulate")):
+        raise pytest.UsageError("--kafka-config and --kafka-emulate can't change a broker that runs already")
+    for origin, configs in (("kafka_broker_config", _configs(config)), ("--kafka-config", given)):
+        _check_known(config, origin, configs)
 
-        for name in unknown_configs(configs):
-            told = f"{config.inipath}: kafka_broker_config: unknown config {name} is ignored by the broker"
-            config.issue_config_time_warning(pytest.PytestConfigWarning(told), stacklevel=2)
+
+def _check_known(config: pytest.Config, origin: str, configs: Mapping[str, str]) -> None:
+    """Raises UsageError for a config that Kafka does not know."""
+    if not configs or config.getini("kafka_broker_allow_unknown_config"):
+        return
+    from pykafka_broker.testing.process import check_known
+
+    try:
+        check_known(configs)
+    except ValueError as error:
+        says = str(error).replace("allow_unknown_config=True", "kafka_broker_allow_unknown_config = true")
+        raise pytest.UsageError(f"{origin}: {says}") from None
 
 
 def _configs(config: pytest.Config) -> dict[str, str]:
+    """Those of the ini file."""
+    return _pairs("kafka_broker_config", config.getini("kafka_broker_config"))
+
+
+def _given_configs(config: pytest.Config) -> dict[str, str]:
+    """Those of the command line."""
+    return _pairs("--kafka-config", config.getoption("--kafka-config"))
+
+
+def _pairs(origin: str, lines: list[str]) -> dict[str, str]:
     configs = {}
-    for line in config.getini("kafka_broker_config"):
+    for line in lines:
         name, equals, value = line.partition("=")
         if not equals or not name.strip():
-            raise pytest.UsageError(f"kafka_broker_config: {line}: it must be key=value")
+            raise pytest.UsageError(f"{origin}: {line}: it must be key=value")
         configs[name.strip()] = value.strip()
     return configs
 
@@ -155,17 +196,20 @@ def _mistake(marker: pytest.Mark) -> str:
     if marker.args:
         return f"{marker.args[0]!r} needs a name, such as config={{...}}"
     if unknown := [name for name in marker.kwargs if name not in known]:
-        return f"there is no {unknown[0]}; it takes {', '.join(known)}"
+        return f"unknown argument {unknown[0]}; it takes {', '.join(known)}"
     if not isinstance(marker.kwargs.get("config", {}), dict):
         return 'config must be a dict, such as config={"num.partitions": 3}'
     topics = marker.kwargs.get("topics", ())
     if isinstance(topics, (str, dict)) or not all(map(_is_topic, topics)):
-        return 'topics must be a list of names, or of pairs as ("orders", 3)'
+        return 'topics must be a list of names, or of tuples as ("orders", 3) or ("orders", 3, {"retention.ms": 1000})'
     return ""
 
 
 def _is_topic(topic: Any) -> bool:
-    return isinstance(topic, str) or (isinstance(topic, tuple) and len(topic) == 2)
+    if isinstance(topic, str):
+        return True
+    kinds = (str, int, dict)
+    return isinstance(topic, tuple) and 2 <= len(topic) <= 3 and all(map(isinstance, topic, kinds))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -174,7 +218,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     wish = Wish(_marked(metafunc.definition))
     if wish:
-        metafunc.parametrize("kafka_broker", [wish], indirect=True, ids=[str(wish) or "its own"])
+        shown: Any = getattr(pytest, "HIDDEN_PARAM", str(wish) or "its own")  # so a marker changes no test's name
+        metafunc.parametrize("kafka_broker", [wish], indirect=True, ids=[shown])
 
 
 @pytest.fixture(scope=_scope)
@@ -188,13 +233,15 @@ def kafka_broker(request: pytest.FixtureRequest, pytestconfig: pytest.Config) ->
     if url:
         if wish:
             pytest.skip(f"it asks for a broker of its own ({wish}), and there is one at {url}")
-        yield RemoteBroker(url)
+        with RemoteBroker(url) as remote:
+            yield remote
         return
-    shared = pytestconfig.stash[_SHARED]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what is unknown has been told with the name of the ini file
-        broker = KafkaBroker(_configs(pytestconfig) | wish.config, **wish.options)
-    with broker:
+    shared, options = pytestconfig.stash[_SHARED], dict(wish.options)
+    if release := pytestconfig.getoption("--kafka-emulate"):
+        options["emulate"] = release
+    if pytestconfig.getini("kafka_broker_allow_unknown_config"):
+        options["allow_unknown_config"] = True
+    with KafkaBroker(_configs(pytestconfig) | wish.config | _given_configs(pytestconfig), **options) as broker:
         shared[broker] = broker.log_size
         yield broker
         del shared[broker]
@@ -271,12 +318,53 @@ def _kafka_broker_as_wished(request: pytest.FixtureRequest, pytestconfig: pytest
     wish, had = Wish(marked), Wish({}) if callspec is None else callspec.params.get("kafka_broker", Wish({}))
     if wish != had:
         pytest.fail(TOO_LATE, pytrace=False)
-    if broker in used and _resets(pytestconfig):
-        broker.reset()
+    if broker in used:
+        _make_usable(broker, pytestconfig)
     used.add(broker)
     for topic in marked.get("topics", ()):
-        name, partitions = (topic, 1) if isinstance(topic, str) else topic
-        broker.create_topic(name, partitions)
+        broker.create_topic(*((topic,) if isinstance(topic, str) else topic))
+
+
+def _make_usable(broker: Controlled, config: pytest.Config) -> None:
+    """Undo what earlier tests have done to the broker."""
+    from pykafka_broker.testing import KafkaBroker
+
+    empty = _resets(config)
+    if empty and config.stash[_FILLED]:
+        there = _topics(broker)
+        for fixture, ids in config.stash[_FILLED].items():
+            if deleted := sorted(name for id_, name in there.items() if id_ in ids):
+                config.stash[_EMPTIED][fixture] = deleted
+    if isinstance(broker, KafkaBroker):
+        broker._make_usable(empty=empty)
+    elif empty:
+        broker.reset()
+
+
+# -- fixtures that fill the broker
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, Any, None]:
+    """Note the topics that a fixture of a wider scope makes: a reset takes them away from later tests."""
+    wider = fixturedef.scope != "function"
+    before = [(broker, _topics(broker)) for broker in request.config.stash[_SHARED] if wider]
+    yield
+    made = {id_ for broker, topics in before for id_ in _topics(broker).keys() - topics.keys()}
+    if made:
+        request.config.stash[_FILLED][fixturedef.argname] = made
+        request.config.stash[_EMPTIED].pop(fixturedef.argname, None)
+
+
+def _topics(broker: Controlled) -> dict[str, str]:
+    """The names of topics by their ids; none of a broker that can't be asked."""
+    from pykafka_broker.testing import BrokerError, ControlError
+
+    with suppress(BrokerError, ControlError, OSError):
+        return {each["topic_id"]: each["name"] for each in broker.topics()}
+    return {}
 
 
 # -- the report
@@ -296,10 +384,38 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
         own: list[KafkaBroker] = item.stash.get(_OWN, [])
         for broker, logged_before in (item.config.stash[_SHARED] | dict.fromkeys(own, 0)).items():
             if logged := broker.log_since(logged_before):
-                report.sections.append((f"log of the broker at {broker.bootstrap_servers}", logged))
+                report.sections.append((f"log of the broker at {broker._address}", logged))
+            if lines := "\n".join(map(_request_line, _requests(broker))):
+                report.sections.append((f"last requests at the broker at {broker._address}", lines))
+        for fixture, topics in item.config.stash[_EMPTIED].items():
+            if fixture in getattr(item, "fixturenames", ()):
+                report.sections.append(("hint", HINT.format(fixture=fixture, topics=", ".join(topics))))
+
+
+def _requests(broker: KafkaBroker) -> list[dict[str, Any]]:
+    """The last requests, which a reset forgets; none of a broker that can't be asked."""
+    from pykafka_broker.testing import BrokerError, ControlError
+
+    with suppress(BrokerError, ControlError, OSError):
+        query = {"limit": _MOST_REQUESTS, "waiting": False}
+        asked: list[dict[str, Any]] = broker.control.call("GET", "/requests", query=query, timeout_s=_PATIENCE_S)
+        return asked
+    return []
+
+
+def _request_line(request: Mapping[str, Any]) -> str:
+    told = " ".join([*request["errors"], *([f"(fault {request['fault']})"] if request["fault"] is not None else [])])
+    return (
+        f"{request['api']} v{request['version']} of {request['client_id'] or '-'} at {request['client']}, answered in "
+        f"{request['duration_ms']:.1f} ms{f': {told}' if told else ''}"
+    )
 
 
 __all__ = [
+    "aiokafka_consumer",
+    "aiokafka_consumer_factory",
+    "aiokafka_producer",
+    "aiokafka_producer_factory",
     "async_kafka_broker",
     "async_kafka_cluster",
     "kafka_admin",

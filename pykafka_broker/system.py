@@ -44,6 +44,7 @@ STOP_SIGNALS = tuple(
 # What another process is sent that has to end in that way (Windows ends it at once for any other), or at once.
 STOP: int = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
 KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
+CONTINUE: int | None = getattr(signal, "SIGCONT", None)  # ends a SIGSTOP
 # Of subprocess.Popen: Ctrl-C at the terminal is for the parent alone.
 PROCESS_GROUP: int | None = None if _WINDOWS else 0
 CREATION_FLAGS: int = 0x200 if _WINDOWS else 0  # a new process group

@@ -14,9 +14,11 @@ from typing import Any, Concatenate, ParamSpec, Self
 from pykafka_broker.testing.aio.controlled import AsyncControlled
 from pykafka_broker.testing.async_client import AsyncControlClient
 from pykafka_broker.testing.async_waits import entered, in_thread
+from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.process import KafkaBroker
 from pykafka_broker.testing.remote import RemoteBroker
 
+__tracebackhide__ = told_to_the_test
 P = ParamSpec("P")
 
 
@@ -171,5 +173,16 @@ class AsyncRemoteBroker(AsyncControlled):
     def bootstrap_servers(self) -> str:
         """The address for a client's setting of that name."""
         if self._bootstrap_servers is None:
-            self._bootstrap_servers = self._broker.bootstrap_servers
+            with self._broker:
+                self._bootstrap_servers = self._broker.bootstrap_servers
         return self._bootstrap_servers
+
+    async def close(self) -> None:
+        """Close the connections to the broker, which goes on running."""
+        self._broker.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

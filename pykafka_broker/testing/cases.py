@@ -15,7 +15,10 @@ import unittest
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.process import KafkaBroker
+
+__tracebackhide__ = told_to_the_test
 
 
 class KafkaBrokerTestCase(unittest.TestCase):
@@ -37,6 +40,6 @@ class KafkaBrokerTestCase(unittest.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        if self._used and self.reset_broker:
-            self.broker.reset()
+        if self._used:
+            self.broker._make_usable(empty=self.reset_broker)
         type(self)._used = True

@@ -5,6 +5,7 @@ Rule: what is handed back is what a client needs to reach the broker and no more
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +21,32 @@ _NAMES = {
     "aiokafka": "bootstrap_servers",
     "spark": "kafka.bootstrap.servers",
 }
+_LIBRDKAFKA = frozenset({"confluent", "confluent-kafka", "librdkafka"})
+_SINCE_2_10 = 0x020A0000  # the first librdkafka that has metadata.recovery.strategy
 
 
 def client_settings(client: str, bootstrap_servers: str) -> dict[str, Any]:
     """For "confluent", "kafka-python", "aiokafka", "java" or "spark". Raises ValueError for any other."""
     name = _NAMES.get(client)
     if name is None:
-        raise ValueError(f"{client} is not known; it must be one of {', '.join(_NAMES)}")
-    return {name: bootstrap_servers}
+        raise ValueError(f"{client} is not known; it must be one of {', '.join(_NAMES)}, schema-registry")
+    settings: dict[str, Any] = {name: bootstrap_servers}
+    if client in _LIBRDKAFKA and _knows_recovery_strategy():
+        settings["metadata.recovery.strategy"] = "none"
+    return settings
+
+
+def _knows_recovery_strategy() -> bool:
+    """Whether confluent-kafka is here, and its librdkafka is new enough to bootstrap again by itself.
+
+    Where it does, it gives up the only broker that it knows when the broker restarts, and a transactional producer
+    waits for that broker's answer for ever (librdkafka's issue 5511).
+    """
+    if find_spec("confluent_kafka") is None:
+        return False
+    from confluent_kafka import libversion
+
+    return bool(libversion()[1] >= _SINCE_2_10)
 
 
 def secure_client_settings(

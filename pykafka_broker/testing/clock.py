@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from pykafka_broker.testing.control_client import ControlClient
+from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
 from pykafka_broker.testing.handle import Handle
+
+__tracebackhide__ = told_to_the_test
 
 _LONG_S = 600.0
 
@@ -37,6 +39,7 @@ class Clock(Handle):
         self,
         by: timedelta | None = None,
         *,
+        weeks: float = 0,
         days: float = 0,
         hours: float = 0,
         minutes: float = 0,
@@ -46,11 +49,13 @@ class Clock(Handle):
         """Move the clock on. All that falls due on the way has been done when this returns, each at its own time.
         Returns the new time.
         """
-        whole = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
+        whole = timedelta(days, seconds, 0, milliseconds, minutes, hours, weeks)
         if by is not None:
             if not isinstance(by, timedelta):
                 raise TypeError(f"advance({by!r}) of what? advance(seconds={by!r}), or a timedelta")
             whole += by
+        elif not whole:
+            raise TypeError("advance by how much? advance(minutes=10), or a timedelta")
         return self._moved("advance", {"ms": round(whole / timedelta(milliseconds=1))})
 
     def freeze(self) -> int:

@@ -19,15 +19,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from pykafka_broker.testing.cluster_data import ClusterData
+from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.formatting import cluster_id_in, format_directories, new_cluster_id
 from pykafka_broker.testing.handle import BrokerError
-from pykafka_broker.testing.process import KafkaBroker, config_text
+from pykafka_broker.testing.process import KafkaBroker, check_known, config_texts
 from pykafka_broker.testing.waits import all_at_once
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
     from pykafka_broker.testing.security.wish import Security
 
+__tracebackhide__ = told_to_the_test
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 CONTROLLER, INTERNAL = "CONTROLLER", "INTERNAL"  # listeners
 FIRST_CONTROLLER = 100
@@ -50,10 +52,10 @@ class KafkaCluster(ClusterData):
     quick: a dead broker is missed after 3 s and not after Kafka's 9 (`QUICK` has all of it); `config` goes before that.
     Without `data_dir` each node has a temporary directory, which `close` removes. port: that of broker 1, the others
     have the ones after it, the controller the last; free ones are taken where it is 0. schema_registry: whether there
-    is one beside each broker. strict, security, users, acls, mechanisms and client_auth: as of `KafkaBroker`,
-    for all brokers; the nodes reach each other on listeners of their own without TLS and logins. Use it with `with`.
-    `async with` gives an `AsyncKafkaCluster`. A cluster can't pass for an older release (`emulate`): its nodes talk to
-    each other as Kafka 4.3 does.
+    is one beside each broker. strict, security, users, acls, mechanisms, client_auth and allow_unknown_config: as of
+    `KafkaBroker`, for all brokers; the nodes reach each other on listeners of their own without TLS and logins. A
+    cluster can't pass for an older release (`emulate`): its nodes talk to each other as Kafka 4.3 does. Use it with
+    `with`. `async with` gives an `AsyncKafkaCluster`.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class KafkaCluster(ClusterData):
         port: int = 0,
         log_level: str = "info",
         start_timeout_s: float = 30,
+        allow_unknown_config: bool = False,
     ) -> None:
         if isinstance(brokers, bool) or not isinstance(brokers, int):
             raise TypeError(f"brokers must be how many there are, such as KafkaCluster(3), not {brokers!r}")
@@ -108,13 +111,13 @@ class KafkaCluster(ClusterData):
             "log_level": log_level,
             "start_timeout_s": start_timeout_s,
             "strict": strict,
+            "allow_unknown_config": allow_unknown_config,
         }
         self._schema_registry = schema_registry
-        self._common = {
-            **(QUICK if quick else {}),
-            **{name: config_text(value) for name, value in (config or {}).items()},
-        }
-        self._own = {node: dict(own) for node, own in (configs or {}).items()}
+        self._common = (QUICK if quick else {}) | config_texts(config)
+        self._own = {node: config_texts(own) for node, own in (configs or {}).items()}
+        if not allow_unknown_config:
+            check_known(self._common | {name: "" for own in self._own.values() for name in own})
         self._reserved: list[socket.socket] = []
         self._nodes: dict[int, KafkaBroker] = {}
         self._racks = dict(zip(self._ids, racks or (), strict=False))
@@ -126,7 +129,6 @@ class KafkaCluster(ClusterData):
 
     def start(self) -> Self:
         """Start all nodes at once and wait until clients may connect to each."""
-        __tracebackhide__ = True
         if self._nodes:
             raise BrokerError("the cluster was already started")
         controller = self._reserve(self._port + len(self._ids) if self._port else 0)
@@ -162,7 +164,7 @@ class KafkaCluster(ClusterData):
             config |= self._of_controller(node_id, controller)
         if self._security is not None:
             config |= self._secure(self._security, node_id)
-        config |= self._common | {name: config_text(value) for name, value in self._own.get(node_id, {}).items()}
+        config |= self._common | self._own.get(node_id, {})
         port = self._port + node_id - 1 if self._port and node_id in self._ids else 0
         registry = self._schema_registry and node_id in self._ids
         folder = None if self._directory is None else self._directory / f"node-{node_id}"
@@ -209,11 +211,9 @@ class KafkaCluster(ClusterData):
                 reserved.close()
 
     def __enter__(self) -> Self:
-        __tracebackhide__ = True
         return self.start()
 
     async def __aenter__(self) -> AsyncKafkaCluster:
-        __tracebackhide__ = True
         from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
 
         return await AsyncKafkaCluster.of(self).start()

@@ -18,7 +18,7 @@ from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.control.bytes_in_json import meant
 from pykafka_broker.testing.cluster_nodes import WAIT_S
 from pykafka_broker.testing.cluster_traffic import ClusterTraffic
-from pykafka_broker.testing.control_client import ControlError
+from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.differences import difference, first_that_fits, listing, missing
 from pykafka_broker.testing.record import ANY, NewRecord, Record, several
 from pykafka_broker.testing.waits import RecordsDiffer, Step, WaitTimeout, wait_until
@@ -26,6 +26,7 @@ from pykafka_broker.testing.waits import RecordsDiffer, Step, WaitTimeout, wait_
 if TYPE_CHECKING:
     from pykafka_broker.testing.process import KafkaBroker
 
+__tracebackhide__ = told_to_the_test
 _PASSING = ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE", "KAFKA_STORAGE_ERROR", "UNKNOWN_TOPIC_OR_PARTITION")
 _MOVED = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
 _AT_ONCE = 1_000  # records in one call
@@ -105,7 +106,6 @@ class ClusterData(ClusterTraffic):
         self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_committed"
     ) -> list[Record]:
         """Wait until the topic has at least `n` records, and return the first `n` of them. Raises WaitTimeout."""
-        __tracebackhide__ = True
         found: list[Record] = []
 
         def there() -> bool:
@@ -129,7 +129,6 @@ class ClusterData(ClusterTraffic):
         """Wait until the topic has a record with this key, value and headers, as on one broker, and return the first
         one. Raises WaitTimeout.
         """
-        __tracebackhide__ = True
         wanted = NewRecord(value, key, headers, partition=partition)
         found: list[Record] = []
         fitting: list[Record] = []
@@ -149,7 +148,6 @@ class ClusterData(ClusterTraffic):
         self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> list[Record]:
         """Say that the topic has exactly these records, as on one broker, and return them. Raises RecordsDiffer."""
-        __tracebackhide__ = True
         expected = several(f"assert_records({topic!r}", records)
         found = self._found(topic, isolation_level, timeout, lambda found: len(found) >= len(expected))
         if says := difference(found, expected):
@@ -160,7 +158,6 @@ class ClusterData(ClusterTraffic):
         self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> None:
         """Say that the topic has these records, in any order and among others. Raises RecordsDiffer."""
-        __tracebackhide__ = True
         expected = several(f"assert_contains({topic!r}", records)
         found = self._found(topic, isolation_level, timeout, lambda found: not missing(found, expected))
         if lines := missing(found, expected):
@@ -169,7 +166,6 @@ class ClusterData(ClusterTraffic):
 
     def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
         """Say that nothing is added to the topic from now on for that time. Raises RecordsDiffer."""
-        __tracebackhide__ = True
         before = {(each.partition, each.offset) for each in self.records(topic, isolation_level=isolation_level)}
 
         def came(found: list[Record]) -> bool:
@@ -358,7 +354,6 @@ class ClusterData(ClusterTraffic):
         self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
     ) -> dict[str, Any]:
         """Wait until the group is there, in that state ("Stable", "Empty", ...), with exactly that many members."""
-        __tracebackhide__ = True
 
         def step(node: KafkaBroker) -> dict[str, Any]:
             return node.wait_for_group(group, state, members, _TURN_S if timeout > 0 else 0)
@@ -367,7 +362,6 @@ class ClusterData(ClusterTraffic):
 
     def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and has at most that many records still to read."""
-        __tracebackhide__ = True
         offsets: list[dict[str, Any]] = []
 
         def caught_up() -> bool:
@@ -383,7 +377,6 @@ class ClusterData(ClusterTraffic):
 
     def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> dict[str, Any]:
         """Wait until the transaction of that id is in that state ("Ongoing", "CompleteCommit", ...)."""
-        __tracebackhide__ = True
 
         def step(node: KafkaBroker) -> dict[str, Any]:
             return node.wait_for_transaction(transactional_id, state, _TURN_S if timeout > 0 else 0)
@@ -420,7 +413,6 @@ class ClusterData(ClusterTraffic):
         transactional_id: str | None = None,
     ) -> T:
         """Let one coordinator after the other wait for a while, until one has seen what is waited for."""
-        __tracebackhide__ = True
         found: list[T] = []
         told = [f"{group or transactional_id} has no coordinator that answers"]
 

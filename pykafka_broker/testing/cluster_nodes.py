@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pykafka_broker.testing.control_client import ControlClient, ControlError
+from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import Controlled
 from pykafka_broker.testing.handle import BrokerError
 from pykafka_broker.testing.waits import all_at_once, wait_until
@@ -19,6 +19,7 @@ from pykafka_broker.testing.waits import all_at_once, wait_until
 if TYPE_CHECKING:
     from pykafka_broker.testing.process import KafkaBroker
 
+__tracebackhide__ = told_to_the_test
 WAIT_S = 30.0
 
 

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.testing.clock import Clock
 from pykafka_broker.testing.cluster_nodes import WAIT_S, ClusterNodes
+from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.traffic import Fault, Faults
 from pykafka_broker.testing.waits import all_at_once, wait_until
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.process import KafkaBroker
 
+__tracebackhide__ = told_to_the_test
 _MOST_STEPS = 20
 _SESSION_MS = 9_000  # Kafka's default of broker.session.timeout.ms
 

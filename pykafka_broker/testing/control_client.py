@@ -1,19 +1,30 @@
 """The control API from Python, with the standard library only.
 
 Rule: a call returns what the broker has answered, or raises `ControlError` with the sentence that it has answered. It
-may be used from several threads; each has a connection of its own.
+may be used from several threads: a call takes a connection that no other call uses, and leaves it for the next one.
+`close` closes the connections that are left, and so does the end of the client itself.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
-import threading
+import weakref
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 DEFAULT_TIMEOUT_S = 60.0
+
+
+def told_to_the_test(raised: Any) -> bool:
+    """Whether pytest shows the line of the test alone: the broker has refused or ended, an assertion has failed, or an
+    argument is wrong. Any other exception is a defect here and is shown whole. For `__tracebackhide__` of a module.
+    """
+    return raised is not None and raised.errisinstance((AssertionError, OSError, RuntimeError, TypeError, ValueError))
+
+
+__tracebackhide__ = told_to_the_test
 
 
 class ControlError(RuntimeError):
@@ -35,7 +46,8 @@ class ControlClient:
         self._host, self._port = address_of(url)
         self.url = url.rstrip("/")
         self._token = token
-        self._local = threading.local()
+        self._idle: list[http.client.HTTPConnection] = []
+        weakref.finalize(self, _close_all, self._idle)
 
     def call(
         self,
@@ -61,13 +73,16 @@ class ControlClient:
     def _exchange(
         self, method: str, target: str, data: bytes | None, headers: dict[str, str], timeout_s: float
     ) -> tuple[int, str, bytes]:
-        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
-        if connection is not None:
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            pass
+        else:
             try:  # it may have been closed meanwhile: a broker that was started again does not know it
                 return self._ask(connection, method, target, data, headers, timeout_s)
             except (http.client.RemoteDisconnected, ConnectionError, BrokenPipeError):
-                connection.close()
-        connection = self._local.connection = http.client.HTTPConnection(self._host, self._port)
+                self.close()  # the others are as old
+        connection = http.client.HTTPConnection(self._host, self._port)
         return self._ask(connection, method, target, data, headers, timeout_s)
 
     def _ask(
@@ -85,16 +100,21 @@ class ControlClient:
         try:
             connection.request(method, target, data, headers)
             response = connection.getresponse()
-            return response.status, response.headers.get_content_type(), response.read()
+            answer = response.status, response.headers.get_content_type(), response.read()
         except BaseException:
             connection.close()  # half an answer may be left on it
             raise
+        self._idle.append(connection)
+        return answer
 
     def close(self) -> None:
-        """Give up the connection of this thread."""
-        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
-        if connection is not None:
-            connection.close()
+        """Close the connections that no call uses. Another call opens a new one."""
+        _close_all(self._idle)
+
+
+def _close_all(connections: list[http.client.HTTPConnection]) -> None:
+    while connections:
+        connections.pop().close()
 
 
 def in_path(part: str) -> str:

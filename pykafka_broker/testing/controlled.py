@@ -11,11 +11,14 @@ from typing import Any
 
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.clock import HasClock
+from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.incidents import Incidents
 from pykafka_broker.testing.membership import Membership
 from pykafka_broker.testing.state import State
 from pykafka_broker.testing.traffic import Traffic
 from pykafka_broker.testing.waits import Waits
+
+__tracebackhide__ = told_to_the_test
 
 
 class Controlled(Waits, State, HasClock, Traffic, Incidents, Membership):

@@ -7,9 +7,11 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pykafka_broker.testing.control_client import in_path
+from pykafka_broker.testing.control_client import in_path, told_to_the_test
 from pykafka_broker.testing.handle import Handle
 from pykafka_broker.testing.record import Record, from_answer, said, several, to_request
+
+__tracebackhide__ = told_to_the_test
 
 _AT_ONCE = 1_000  # records in one call
 _PART_CHARACTERS = 4 << 20

@@ -1,13 +1,16 @@
 """pytest fixtures on top of `kafka_broker`: a topic, and clients of whichever library is installed.
 
-Rule: what a fixture makes has a name of its own and ends with the test.
+Rule: what a fixture makes has a name of its own and ends with the test. Fixtures for aiokafka work with pytest-asyncio,
+in both of its modes, and with anyio; their factories work with anything that runs a coroutine.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -23,6 +26,13 @@ def own_name(request: pytest.FixtureRequest) -> str:
     """A name that tells the test, and that no other has."""
     told = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.name).strip("-.")
     return f"{told[:_LONGEST]}-{os.urandom(4).hex()}"
+
+
+def _async_fixture(function: Any) -> Any:
+    """A fixture that is awaited: pytest-asyncio takes pytest's own ones in one of its modes only."""
+    if importlib.util.find_spec("pytest_asyncio") is None:
+        return pytest.fixture(function)
+    return importlib.import_module("pytest_asyncio").fixture(function)
 
 
 @pytest.fixture
@@ -104,3 +114,47 @@ def kafka_consumer(kafka_consumer_factory: Make, kafka_topic: str) -> Any:
 def kafka_admin(kafka_admin_factory: Make) -> Any:
     """An admin client."""
     return kafka_admin_factory()
+
+
+# -- aiokafka
+
+
+@pytest.fixture
+def aiokafka_producer_factory(kafka_broker: Any) -> Make:
+    """Makes producers of aiokafka: `async with aiokafka_producer_factory(**settings) as producer`."""
+
+    def make(**settings: Any) -> Any:
+        return _aiokafka().AIOKafkaProducer(**(kafka_broker.client_config("aiokafka") | settings))
+
+    return make
+
+
+@pytest.fixture
+def aiokafka_consumer_factory(request: pytest.FixtureRequest, kafka_broker: Any) -> Make:
+    """Makes consumers of aiokafka that begin at the beginning:
+    `async with aiokafka_consumer_factory("topic", group="billing", **settings) as consumer`; without a group each has
+    its own."""
+
+    def make(*topics: str, group: str | None = None, **settings: Any) -> Any:
+        own = {"group_id": group or own_name(request), "auto_offset_reset": "earliest"}
+        return _aiokafka().AIOKafkaConsumer(*topics, **(kafka_broker.client_config("aiokafka") | own | settings))
+
+    return make
+
+
+@_async_fixture
+async def aiokafka_producer(aiokafka_producer_factory: Make) -> AsyncIterator[Any]:
+    """A started producer of aiokafka."""
+    async with aiokafka_producer_factory() as producer:
+        yield producer
+
+
+@_async_fixture
+async def aiokafka_consumer(aiokafka_consumer_factory: Make, kafka_topic: str) -> AsyncIterator[Any]:
+    """A started consumer of aiokafka that reads `kafka_topic` from its beginning, in a group of its own."""
+    async with aiokafka_consumer_factory(kafka_topic) as consumer:
+        yield consumer
+
+
+def _aiokafka() -> Any:
+    return pytest.importorskip("aiokafka", reason="aiokafka is not installed: pip install aiokafka")

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.handle import Handle
+
+__tracebackhide__ = told_to_the_test
 
 
 class Incidents(Handle):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pykafka_broker.testing.control_client import in_path
+from pykafka_broker.testing.control_client import in_path, told_to_the_test
 from pykafka_broker.testing.handle import Handle
+
+__tracebackhide__ = told_to_the_test
 
 
 class Membership(Handle):

@@ -17,7 +17,6 @@ import sys
 import sysconfig
 import tempfile
 import time
-import warnings
 import weakref
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -25,28 +24,30 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
     from pykafka_broker.testing.security.wish import Security
 
-from pykafka_broker.system import CREATION_FLAGS, KILL, PROCESS_GROUP, STOP
-from pykafka_broker.testing.control_client import ControlClient
+from pykafka_broker.system import CONTINUE, CREATION_FLAGS, KILL, PROCESS_GROUP, STOP
+from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import Controlled
 from pykafka_broker.testing.handle import BrokerError
+
+__tracebackhide__ = told_to_the_test
 
 READY = "listening on "
 CONTROL = "control on "
 SCHEMA_REGISTRY = "schema registry on "
 LOG_TAIL_BYTES = 16_000
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class KafkaBroker(Controlled):
     """One broker on a free port of the loopback interface.
 
     `config` are Kafka's broker configs (`{"log.retention.ms": 1000}`; Kafka's documentation, "Broker Configs"), values
-    as text, numbers, booleans or lists; a name that Kafka does not know is warned of. Without `data_dir` the broker
-    keeps its data in a temporary directory, which `close` removes. At `log_level` "debug" its log has every request.
+    as text, numbers, booleans or lists. A name that Kafka does not know raises ValueError, unless
+    `allow_unknown_config` says otherwise. Without `data_dir` the broker keeps its data in a temporary directory, which
+    `close` removes. At `log_level` "debug" its log has every request.
     Its control API is open: what a test may ask of it beyond Kafka's protocol are methods too.
     Its groups have short heartbeat intervals, unless `config` sets them; with `quick_groups=False` they are Kafka's.
     To clients it is the newest release of Kafka; `emulate="2.8"` makes it an older one, 0.8 or what came after that.
@@ -78,12 +79,18 @@ class KafkaBroker(Controlled):
         mechanisms: Iterable[str] | None = None,
         client_auth: str | None = None,
         schema_registry: bool = False,
+        allow_unknown_config: bool = False,
     ) -> None:
-        self.config = {name: config_text(value) for name, value in (config or {}).items()}
-        if self.config:
-            _warn_of_unknown(self.config)
+        self.config = config_texts(config)
+        self.allow_unknown_config = allow_unknown_config
+        if self.config and not allow_unknown_config:
+            check_known(self.config)
+        _check("port", port, int, "a number, 0 for one that is free")
+        _check("start_timeout_s", start_timeout_s, (int, float), "a number of seconds")
+        if log_level not in LOG_LEVELS:
+            raise ValueError(f"log_level must be one of {', '.join(LOG_LEVELS)}, not {log_level!r}")
         self.host = host
-        self.port = port
+        self._wanted_port = self._port = port
         self.start_timeout_s = start_timeout_s
         self.log_level = log_level
         self.quick_groups = quick_groups
@@ -102,6 +109,10 @@ class KafkaBroker(Controlled):
         self.log_path = self._directory / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._control: ControlClient | None = None
+        self._own_directory()
+
+    def _own_directory(self) -> None:
+        """Let the temporary directory go with this object."""
         self._cleanup = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
 
     def _secured(self, protocol: str | None, **wanted: Any) -> Security:
@@ -122,17 +133,29 @@ class KafkaBroker(Controlled):
 
     def __repr__(self) -> str:
         state = f"pid {self.pid}" if self.running else "not running"
-        return f"<KafkaBroker at {self.bootstrap_servers}, {state}>"
+        return f"<KafkaBroker at {self._address}, {state}>" if self._port else f"<KafkaBroker, {state}>"
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on. Raises BrokerError before a start where none was named."""
+        if not self._port:
+            raise BrokerError("the broker has no address yet: start it first, by `with` or start()")
+        return self._port
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for a client's setting of that name."""
+        """The address for a client's setting of that name. Raises BrokerError as `port` does."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def _address(self) -> str:
+        """The same, with port 0 for one that is still to be chosen."""
+        return self.bootstrap_servers if self._port else f"{f'[{self.host}]' if ':' in self.host else self.host}:0"
 
     @property
     def control(self) -> ControlClient:
         if self._control is None or self._process is None:
-            raise BrokerError("the broker was never started")
+            raise BrokerError("the broker is not started: use `with`, or start()")
         if (ended := self._process.poll()) is not None:
             raise BrokerError(f"the broker is not running: it ended with exit code {ended}")
         return self._control
@@ -215,14 +238,14 @@ class KafkaBroker(Controlled):
         if self.schema_registry:
             command += ["--schema-registry", self._schema_registry_url.removeprefix("http://") or "127.0.0.1:0"]
         if self._security is not None:
-            own = f"{self._security.listener}://{self.bootstrap_servers}"
+            own = f"{self._security.listener}://{self._address}"
             command += [
                 str(self._properties),
                 "--override",
                 f"listeners={','.join(filter(None, (own, self._inner_listener)))}",
             ]
         elif "listeners" not in self.config:
-            command += ["--listen", self.bootstrap_servers]
+            command += ["--listen", self._address]
         if not {"log.dirs", "log.dir"} & self.config.keys():
             command += ["--data-dir", str(self.data_dir)]
         for name, value in self.config.items():
@@ -276,7 +299,7 @@ class KafkaBroker(Controlled):
             self._schema_registry_url = self._await_line(process, SCHEMA_REGISTRY, deadline)
         line = self._await_line(process, READY, deadline)
         host, _, port = line.partition(",")[0].rpartition(":")
-        self.port = int(port)
+        self._port = int(port)
         if host not in ("0.0.0.0", "[::]"):
             self.host = host.strip("[]")
 
@@ -312,6 +335,43 @@ class KafkaBroker(Controlled):
         self.stop()
         self.start()
 
+    def _make_usable(self, *, empty: bool) -> None:
+        """Undo what an earlier test did to the process, for the next test: a broker that was stopped, killed or closed
+        is started again, one that was paused or whose disk was full goes on. With `empty` it is reset as well. Where it
+        does not start on its data, or can't be reset, it begins with new data.
+        """
+        __tracebackhide__ = True
+        try:
+            if self.running:
+                self._go_on()
+            else:
+                self._start_again()
+            if empty:
+                self.reset()
+        except (BrokerError, ControlError, OSError):
+            self._begin_anew()
+
+    def _go_on(self) -> None:
+        assert self._process is not None
+        if CONTINUE is not None:
+            self._process.send_signal(CONTINUE)
+        self.unpause()
+        self.free_disk()
+
+    def _start_again(self) -> None:
+        if not self._cleanup.alive:
+            self._directory.mkdir()
+            self._own_directory()
+        self.start()
+
+    def _begin_anew(self) -> None:
+        """Start on other ports and without data. What a test has named as its directory is not removed."""
+        self.kill()
+        if self.data_dir.is_relative_to(self._directory):
+            shutil.rmtree(self.data_dir, ignore_errors=True)
+        self._port, self._control, self._schema_registry_url = self._wanted_port, None, ""
+        self.start()
+
     def fork(self) -> KafkaBroker:
         """Start another broker with all that this one has now, on a port and with data of its own; `close` ends it."""
         own = {"listeners", "advertised.listeners", "log.dirs", "log.dir"}
@@ -324,6 +384,7 @@ class KafkaBroker(Controlled):
             emulate=self.emulate,
             strict=self.strict,
             schema_registry=self.schema_registry,
+            allow_unknown_config=True,
         )
         fork._security = self._security
         images = self.control.call("POST", "/fork")["directories"]
@@ -355,6 +416,8 @@ class KafkaBroker(Controlled):
             name = signal.Signals(number).name
             raise BrokerError(f"the broker did not end within {timeout_s} s of {name}\n{self.log}") from error
         finally:
+            if self._control is not None:
+                self._control.close()
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
                     pipe.close()
@@ -367,7 +430,7 @@ class KafkaBroker(Controlled):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None and hasattr(error, "add_note"):
-            error.add_note(f"log of the broker at {self.bootstrap_servers}:\n{self.log}")
+            error.add_note(f"log of the broker at {self._address}:\n{self.log}")
         self.close()
 
     async def __aenter__(self) -> AsyncKafkaBroker:
@@ -394,25 +457,27 @@ def config_text(value: object) -> str:
     return str(value)
 
 
-def _warn_of_unknown(names: Iterable[str]) -> None:
-    """The broker says so too, but in a log that nobody reads while the tests pass."""
+def config_texts(config: Mapping[str, object] | None) -> dict[str, str]:
+    """Broker configs as Kafka writes them. Raises TypeError where they are no mapping."""
+    if config is not None and not isinstance(config, Mapping):
+        raise TypeError(f'config must be a dict of broker configs, such as {{"num.partitions": 3}}, not {config!r}')
+    return {name: config_text(value) for name, value in (config or {}).items()}
+
+
+def check_known(names: Iterable[str]) -> None:
+    """Raises ValueError for a broker config that no release of Kafka knows, with the names that are like it."""
     from pykafka_broker.config.broker import unknown_configs
+    from pykafka_broker.config.registry import broker_keys
+    from pykafka_broker.control.problems import did_you_mean
 
     for name in unknown_configs(names):
-        warnings.warn(f"unknown config {name} is ignored by the broker", stacklevel=_callers_level())
+        meant = did_you_mean(str(name).replace("_", "."), broker_keys())
+        raise ValueError(f"unknown config {name}{meant} (allow_unknown_config=True lets it pass)")
 
 
-def _callers_level() -> int:
-    """The `stacklevel` for our caller's warning that names the first line which is not this package's: a test's, also
-    where a fixture made the broker for it."""
-    level, frame = 1, sys._getframe(1)
-    while _is_ours(frame) and frame.f_back is not None:
-        level, frame = level + 1, frame.f_back
-    return level
-
-
-def _is_ours(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__", "")).startswith("pykafka_broker.")
+def _check(name: str, value: object, kind: type | tuple[type, ...], must_be: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, kind):
+        raise TypeError(f"{name} must be {must_be}, not {value!r}")
 
 
 def _environment() -> dict[str, str]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from pykafka_broker.testing.control_client import ControlClient
+from typing import Self
+
+from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
 from pykafka_broker.testing.controlled import Controlled
+
+__tracebackhide__ = told_to_the_test
 
 
 class RemoteBroker(Controlled):
@@ -20,3 +24,13 @@ class RemoteBroker(Controlled):
     def bootstrap_servers(self) -> str:
         """The address for a client's setting of that name."""
         return str(self.control.call("GET", "/broker")["bootstrap_servers"])
+
+    def close(self) -> None:
+        """Close the connections to the broker, which goes on running."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -9,9 +9,11 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pykafka_broker.testing.control_client import ControlClient
+from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
 from pykafka_broker.testing.handle import Handle
 from pykafka_broker.testing.waits import wait
+
+__tracebackhide__ = told_to_the_test
 
 
 class Fault:
@@ -31,15 +33,15 @@ class Fault:
 
     @property
     def hits(self) -> int:
-        """How often it has met somebody."""
+        """How many requests it has affected; also after its end."""
         return int(self.describe()["hits"])
 
     def wait(self, n: int = 1, timeout: float = 10) -> int:
-        """Wait until it has met that many; returns its hits."""
+        """Wait until it has affected that many requests; returns its hits."""
         return int(wait(self._control, "waits/fault", timeout, {"fault": self.id, "n": n})["hits"])
 
     def remove(self) -> int:
-        """End it; requests that it held are carried out now. Returns its hits."""
+        """End it; requests that it held are carried out now. Returns its hits. A second time does nothing."""
         return int(self._control.call("DELETE", f"/faults/{self.id}")["hits"])
 
     def __enter__(self) -> Fault:

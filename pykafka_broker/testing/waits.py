@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from pykafka_broker.testing.control_client import ControlClient, ControlError
+from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.data import Data
 from pykafka_broker.testing.handle import BrokerError
 from pykafka_broker.testing.record import ANY, NewRecord, Record, from_answer, several, to_expectation
+
+__tracebackhide__ = told_to_the_test
 
 _NOT_IN_TIME = 408
 _DOES_NOT_HOLD = 417
@@ -45,7 +47,7 @@ class Waits(Data):
     def wait_for_group(
         self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
     ) -> dict[str, Any]:
-        """Wait until the group is there, in that state ("Stable", "Empty", ...), with so many members."""
+        """Wait until the group is there, in that state ("Stable", "Empty", ...), with exactly so many members."""
         found: dict[str, Any] = self._ask("waits/group", timeout, {"group": group, "state": state, "members": members})
         return found
 

@@ -194,3 +194,11 @@ def test_a_broker_whose_clock_stands_can_be_stopped(broker: KafkaBroker) -> None
 def test_a_number_alone_is_no_time(broker: KafkaBroker) -> None:
     with pytest.raises(TypeError, match=r"advance\(seconds=5\)"):
         broker.clock.advance(5)  # type: ignore[arg-type]
+
+
+def test_an_advance_says_by_how_much(broker: KafkaBroker) -> None:
+    with pytest.raises(TypeError, match=r"advance by how much\?"):
+        broker.clock.advance()
+    broker.clock.advance(timedelta())
+    before = broker.clock.now()
+    assert broker.clock.advance(weeks=2, minutes=1) - before >= (14 * 24 * 60 + 1) * 60_000

@@ -40,5 +40,7 @@ def test_a_client_that_was_silent_for_long_is_still_known(broker: KafkaBroker) -
 def test_a_wait_in_vain_says_who_is_there(broker: KafkaBroker) -> None:
     with raw_client(broker, "somebody") as client:
         client.ask(MetadataRequest([]), 12)
-        with pytest.raises(WaitTimeout, match=r"after 50 ms 0 connections are there, not 2; connected are .*somebody"):
+        with pytest.raises(
+            WaitTimeout, match=r"after 50 ms 0 connections of client id else, expected 2; connected are: .*somebody"
+        ):
             broker.wait_for_connections("else", n=2, timeout=0.05)

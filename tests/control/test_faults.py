@@ -89,6 +89,17 @@ def test_a_fault_holds_as_long_as_its_block(broker: KafkaBroker, client: Client)
     assert client.ask(metadata("t"), 12).topics[0].error_code == 3
 
 
+def test_hits_outlive_the_fault(broker: KafkaBroker, client: Client) -> None:
+    with broker.faults.add(api="Metadata", topic="t", error="TOPIC_AUTHORIZATION_FAILED") as fault:
+        client.ask(metadata("t"), 12)
+        assert fault.remove() == 1
+    assert (fault.hits, fault.remove(), fault.describe()["held"]) == (1, 1, 0)
+    broker.faults.clear()
+    broker.reset(keep=["topics"])
+    assert fault.hits == 1
+    assert broker.faults.all() == []
+
+
 def test_who_waits_for_a_fault_hears_of_it_at_once(broker: KafkaBroker, client: Client) -> None:
     fault = broker.faults.add(api="ApiVersions", client_id=client.client_id, throttle_ms=1)
     asker = threading.Timer(0.1, client.ask, (VERSIONS, 3))
@@ -97,7 +108,8 @@ def test_who_waits_for_a_fault_hears_of_it_at_once(broker: KafkaBroker, client: 
     assert fault.wait(1, timeout=10) == 1
     assert time.monotonic() - began < 5
     asker.join()
-    with pytest.raises(WaitTimeout, match=r"has met 1 within 50 ms, and not 2"):
+    says = r"fault \d+ affected 1 requests within 50 ms, expected 2\nthe last requests:(\n  .*)*ApiVersions"
+    with pytest.raises(WaitTimeout, match=says):
         fault.wait(2, timeout=0.05)
 
 
@@ -258,7 +270,7 @@ def test_what_the_control_api_asks_is_not_a_request_of_a_client(broker: KafkaBro
 
 
 def test_a_request_is_waited_for(broker: KafkaBroker, client: Client) -> None:
-    with pytest.raises(WaitTimeout, match=r"0 such requests within 50 ms, and not 1"):
+    with pytest.raises(WaitTimeout, match=r"after 50 ms 0 such requests, expected 1\n"):
         broker.wait_for_request("ApiVersions", client_id=client.client_id, timeout=0.05)
     asker = threading.Timer(0.1, client.ask, (VERSIONS, 3))
     asker.start()

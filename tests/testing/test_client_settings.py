@@ -32,11 +32,21 @@ def test_clients_reach_the_broker_with_it() -> None:
         ("java", "bootstrap.servers"),
         ("aiokafka", "bootstrap_servers"),
         ("spark", "kafka.bootstrap.servers"),
-        ("librdkafka", "bootstrap.servers"),
     ],
 )
 def test_each_client_has_its_own_word(client: str, name: str) -> None:
     assert client_settings(client, "h:1") == {name: "h:1"}
+
+
+@pytest.mark.parametrize("client", ["confluent", "confluent-kafka", "librdkafka"])
+def test_librdkafka_keeps_its_only_broker_where_it_can_be_told_to(client: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"bootstrap.servers": "h:1"}
+    assert client_settings(client, "h:1") == settings | {"metadata.recovery.strategy": "none"}
+    Producer(client_settings(client, "127.0.0.1:1"))  # raises for a setting that it does not know
+    monkeypatch.setattr("confluent_kafka.libversion", lambda: ("2.8.0", 0x020800FF))
+    assert client_settings(client, "h:1") == settings
+    monkeypatch.setattr("pykafka_broker.testing.client_settings.find_spec", lambda name: None)
+    assert client_settings(client, "h:1") == settings
 
 
 def test_another_client_is_refused() -> None:

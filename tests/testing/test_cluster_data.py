@@ -93,7 +93,7 @@ def test_another_leader_is_found_and_records_are_waited_for(cluster: KafkaCluste
 def test_settings_of_clients_name_all_brokers(cluster: KafkaCluster) -> None:
     servers = cluster.bootstrap_servers
     assert servers.count(",") == 1
-    assert cluster.client_config("confluent") == {"bootstrap.servers": servers}
+    assert cluster.client_config("confluent")["bootstrap.servers"] == servers
     assert cluster.client_config("kafka-python") == {"bootstrap_servers": servers}
     with pytest.raises(ValueError, match="not known"):
         cluster.client_config("telnet")
@@ -121,7 +121,7 @@ def test_without_a_controller_a_topic_is_refused_at_once(cluster: KafkaCluster) 
     cluster.controller.kill()
     try:
         begun = time.monotonic()
-        with pytest.raises(BrokerError, match="the controller, node 100, is not running"):
+        with pytest.raises(BrokerError, match="the controller of the cluster is not running"):
             cluster.create_topic("late")
         assert time.monotonic() - begun < 5
     finally:

@@ -23,18 +23,8 @@ from pykafka_broker.testing import (
     WaitTimeout,
 )
 
-OF_A_PROCESS = {
-    "stop",
-    "kill",
-    "restart",
-    "fork",
-    "give_up",
-    "secure",
-    "pid",
-    "running",
-    "log",
-    "log_since",
-    "log_size",
+OF_A_PROCESS = {  # of one node
+    *("stop", "kill", "restart", "fork", "give_up", "secure", "pid", "port", "running", "log", "log_since", "log_size"),
 }
 
 

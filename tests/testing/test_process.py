@@ -13,6 +13,7 @@ import sysconfig
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -168,10 +169,66 @@ def test_settings_are_kafkas_text_and_the_environment_adds_none(monkeypatch: pyt
         assert answers(broker)
 
 
-def test_a_name_that_kafka_does_not_know_is_warned_of() -> None:
-    with pytest.warns(UserWarning, match=r"unknown config num_partitions is ignored") as caught:
-        KafkaBroker({"num_partitions": 3, "num.partitions": 3, "listener.name.internal.ssl.protocol": "TLS"})
-    assert [warning.filename for warning in caught] == [__file__]
+@pytest.mark.parametrize(
+    ("name", "meant"), [("num_partitions", "; did you mean num.partitions"), ("nonsense", r" \(allow_unknown_config")]
+)
+def test_a_name_that_kafka_does_not_know_is_an_error(name: str, meant: str) -> None:
+    known = {"num.partitions": 3, "listener.name.internal.ssl.protocol": "TLS"}
+    with pytest.raises(ValueError, match=rf"^unknown config {name}{meant}"):
+        KafkaBroker({name: 3, **known})
+    assert KafkaBroker({name: 3, **known}, allow_unknown_config=True).config[name] == "3"
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "says"),
+    [
+        ({"config": 3}, TypeError, r'config must be a dict of broker configs, such as {"num.partitions": 3}, not 3$'),
+        ({"config": "a=b"}, TypeError, "config must be a dict of broker configs, .* not 'a=b'$"),
+        ({"port": "9092"}, TypeError, "port must be a number, 0 for one that is free, not '9092'"),
+        ({"start_timeout_s": "5"}, TypeError, "start_timeout_s must be a number of seconds, not '5'"),
+        ({"log_level": "verbose"}, ValueError, "log_level must be one of debug, info, warning, error, not 'verbose'"),
+    ],
+)
+def test_a_wrong_argument_is_one_clear_line(given: dict[str, Any], error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        KafkaBroker(**given)
+
+
+def test_a_broker_that_was_not_started_has_no_address() -> None:
+    broker = KafkaBroker()
+    assert repr(broker) == "<KafkaBroker, not running>"
+    for ask in (lambda: broker.bootstrap_servers, lambda: broker.port, lambda: broker.client_config("confluent")):
+        with pytest.raises(BrokerError, match="no address yet: start it first"):
+            ask()
+    with pytest.raises(BrokerError, match="the broker is not started"):
+        broker.topics()
+    with broker:
+        address = broker.bootstrap_servers
+        broker.stop()
+        assert broker.bootstrap_servers == address  # where it is when it is started again
+
+
+@pytest.mark.parametrize(
+    "end", ["", "broker.restart(); broker.topics()", "broker.kill()", "RemoteBroker(broker.control_url).topics()"]
+)
+def test_nothing_is_left_open(end: str) -> None:
+    code = f"""
+        import gc, threading
+        from pykafka_broker.testing import KafkaBroker, RemoteBroker
+        with KafkaBroker() as broker:
+            broker.topics()
+            threads = [threading.Thread(target=broker.topics) for _ in range(4)]
+            [thread.start() for thread in threads]
+            [thread.join() for thread in threads]
+            gc.collect()
+            {end}
+        gc.collect()
+        del broker
+        gc.collect()
+    """
+    command = [sys.executable, "-W", "error", "-X", "dev", "-c", textwrap.dedent(code)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_the_first_of_several_listeners_is_its_address() -> None:

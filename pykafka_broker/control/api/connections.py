@@ -51,7 +51,9 @@ async def wait_for_connections(
     found = await control.until(holds, timeout_ms / 1000)
     if found is None:
         all_of_them = connections(control)
-        ids = ", ".join(sorted({str(each.client_id) for each in all_of_them})) or "nobody"
+        ids = ", ".join(sorted({str(each.client_id) for each in all_of_them})) or "none"
         count = len(connections(control, client_id))
-        raise Problem(NOT_IN_TIME, f"after {timeout_ms} ms {count} connections are there, not {n}; connected are {ids}")
+        of = "" if client_id is None else f" of client id {client_id}"
+        told = f"after {timeout_ms} ms {count} connections{of}, expected {n}; connected are: {ids}"
+        raise Problem(NOT_IN_TIME, told)
     return found

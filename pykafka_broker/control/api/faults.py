@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Annotated
 
+from pykafka_broker.control.api.requests import last_requests, told_requests
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import Limits
@@ -139,7 +140,7 @@ def faults(control: Control) -> list[Fault]:
 
 
 def fault(control: Control, fault: int) -> Fault:
-    """One fault: its hits, and what it was added with."""
+    """One fault: its hits, and what it was added with; also a fault that was removed."""
     return _fault(_find(control, fault))
 
 
@@ -156,10 +157,11 @@ def clear_faults(control: Control) -> None:
 
 
 async def wait_for_fault(control: Control, fault: int, n: Count = 1, timeout_ms: TimeoutMs = 10_000) -> Fault:
-    """Wait until a fault has met that many. 408 if it does not."""
+    """Wait until a fault has affected that many requests. 408 if it does not."""
     rule = _find(control, fault)
     if await control.until(lambda: rule.hits >= n or None, timeout_ms / 1000) is None:
-        raise Problem(408, f"fault {fault} has met {rule.hits} within {timeout_ms} ms, and not {n}")
+        told = f"fault {fault} affected {rule.hits} requests within {timeout_ms} ms, expected {n}"
+        raise Problem(408, told + told_requests(last_requests(control)))
     return _fault(rule)
 
 

@@ -108,10 +108,18 @@ async def wait_for_request(
 
     found = await control.until(enough, timeout_ms / 1000)
     if found is None:
-        last = deque(log.since(), _LAST_SHOWN)
-        raise Problem(
-            408,
-            f"{len(answered)} such requests within {timeout_ms} ms, and not {n}",
-            more={"last_requests": [line(seen(each, bodies=False)) for each in last]},
-        )
+        last = last_requests(control)
+        told = f"after {timeout_ms} ms {len(answered)} such requests, expected {n}{told_requests(last)}"
+        raise Problem(408, told, more={"last_requests": last})
     return [seen(each, bodies) for each in found]
+
+
+def last_requests(control: Control) -> list[str]:
+    """Return the last requests of all clients, a line each."""
+    log = control.observing.log
+    return [line(seen(each, bodies=False)) for each in deque([*log.since(), *log.unanswered()], _LAST_SHOWN)]
+
+
+def told_requests(lines: list[str]) -> str:
+    """Return such lines as the end of a failure's text."""
+    return "\nthe last requests:" + "".join(f"\n  {each}" for each in lines) if lines else "\nno requests at all"

@@ -18,8 +18,8 @@ from pykafka_broker.control.api.groups import Lag, check_lag_known
 from pykafka_broker.control.api.records import MOST_AT_ONCE, Record, Records, records, shown
 from pykafka_broker.control.comparing import ExpectedRecord, Wanted, difference, line_of, missing
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.groups_view import GroupDetails, committed, details, find_group, total_lag
-from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.groups_view import GroupDetails, all_groups, committed, details, find_group, total_lag
+from pykafka_broker.control.problems import Problem, did_you_mean
 from pykafka_broker.control.reading import IsolationLevel
 from pykafka_broker.control.schema import Limits, write
 from pykafka_broker.control.topic_watch import TopicWatch, no_topic
@@ -62,7 +62,9 @@ async def wait_for_group(
     members: Count | None = None,
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
 ) -> GroupDetails:
-    """Wait until a group is there, in that state, with so many members."""
+    """Wait until a group is there, in that state, with exactly so many members."""
+    wanted = [state or "", "" if members is None else f"with {members} members"]
+    expected = f", expected {' '.join(filter(None, wanted))}" if any(wanted) else ""
 
     def holds() -> GroupDetails | None:
         if find_group(control.services, group) is None:
@@ -73,9 +75,12 @@ async def wait_for_group(
 
     def instead() -> str:
         if find_group(control.services, group) is None:
-            return f"there is no group {group}"
+            known = did_you_mean(group, [each.group_id for each in all_groups(control.services)])
+            return f"there is no group {group}{known}"
         found = details(control.services, group)
-        return f"group {group} is {found.state} with {len(found.members)} members"
+        clients = ", ".join(each.client_id for each in found.members)
+        told = f"group {group} is {found.state} with {len(found.members)} members{expected}"
+        return f"{told}; its members are: {clients}" if clients else told
 
     return await _wait(control, holds, instead, timeout_ms)
 
@@ -132,7 +137,7 @@ async def wait_for_lag(control: Control, group: str, lag: Count = 0, timeout_ms:
         if not partitions:
             return f"group {group} has committed nothing"
         behind = ", ".join(f"{each.topic}-{each.partition}: {each.lag}" for each in partitions if each.lag)
-        return f"group {group} has {total_lag(partitions)} records to read ({behind})"
+        return f"group {group} has {total_lag(partitions)} records to read, expected at most {lag} ({behind})"
 
     return await _wait(control, holds, instead, timeout_ms)
 
@@ -150,7 +155,7 @@ async def wait_for_transaction(
         found = _transaction(control, transactional_id)
         if found is None:
             return f"there is no transactional id {transactional_id}"
-        return f"the transaction of {transactional_id} is {found.state}"
+        return f"the transaction of {transactional_id} is {found.state}, expected {state}"
 
     return await _wait(control, holds, instead, timeout_ms)
 

@@ -2,11 +2,13 @@
 
 Rule: of several that fit a request the first one acts, and that one alone. A fault that begins before a request is
 carried out decides when the request comes, the others when the answer leaves, so that a fetch that waits is met too.
-One that is removed lets go of what it held.
+One that is removed lets go of what it held. Who wants to know how often a fault acted finds it after its end too, until
+a thousand others have ended.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
 from pykafka_broker.control.traffic.chaos import Chaos
@@ -15,6 +17,7 @@ from pykafka_broker.control.traffic.mentions import Known
 from pykafka_broker.control.traffic.rule import Action, Match, Rule
 
 PAUSE_ID = -1
+_MOST_ENDED = 1_000
 
 
 class Faults:
@@ -25,6 +28,7 @@ class Faults:
         self.on_added: Callable[[Rule], None] | None = None
         self.chaos: Chaos | None = None
         self._rules: dict[int, Rule] = {}
+        self._ended: OrderedDict[int, Rule] = OrderedDict()
         self._paused: tuple[Rule, Rule] | None = None  # what holds requests, and what holds who connects
         self._last_id = 0
         self.watching = False  # whether there is anything that requests may meet; asked for every request
@@ -52,13 +56,17 @@ class Faults:
         self._look()
 
     def find(self, id: int) -> Rule | None:
-        return self._rules.get(id)
+        """The fault, also one that was removed."""
+        return self._rules.get(id) or self._ended.get(id)
 
     def remove(self, id: int) -> None:
         """Requests that it held are carried out now."""
         rule = self._rules.pop(id, None)
         if rule is not None:
             self._release(rule)
+            self._ended[id] = rule
+            if len(self._ended) > _MOST_ENDED:
+                self._ended.popitem(last=False)
         self._look()
 
     def clear(self) -> None:

@@ -7,7 +7,11 @@ from datetime import datetime, timedelta
 from pykafka_broker.testing.aio.handle import AsyncHandle
 from pykafka_broker.testing.async_client import AsyncControlClient
 from pykafka_broker.testing.clock import _LONG_S
+from pykafka_broker.testing.control_client import told_to_the_test
 from typing import Any
+
+
+__tracebackhide__ = told_to_the_test
 
 
 class AsyncClock(AsyncHandle):
@@ -36,6 +40,7 @@ class AsyncClock(AsyncHandle):
         self,
         by: timedelta | None = None,
         *,
+        weeks: float = 0,
         days: float = 0,
         hours: float = 0,
         minutes: float = 0,
@@ -45,11 +50,13 @@ class AsyncClock(AsyncHandle):
         """Move the clock on. All that falls due on the way has been done when this returns, each at its own time.
         Returns the new time.
         """
-        whole = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
+        whole = timedelta(days, seconds, 0, milliseconds, minutes, hours, weeks)
         if by is not None:
             if not isinstance(by, timedelta):
                 raise TypeError(f"advance({by!r}) of what? advance(seconds={by!r}), or a timedelta")
             whole += by
+        elif not whole:
+            raise TypeError("advance by how much? advance(minutes=10), or a timedelta")
         return await self._moved("advance", {"ms": round(whole / timedelta(milliseconds=1))})
 
     async def freeze(self) -> int:

@@ -17,11 +17,14 @@ from pykafka_broker.testing.async_waits import Step, wait_until
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster_data import T, _AT_ONCE, _MOVED, _PASSING, _Refused, _TURN_S, _check, _line, _partition_for
 from pykafka_broker.testing.cluster_nodes import WAIT_S
-from pykafka_broker.testing.control_client import ControlError
+from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.differences import difference, first_that_fits, listing, missing
 from pykafka_broker.testing.record import ANY, NewRecord, Record, several
 from pykafka_broker.testing.waits import RecordsDiffer, WaitTimeout
 from typing import Any
+
+
+__tracebackhide__ = told_to_the_test
 
 
 class AsyncClusterData(AsyncClusterTraffic):
@@ -96,7 +99,6 @@ class AsyncClusterData(AsyncClusterTraffic):
         self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_committed"
     ) -> list[Record]:
         """Wait until the topic has at least `n` records, and return the first `n` of them. Raises WaitTimeout."""
-        __tracebackhide__ = True
         found: list[Record] = []
 
         async def there() -> bool:
@@ -120,7 +122,6 @@ class AsyncClusterData(AsyncClusterTraffic):
         """Wait until the topic has a record with this key, value and headers, as on one broker, and return the first
         one. Raises WaitTimeout.
         """
-        __tracebackhide__ = True
         wanted = NewRecord(value, key, headers, partition=partition)
         found: list[Record] = []
         fitting: list[Record] = []
@@ -140,7 +141,6 @@ class AsyncClusterData(AsyncClusterTraffic):
         self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> list[Record]:
         """Say that the topic has exactly these records, as on one broker, and return them. Raises RecordsDiffer."""
-        __tracebackhide__ = True
         expected = several(f"assert_records({topic!r}", records)
         found = await self._found(topic, isolation_level, timeout, lambda found: len(found) >= len(expected))
         if says := difference(found, expected):
@@ -151,7 +151,6 @@ class AsyncClusterData(AsyncClusterTraffic):
         self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> None:
         """Say that the topic has these records, in any order and among others. Raises RecordsDiffer."""
-        __tracebackhide__ = True
         expected = several(f"assert_contains({topic!r}", records)
         found = await self._found(topic, isolation_level, timeout, lambda found: not missing(found, expected))
         if lines := missing(found, expected):
@@ -160,7 +159,6 @@ class AsyncClusterData(AsyncClusterTraffic):
 
     async def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
         """Say that nothing is added to the topic from now on for that time. Raises RecordsDiffer."""
-        __tracebackhide__ = True
         before = {(each.partition, each.offset) for each in await self.records(topic, isolation_level=isolation_level)}
 
         def came(found: list[Record]) -> bool:
@@ -349,7 +347,6 @@ class AsyncClusterData(AsyncClusterTraffic):
         self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
     ) -> dict[str, Any]:
         """Wait until the group is there, in that state ("Stable", "Empty", ...), with exactly that many members."""
-        __tracebackhide__ = True
 
         async def step(node: AsyncKafkaBroker) -> dict[str, Any]:
             return await node.wait_for_group(group, state, members, _TURN_S if timeout > 0 else 0)
@@ -358,7 +355,6 @@ class AsyncClusterData(AsyncClusterTraffic):
 
     async def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and has at most that many records still to read."""
-        __tracebackhide__ = True
         offsets: list[dict[str, Any]] = []
 
         async def caught_up() -> bool:
@@ -374,7 +370,6 @@ class AsyncClusterData(AsyncClusterTraffic):
 
     async def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> dict[str, Any]:
         """Wait until the transaction of that id is in that state ("Ongoing", "CompleteCommit", ...)."""
-        __tracebackhide__ = True
 
         async def step(node: AsyncKafkaBroker) -> dict[str, Any]:
             return await node.wait_for_transaction(transactional_id, state, _TURN_S if timeout > 0 else 0)
@@ -411,7 +406,6 @@ class AsyncClusterData(AsyncClusterTraffic):
         transactional_id: str | None = None,
     ) -> T:
         """Let one coordinator after the other wait for a while, until one has seen what is waited for."""
-        __tracebackhide__ = True
         found: list[T] = []
         told = [f"{group or transactional_id} has no coordinator that answers"]
 

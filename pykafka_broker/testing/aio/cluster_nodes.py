@@ -15,9 +15,12 @@ from pykafka_broker.testing.async_client import AsyncControlClient
 from pykafka_broker.testing.async_waits import all_at_once, wait_until
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster_nodes import WAIT_S, _refuse_all, _refuse_state
-from pykafka_broker.testing.control_client import ControlError
+from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.handle import BrokerError
 from typing import Any, NoReturn
+
+
+__tracebackhide__ = told_to_the_test
 
 
 class AsyncClusterNodes(AsyncControlled):

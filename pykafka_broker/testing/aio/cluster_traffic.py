@@ -16,7 +16,11 @@ from pykafka_broker.testing.async_waits import all_at_once, entered, wait_until
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster_nodes import WAIT_S
 from pykafka_broker.testing.cluster_traffic import _MOST_STEPS, _SESSION_MS
+from pykafka_broker.testing.control_client import told_to_the_test
 from typing import Any
+
+
+__tracebackhide__ = told_to_the_test
 
 
 class AsyncClusterClock(AsyncClock):

@@ -15,7 +15,11 @@ from pykafka_broker.testing.aio.state import AsyncState
 from pykafka_broker.testing.aio.traffic import AsyncTraffic
 from pykafka_broker.testing.aio.waits import AsyncWaits
 from pykafka_broker.testing.client_settings import client_settings
+from pykafka_broker.testing.control_client import told_to_the_test
 from typing import Any
+
+
+__tracebackhide__ = told_to_the_test
 
 
 class AsyncControlled(AsyncWaits, AsyncState, AsyncHasClock, AsyncTraffic, AsyncIncidents, AsyncMembership):

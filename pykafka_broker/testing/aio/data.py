@@ -7,10 +7,13 @@ import datetime
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pykafka_broker.testing.aio.handle import AsyncHandle
-from pykafka_broker.testing.control_client import in_path
+from pykafka_broker.testing.control_client import in_path, told_to_the_test
 from pykafka_broker.testing.data import _AT_ONCE, _LONG_S, _parts
 from pykafka_broker.testing.record import Record, from_answer, said, several, to_request
 from typing import Any
+
+
+__tracebackhide__ = told_to_the_test
 
 
 class AsyncData(AsyncHandle):

@@ -7,7 +7,11 @@ Rule: a method is one operation of the control API and says no more than it.
 from __future__ import annotations
 
 from pykafka_broker.testing.aio.handle import AsyncHandle
+from pykafka_broker.testing.control_client import told_to_the_test
 from typing import Any
+
+
+__tracebackhide__ = told_to_the_test
 
 
 class AsyncIncidents(AsyncHandle):

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pykafka_broker.testing.aio.handle import AsyncHandle
-from pykafka_broker.testing.control_client import in_path
+from pykafka_broker.testing.control_client import in_path, told_to_the_test
 from typing import Any
+
+
+__tracebackhide__ = told_to_the_test
 
 
 class AsyncMembership(AsyncHandle):

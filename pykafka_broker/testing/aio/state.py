@@ -5,8 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pykafka_broker.testing.aio.handle import AsyncHandle
+from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.state import _LONG_S, _path
 from typing import Any
+
+
+__tracebackhide__ = told_to_the_test
 
 
 class AsyncState(AsyncHandle):

@@ -12,8 +12,12 @@ from pykafka_broker.testing.aio.handle import AsyncHandle
 from pykafka_broker.testing.aio.waits import wait
 from pykafka_broker.testing.async_client import AsyncControlClient
 from pykafka_broker.testing.async_waits import entered
+from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.traffic import epoch_ms
 from typing import Any
+
+
+__tracebackhide__ = told_to_the_test
 
 
 class AsyncFault:
@@ -33,15 +37,15 @@ class AsyncFault:
 
     @property
     async def hits(self) -> int:
-        """How often it has met somebody."""
+        """How many requests it has affected; also after its end."""
         return int((await self.describe())["hits"])
 
     async def wait(self, n: int = 1, timeout: float = 10) -> int:
-        """Wait until it has met that many; returns its hits."""
+        """Wait until it has affected that many requests; returns its hits."""
         return int((await wait(self._control, "waits/fault", timeout, {"fault": self.id, "n": n}))["hits"])
 
     async def remove(self) -> int:
-        """End it; requests that it held are carried out now. Returns its hits."""
+        """End it; requests that it held are carried out now. Returns its hits. A second time does nothing."""
         return int((await self._control.call("DELETE", f"/faults/{self.id}"))["hits"])
 
     async def __aenter__(self) -> AsyncFault:

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pykafka_broker.testing.aio.data import AsyncData
 from pykafka_broker.testing.async_client import AsyncControlClient
-from pykafka_broker.testing.control_client import ControlError
+from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.record import ANY, NewRecord, Record, from_answer, several, to_expectation
 from pykafka_broker.testing.waits import RecordsDiffer, WaitTimeout, _DOES_NOT_HOLD, _NOT_IN_TIME, _SPARE_S, check_timeout
 from typing import Any
+
+
+__tracebackhide__ = told_to_the_test
 
 
 class AsyncWaits(AsyncData):
@@ -21,7 +24,7 @@ class AsyncWaits(AsyncData):
     async def wait_for_group(
         self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
     ) -> dict[str, Any]:
-        """Wait until the group is there, in that state ("Stable", "Empty", ...), with so many members."""
+        """Wait until the group is there, in that state ("Stable", "Empty", ...), with exactly so many members."""
         found: dict[str, Any] = await self._ask("waits/group", timeout, {"group": group, "state": state, "members": members})
         return found
 
