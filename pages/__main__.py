@@ -1,4 +1,6 @@
-"""`python -m pages` writes the pages of the reference; with `--check` it names those that the code does not say."""
+"""`python -m pages` writes what is made from the code: the asynchronous form of `pykafka_broker.testing`, and the pages
+of the reference. With `--check` it names the files that are not what the code says.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from pages import asynchronous
 from pages.commands import commands, tools
 from pages.configs import configs
 from pages.control import control
@@ -36,9 +39,12 @@ def text_of(name: str) -> str:
 
 
 def outdated() -> list[str]:
-    """The pages that are missing, not what the code says, or made by nobody."""
+    """The files that are missing, not what the code says, or made by nobody; of the pages, once the code is right."""
+    if modules := asynchronous.outdated():
+        return modules
     there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
-    return sorted(name for name in PAGES.keys() | there.keys() if name not in PAGES or there.get(name) != text_of(name))
+    wrong = [name for name in PAGES.keys() | there.keys() if name not in PAGES or there.get(name) != text_of(name)]
+    return sorted(f"docs/reference/{name}" for name in wrong)
 
 
 def main() -> int:
@@ -46,8 +52,9 @@ def main() -> int:
     it.add_argument("--check", action="store_true", help="write nothing")
     if it.parse_args().check:
         for name in (wrong := outdated()):
-            print(f"differs: docs/reference/{name} (make generate)", file=sys.stderr)
+            print(f"differs: {name} (make generate)", file=sys.stderr)
         return 1 if wrong else 0
+    asynchronous.write()
     for name in PAGES:
         (FOLDER / name).write_text(text_of(name), encoding="utf-8")
     return 0

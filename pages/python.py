@@ -16,25 +16,37 @@ _HEAD = """# Python
 `from pykafka_broker.testing import KafkaBroker`. The fixtures of pytest, with their options and markers, are in
 [First test](../first-test.md); what a test does with all this, [in tests](../testing.md).
 """
-_CLASSES: dict[str, type] = {  # by the way to them
-    "KafkaBroker": testing.KafkaBroker,
-    "broker.clock": Clock,
-    "broker.faults": Faults,
-    "broker.faults.add(...)": Fault,
-    "Record": testing.Record,
-    "NewRecord": testing.NewRecord,
-    "KafkaCluster": testing.KafkaCluster,
-    "AsyncKafkaBroker": testing.AsyncKafkaBroker,
-    "KafkaBrokerTestCase": testing.KafkaBrokerTestCase,
-    "RemoteBroker": testing.RemoteBroker,
-}
-_ONLY_TOLD = {"AsyncKafkaBroker", "KafkaBrokerTestCase", "RemoteBroker"}  # they have the methods of another
+
+
+def _classes() -> dict[str, type]:
+    """The public classes by the way to them. Imported here: the asynchronous form may be out of date."""
+    return {
+        "KafkaBroker": testing.KafkaBroker,
+        "broker.clock": Clock,
+        "broker.faults": Faults,
+        "broker.faults.add(...)": Fault,
+        "Record": testing.Record,
+        "NewRecord": testing.NewRecord,
+        "KafkaCluster": testing.KafkaCluster,
+        "AsyncKafkaBroker": testing.AsyncKafkaBroker,
+        "KafkaBrokerTestCase": testing.KafkaBrokerTestCase,
+        "RemoteBroker": testing.RemoteBroker,
+        "AsyncRemoteBroker": testing.AsyncRemoteBroker,
+    }
+
+
+_ONLY_TOLD = {
+    "AsyncKafkaBroker",
+    "AsyncRemoteBroker",
+    "KafkaBrokerTestCase",
+    "RemoteBroker",
+}  # they have the methods of another
 _NOT_MADE = {testing.Record, testing.KafkaBrokerTestCase}  # by who writes a test
 _ERRORS = ("RecordsDiffer", "WaitTimeout", "BrokerError", "ControlError")
 
 
 def python() -> str:
-    parts = [_HEAD, *(_described(name, kind) for name, kind in _CLASSES.items())]
+    parts = [_HEAD, *(_described(name, kind) for name, kind in _classes().items())]
     errors = [f"- `{name}`: {_told(getattr(testing, name))}" for name in _ERRORS]
     return "\n".join([*parts, "## Errors\n\n" + "\n".join(errors) + "\n"])
 

@@ -1,5 +1,5 @@
-"""Fixtures for tests against a broker: `kafka_broker`, `kafka_broker_factory`, `kafka_cluster`, `kafka_topic`, and
-clients.
+"""Fixtures for tests against a broker: `kafka_broker`, `kafka_broker_factory`, `kafka_cluster`, the first and the last
+of them with `async_` in front for tests with an event loop, `kafka_topic`, and clients.
 
 Rule: `kafka_broker` is one broker for the whole run unless a scope says otherwise, and each test finds it empty, as it
 is reset before the test (`kafka_broker_isolation`); a broker that a test stopped, killed, paused or closed runs again
@@ -33,7 +33,7 @@ from pykafka_broker.testing.fixtures import (
 )
 
 if TYPE_CHECKING:
-    from pykafka_broker.testing import KafkaBroker, KafkaCluster
+    from pykafka_broker.testing import AsyncKafkaBroker, AsyncKafkaCluster, AsyncRemoteBroker, KafkaBroker, KafkaCluster
     from pykafka_broker.testing.controlled import Controlled
 
 SCOPES = ("session", "package", "module", "class", "function")
@@ -45,8 +45,9 @@ MARKER = (
     "release, users and schema registry; tests with the same settings share one"
 )
 CLUSTER_MARKER = (
-    "kafka_cluster(brokers=3, racks=None, controllers=1, config=None, configs=None, quick=True, "
-    "schema_registry=False): what the test's `kafka_cluster` is made of"
+    "kafka_cluster(brokers=3, racks=None, controllers=1, config=None, configs=None, quick=True, security=None, "
+    "users=(), acls=None, schema_registry=False): what the test's `kafka_cluster` is made of, by the arguments of "
+    "`KafkaCluster`"
 )
 OPTIONS = (  # of the marker, as of `KafkaBroker`
     *("emulate", "security", "users", "acls", "mechanisms", "client_auth"),
@@ -247,6 +248,17 @@ def kafka_broker(request: pytest.FixtureRequest, pytestconfig: pytest.Config) ->
 
 
 @pytest.fixture
+def async_kafka_broker(kafka_broker: Controlled) -> AsyncKafkaBroker | AsyncRemoteBroker:
+    """The broker of `kafka_broker` for a test with an event loop. It has no loop of its own, so whatever runs the test
+    on one will do: pytest-asyncio, anyio, `asyncio.run`."""
+    from pykafka_broker.testing import AsyncKafkaBroker, AsyncRemoteBroker, KafkaBroker
+
+    if isinstance(kafka_broker, KafkaBroker):
+        return AsyncKafkaBroker.of(kafka_broker)
+    return AsyncRemoteBroker(kafka_broker.control_url)
+
+
+@pytest.fixture
 def kafka_broker_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., KafkaBroker]]:
     """Starts brokers that end with the test: `kafka_broker_factory({"num.partitions": 3})`, arguments as
     `KafkaBroker`."""
@@ -280,6 +292,14 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     with KafkaCluster(*(marker.args if marker else ()), **(marker.kwargs if marker else {})) as cluster:
         own.extend(cluster.nodes.values())
         yield cluster
+
+
+@pytest.fixture
+def async_kafka_cluster(kafka_cluster: KafkaCluster) -> AsyncKafkaCluster:
+    """The cluster of `kafka_cluster` for a test with an event loop."""
+    from pykafka_broker.testing import AsyncKafkaCluster
+
+    return AsyncKafkaCluster.of(kafka_cluster)
 
 
 @pytest.fixture(autouse=True)
@@ -396,6 +416,8 @@ __all__ = [
     "aiokafka_consumer_factory",
     "aiokafka_producer",
     "aiokafka_producer_factory",
+    "async_kafka_broker",
+    "async_kafka_cluster",
     "kafka_admin",
     "kafka_admin_factory",
     "kafka_broker",

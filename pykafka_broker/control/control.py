@@ -15,8 +15,10 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.control.inside import CurrentInside, Inside
 from pykafka_broker.control.moving_time import MovingTime
 from pykafka_broker.control.observing import BrokerKnows, Observing
+from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.state import State
 from pykafka_broker.control.tenure import Tenure
+from pykafka_broker.errors import ApiError
 from pykafka_broker.server.movable_clock import MovableClock
 from pykafka_broker.server.serving import Running
 
@@ -64,15 +66,22 @@ class Control:
         return outcome[0]
 
     async def until(self, holds: Callable[[], R | None], timeout_s: float) -> R | None:
-        """What `holds` returns once that is not None, looked at after every turn; None when the time is over."""
+        """Return what `holds` returns once that is not None, looked at after every turn; None when the time is over.
+        Raises what `holds` raises, also after a later turn: the leader may have moved meanwhile.
+        """
         found = holds()
         if found is not None:
             return found
         waiting: asyncio.Future[R] = self.turns.loop.create_future()
 
         def look() -> None:
-            if not waiting.done() and (now := holds()) is not None:
-                waiting.set_result(now)
+            if waiting.done():
+                return
+            try:
+                if (now := holds()) is not None:
+                    waiting.set_result(now)
+            except (Problem, ApiError) as problem:
+                waiting.set_exception(problem)
 
         self.turns.observers.append(look)
         try:

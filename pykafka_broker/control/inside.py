@@ -28,6 +28,7 @@ from pykafka_broker.server.turns import Turns
 CLIENT_ID = "control"
 _ATTEMPTS = 50
 _PAUSE_S = 0.02
+_GROUP, _TRANSACTION = 0, 1  # key types of FindCoordinator
 
 
 class Inside:
@@ -42,14 +43,22 @@ class Inside:
         """The response to a request on a group. The coordinator is looked for first, as clients do: where there is no
         `__consumer_offsets` yet, that makes it.
         """
-        found = await self.ask(FindCoordinatorRequest(coordinator_keys=[group]))
-        error = found.coordinators[0].error_code
+        await self.find_coordinator(group)
+        return await self.ask(request, version)
+
+    async def find_coordinator(self, key: str, *, is_group: bool = True) -> int:
+        """Return the broker that coordinates a group, or a transactional id. Raises `Problem` where none can be named
+        within a second.
+        """
+        request = FindCoordinatorRequest(key_type=_GROUP if is_group else _TRANSACTION, coordinator_keys=[key])
+        found = (await self.ask(request)).coordinators[0]
         for _ in range(_ATTEMPTS):
-            if error == ErrorCode.NONE:
-                return await self.ask(request, version)
+            if found.error_code == ErrorCode.NONE:
+                return int(found.node_id)
             await asyncio.sleep(_PAUSE_S)
-            error = (await self.ask(FindCoordinatorRequest(coordinator_keys=[group]))).coordinators[0].error_code
-        raise problem_of(ApiError(ErrorCode(error), f"the coordinator of group {group}"))
+            found = (await self.ask(request)).coordinators[0]
+        what = "group" if is_group else "transactional id"
+        raise problem_of(ApiError(ErrorCode(found.error_code), f"the coordinator of {what} {key}"))
 
     async def ask(self, request: Message, version: int | None = None) -> Any:
         """The response; in the highest version that is served unless one is named."""

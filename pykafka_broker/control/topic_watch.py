@@ -25,7 +25,7 @@ def check_led_here(control: Control, topic: str, partition: int) -> None:
     """Raises `Problem` where another broker of a cluster has the records, and says which one."""
     leader = control.services.image.topics[topic].partitions[partition].leader
     if leader not in (-1, control.services.node_id):
-        led = f"broker {leader} leads {topic}-{partition}: ask that one"
+        led = f"broker {leader} leads {topic}-{partition}: ask that one, or the cluster"
         raise problem_of(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, led))
 
 

@@ -11,23 +11,27 @@ temporary data directory goes with it.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.testing.control_client import ControlError
-from pykafka_broker.testing.controlled import RemoteBroker
 from pykafka_broker.testing.handle import BrokerError
 from pykafka_broker.testing.process import KafkaBroker
 from pykafka_broker.testing.record import ANY, NewRecord, Record
+from pykafka_broker.testing.remote import RemoteBroker
 from pykafka_broker.testing.waits import RecordsDiffer, WaitTimeout
 
 if TYPE_CHECKING:
-    from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
+    from pykafka_broker.testing.asynchronous import AsyncKafkaBroker, AsyncRemoteBroker
+    from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
     from pykafka_broker.testing.cases import KafkaBrokerTestCase
     from pykafka_broker.testing.cluster import KafkaCluster
 
 __all__ = [
     "ANY",
     "AsyncKafkaBroker",
+    "AsyncKafkaCluster",
+    "AsyncRemoteBroker",
     "BrokerError",
     "ControlError",
     "KafkaBroker",
@@ -41,18 +45,17 @@ __all__ = [
 ]
 
 
+_ON_FIRST_USE = {  # what brings something along that most tests don't need: asyncio, unittest, clusters
+    "AsyncKafkaBroker": "asynchronous",
+    "AsyncKafkaCluster": "asynchronous_cluster",
+    "AsyncRemoteBroker": "asynchronous",
+    "KafkaBrokerTestCase": "cases",
+    "KafkaCluster": "cluster",
+}
+
+
 def __getattr__(name: str) -> Any:
-    """On first use what brings something along that most tests don't need: asyncio, unittest, clusters."""
-    if name == "AsyncKafkaBroker":
-        from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
-
-        return AsyncKafkaBroker
-    if name == "KafkaBrokerTestCase":
-        from pykafka_broker.testing.cases import KafkaBrokerTestCase
-
-        return KafkaBrokerTestCase
-    if name == "KafkaCluster":
-        from pykafka_broker.testing.cluster import KafkaCluster
-
-        return KafkaCluster
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import a name on its first use."""
+    if name not in _ON_FIRST_USE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_ON_FIRST_USE[name]}"), name)

@@ -1,149 +1,188 @@
 """A broker for tests that have an event loop.
 
-Rule: whatever waits for the broker does so in a thread, so the loop goes on serving the test's clients. A start that is
-cancelled leaves no process behind.
+Rule: process, settings and log are those of a `KafkaBroker`. What starts or ends its process is done in a thread of its
+own; all else is asked on the loop. A start that is cancelled leaves no process behind.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self
 
-from pykafka_broker.testing.handle import Handle
+from pykafka_broker.testing.aio.controlled import AsyncControlled
+from pykafka_broker.testing.async_client import AsyncControlClient
+from pykafka_broker.testing.async_waits import entered, in_thread
+from pykafka_broker.testing.control_client import told_to_the_test
+from pykafka_broker.testing.process import KafkaBroker
+from pykafka_broker.testing.remote import RemoteBroker
 
-if TYPE_CHECKING:
-    from pykafka_broker.testing.process import KafkaBroker
-
-T = TypeVar("T")
+__tracebackhide__ = told_to_the_test
+P = ParamSpec("P")
 
 
-class Awaited:
-    """All methods of something, to be awaited; what is no method is as it is. What a method returns that has methods of
-    its own on the broker, such as a fault, has them awaited as well.
+def made_as(
+    maker: Callable[Concatenate[Any, P], None],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
+    """Give an `__init__` the parameters of another one, for type checkers, editors and `help`."""
+
+    def dressed(function: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
+        function.__wrapped__ = maker  # type: ignore[attr-defined]  # where inspect.signature looks
+        return function
+
+    return dressed
+
+
+class AsyncKafkaBroker(AsyncControlled):
+    """`KafkaBroker` for tests with an event loop: `async with AsyncKafkaBroker({"num.partitions": 3}) as broker`, with
+    the same arguments and the same methods, which are awaited: `await broker.produce("orders", ["1"])`,
+    `await broker.clock.advance(minutes=10)`. So are the properties that ask the broker: `await fault.hits`. What adds a
+    fault or makes a fork can be entered: `async with broker.faults.add(api="Fetch", delay_ms=100) as fault`.
+    A wait that is cancelled ends at once, in the broker too. `AsyncKafkaBroker.of(kafka_broker)` is this form of a
+    `KafkaBroker` that there is already. It needs asyncio.
     """
 
-    def __init__(self, of: Any) -> None:
-        self._of = of
+    @made_as(KafkaBroker.__init__)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._broker = KafkaBroker(*args, **kwargs)
+
+    @classmethod
+    def of(cls, broker: KafkaBroker) -> Self:
+        """Return the asynchronous form of a broker; both are the same process."""
+        form = cls.__new__(cls)
+        form._broker = broker
+        return form
 
     def __repr__(self) -> str:
-        return repr(self._of)
-
-    def __getattr__(self, name: str) -> Any:
-        return awaited(getattr(self._of, name))
-
-
-def awaited(found: Any) -> Any:
-    """The same, to be awaited where it is a method or a part of a broker."""
-    if isinstance(found, Handle):
-        return Awaited(found)
-    if not callable(found):
-        return found
-
-    @wraps(found)
-    async def in_thread(*args: Any, **kwargs: Any) -> Any:
-        return awaited(await asyncio.to_thread(found, *args, **kwargs))
-
-    return in_thread
-
-
-class AsyncKafkaBroker:
-    """What `async with KafkaBroker() as broker` gives; `AsyncKafkaBroker(kafka_broker)` is one for a broker that a
-    fixture has started. All methods of `KafkaBroker` are there and are awaited, those of `broker.clock` and its other
-    parts too: `await broker.clock.advance(minutes=10)`.
-    """
-
-    def __init__(self, broker: KafkaBroker) -> None:
-        self.broker = broker
-
-    def __repr__(self) -> str:
-        return repr(self.broker)
-
-    def __getattr__(self, name: str) -> Any:
-        return awaited(getattr(self.broker, name))
+        return repr(self._broker)
 
     @property
-    def control_url(self) -> str:
-        """Where the control API is."""
-        return self.broker.control_url
-
-    def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
-        """Settings for a client, by its name; as `KafkaBroker.client_config`."""
-        return self.broker.client_config(client, user, mechanism)
+    def control(self) -> AsyncControlClient:
+        return AsyncControlClient(self._broker.control.url)
 
     @property
     def bootstrap_servers(self) -> str:
         """The address for a client's setting of that name."""
-        return self.broker.bootstrap_servers
+        return self._broker.bootstrap_servers
+
+    @property
+    def schema_registry_url(self) -> str:
+        """Where the schema registry is, for a serializer's `schema.registry.url`."""
+        return self._broker.schema_registry_url
+
+    def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
+        """Return what a client needs to reach the broker, as `KafkaBroker.client_config`."""
+        return self._broker.client_config(client, user, mechanism)
 
     @property
     def host(self) -> str:
-        return self.broker.host
+        return self._broker.host
 
     @property
     def port(self) -> int:
-        return self.broker.port
+        return self._broker.port
 
     @property
     def config(self) -> dict[str, str]:
-        return self.broker.config
+        return self._broker.config
 
     @property
     def data_dir(self) -> Path:
-        return self.broker.data_dir
+        return self._broker.data_dir
 
     @property
     def pid(self) -> int:
         """The id of its process, the last one if that has ended."""
-        return self.broker.pid
+        return self._broker.pid
 
     @property
     def running(self) -> bool:
         """Whether the process is there."""
-        return self.broker.running
+        return self._broker.running
 
     @property
     def log(self) -> str:
         """The end of what the broker has logged since it was made, restarts included."""
-        return self.broker.log
+        return self._broker.log
+
+    @property
+    def log_size(self) -> int:
+        """Bytes logged so far, for `log_since`."""
+        return self._broker.log_size
+
+    def log_since(self, size: int) -> str:
+        """Return what came after the first `size` bytes of the log, at most its last 16 kB."""
+        return self._broker.log_since(size)
+
+    # -- life
 
     async def start(self) -> Self:
         """Start the process and wait until clients may connect."""
-        await self._in_thread(self.broker.start, self.broker.kill)
+        __tracebackhide__ = True
+        await in_thread(self._broker.start, stop=self._broker.give_up, undo=self._broker.kill)
         return self
 
-    async def stop(self, timeout_s: float = 30) -> None:
+    async def stop(self, timeout: float = 30) -> None:
         """End the broker as SIGTERM does: everything is flushed and marked as cleanly shut down."""
-        await self._in_thread(lambda: self.broker.stop(timeout_s))
+        await in_thread(lambda: self._broker.stop(timeout))
 
     async def kill(self) -> None:
         """End the broker as kill -9 does."""
-        await self._in_thread(self.broker.kill)
+        await in_thread(self._broker.kill)
 
     async def restart(self) -> None:
         """`stop` and `start` on the same port and data."""
-        await self._in_thread(self.broker.restart, self.broker.kill)
+        __tracebackhide__ = True
+        await in_thread(self._broker.restart, stop=self._broker.give_up, undo=self._broker.kill)
+
+    @entered
+    async def fork(self) -> AsyncKafkaBroker:
+        """Start another broker with all that this one has now, on a port and with data of its own; `close` ends it."""
+        return AsyncKafkaBroker.of(await in_thread(self._broker.fork))
 
     async def close(self) -> None:
         """`stop`, then remove what is temporary."""
-        await self._in_thread(self.broker.close)
+        await in_thread(self._broker.close)
 
-    async def exit(
+    async def __aenter__(self) -> Self:
+        __tracebackhide__ = True
+        return self if self.running else await self.start()
+
+    async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """The end of a `with` block."""
-        await self._in_thread(lambda: self.broker.__exit__(kind, error, trace))
+        await in_thread(lambda: self._broker.__exit__(kind, error, trace))
 
-    async def _in_thread(self, work: Callable[[], T], undo: Callable[[], object] | None = None) -> T:
-        """A thread can't be cancelled: who is, waits for it, and what it has done is taken back."""
-        working = asyncio.ensure_future(asyncio.to_thread(work))
-        try:
-            return await asyncio.shield(working)
-        except asyncio.CancelledError:
-            await asyncio.wait([working])
-            if undo is not None:
-                await asyncio.to_thread(undo)
-            raise
+
+class AsyncRemoteBroker(AsyncControlled):
+    """`RemoteBroker` for tests with an event loop. The addresses of the broker are asked for once, when the first one
+    is needed, in a short call that blocks the loop.
+    """
+
+    def __init__(self, control_url: str, token: str | None = None) -> None:
+        self._control = AsyncControlClient(control_url, token)
+        self._broker = RemoteBroker(control_url, token)
+        self._bootstrap_servers: str | None = None
+
+    @property
+    def control(self) -> AsyncControlClient:
+        return self._control
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address for a client's setting of that name."""
+        if self._bootstrap_servers is None:
+            with self._broker:
+                self._bootstrap_servers = self._broker.bootstrap_servers
+        return self._bootstrap_servers
+
+    async def close(self) -> None:
+        """Close the connections to the broker, which goes on running."""
+        self._broker.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

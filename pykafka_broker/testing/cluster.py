@@ -13,23 +13,26 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pykafka_broker.testing.cluster_data import ClusterData
-from pykafka_broker.testing.control_client import ControlError
+from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.formatting import cluster_id_in, format_directories, new_cluster_id
 from pykafka_broker.testing.handle import BrokerError
-from pykafka_broker.testing.process import KafkaBroker, config_text
-from pykafka_broker.testing.waits import wait_until
+from pykafka_broker.testing.process import KafkaBroker, check_known, config_texts
+from pykafka_broker.testing.waits import all_at_once
 
-CONTROLLER = "CONTROLLER"
+if TYPE_CHECKING:
+    from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
+    from pykafka_broker.testing.security.wish import Security
+
+__tracebackhide__ = told_to_the_test
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+CONTROLLER, INTERNAL = "CONTROLLER", "INTERNAL"  # listeners
 FIRST_CONTROLLER = 100
-_WAIT_S = 30.0
 # What a test wants otherwise than Kafka has it: a dead broker is missed, and a slow replica given up, within seconds.
 QUICK = {
     "broker.heartbeat.interval.ms": "200",
@@ -40,14 +43,19 @@ QUICK = {
 
 
 class KafkaCluster(ClusterData):
-    """`brokers` nodes with the ids 1, 2, 3 ..., and one controller with the id 100; with `controllers=0` broker 1 is
+    """Several brokers with the methods of one: `KafkaBroker` has the same names, arguments and waits.
+
+    `brokers` nodes with the ids 1, 2, 3 ..., and one controller with the id 100; with `controllers=0` broker 1 is
     the controller as well, and the cluster lives and dies with it.
 
     racks: the rack of each broker. config: Kafka's broker configs for all of them; configs: more of them, by node id.
     quick: a dead broker is missed after 3 s and not after Kafka's 9 (`QUICK` has all of it); `config` goes before that.
     Without `data_dir` each node has a temporary directory, which `close` removes. port: that of broker 1, the others
     have the ones after it, the controller the last; free ones are taken where it is 0. schema_registry: whether there
-    is one beside each broker. Use it with `with`.
+    is one beside each broker. strict, security, users, acls, mechanisms, client_auth and allow_unknown_config: as of
+    `KafkaBroker`, for all brokers; the nodes reach each other on listeners of their own without TLS and logins. A
+    cluster can't pass for an older release (`emulate`): its nodes talk to each other as Kafka 4.3 does. Use it with
+    `with`. `async with` gives an `AsyncKafkaCluster`.
     """
 
     def __init__(
@@ -59,13 +67,25 @@ class KafkaCluster(ClusterData):
         config: Mapping[str, object] | None = None,
         configs: Mapping[int, Mapping[str, object]] | None = None,
         quick: bool = True,
+        strict: bool = True,
+        security: str | None = None,
+        users: Mapping[str, str] | Iterable[str] = (),
+        acls: Iterable[str] | None = None,
+        mechanisms: Iterable[str] | None = None,
+        client_auth: str | None = None,
         schema_registry: bool = False,
         data_dir: str | os.PathLike[str] | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
         log_level: str = "info",
         start_timeout_s: float = 30,
+        allow_unknown_config: bool = False,
     ) -> None:
+        if isinstance(brokers, bool) or not isinstance(brokers, int):
+            raise TypeError(f"brokers must be how many there are, such as KafkaCluster(3), not {brokers!r}")
+        for name, given in (("config", config), ("configs", configs)):
+            if given is not None and not isinstance(given, Mapping):
+                raise TypeError(f"{name} must be a dict, not {given!r}")
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
         if controllers not in (0, 1):
@@ -74,6 +94,11 @@ class KafkaCluster(ClusterData):
             )
         if racks is not None and len(racks) != brokers:
             raise ValueError(f"{len(racks)} racks for {brokers} brokers")
+        self._security: Security | None = None
+        if security is not None or users or acls is not None or mechanisms is not None or client_auth is not None:
+            if not controllers:
+                raise ValueError("security=... needs a controller of its own: leave out controllers=0")
+            self._security = _secured(security, users, acls, mechanisms, client_auth, host)
         self._ids = list(range(1, brokers + 1))
         self._controller_id = FIRST_CONTROLLER if controllers else 1
         self._check_nodes(configs or ())
@@ -81,13 +106,18 @@ class KafkaCluster(ClusterData):
         self._port = port
         self._directory = None if data_dir is None else Path(data_dir)
         self.cluster_id = (self._directory and cluster_id_in(self._directory)) or new_cluster_id()
-        self._options: dict[str, Any] = {"host": host, "log_level": log_level, "start_timeout_s": start_timeout_s}
-        self._schema_registry = schema_registry
-        self._common = {
-            **(QUICK if quick else {}),
-            **{name: config_text(value) for name, value in (config or {}).items()},
+        self._options: dict[str, Any] = {
+            "host": host,
+            "log_level": log_level,
+            "start_timeout_s": start_timeout_s,
+            "strict": strict,
+            "allow_unknown_config": allow_unknown_config,
         }
-        self._own = {node: dict(own) for node, own in (configs or {}).items()}
+        self._schema_registry = schema_registry
+        self._common = (QUICK if quick else {}) | config_texts(config)
+        self._own = {node: config_texts(own) for node, own in (configs or {}).items()}
+        if not allow_unknown_config:
+            check_known(self._common | {name: "" for own in self._own.values() for name in own})
         self._reserved: list[socket.socket] = []
         self._nodes: dict[int, KafkaBroker] = {}
         self._racks = dict(zip(self._ids, racks or (), strict=False))
@@ -99,14 +129,13 @@ class KafkaCluster(ClusterData):
 
     def start(self) -> Self:
         """Start all nodes at once and wait until clients may connect to each."""
-        __tracebackhide__ = True
         if self._nodes:
             raise BrokerError("the cluster was already started")
         controller = self._reserve(self._port + len(self._ids) if self._port else 0)
         for node_id in {*self._ids, self._controller_id}:
             self._nodes[node_id] = self._node(node_id, controller)
         try:
-            _each(self._nodes.values(), KafkaBroker.start)
+            all_at_once(self._nodes.values(), KafkaBroker.start)
         except BaseException:
             self.close()
             raise
@@ -133,13 +162,34 @@ class KafkaCluster(ClusterData):
             config["broker.rack"] = self._racks[node_id]
         if node_id == self._controller_id:
             config |= self._of_controller(node_id, controller)
-        config |= self._common | {name: config_text(value) for name, value in self._own.get(node_id, {}).items()}
+        if self._security is not None:
+            config |= self._secure(self._security, node_id)
+        config |= self._common | self._own.get(node_id, {})
         port = self._port + node_id - 1 if self._port and node_id in self._ids else 0
         registry = self._schema_registry and node_id in self._ids
         folder = None if self._directory is None else self._directory / f"node-{node_id}"
         node = KafkaBroker(config, data_dir=folder, port=port, schema_registry=registry, **self._options)
         format_directories({"log.dirs": str(node.data_dir), **config}, self.cluster_id)
+        if self._security is not None:
+            if node_id == self._controller_id:
+                self._security.write_first_records(Path(config.get("metadata.log.dir", node.data_dir)))
+            else:
+                node.secure(self._security, f"{INTERNAL}://{self.host}:0")
         return node
+
+    def _secure(self, security: Security, node_id: int) -> dict[str, str]:
+        """Return the configs of a node of a cluster with security. The nodes are super users to each other."""
+        config = {}
+        if node_id != self._controller_id:
+            protocols = {security.listener: security.listener, INTERNAL: "PLAINTEXT", CONTROLLER: "PLAINTEXT"}
+            config = {
+                "listener.security.protocol.map": ",".join(f"{name}:{each}" for name, each in protocols.items()),
+                "inter.broker.listener.name": INTERNAL,
+            }
+        if security.acls is not None:
+            config["authorizer.class.name"] = AUTHORIZER
+            config["super.users"] = ";".join([*security.super_users, "User:ANONYMOUS"])
+        return config
 
     def _of_controller(self, node_id: int, address: str) -> dict[str, str]:
         if node_id not in self._ids:
@@ -152,7 +202,8 @@ class KafkaCluster(ClusterData):
     def close(self) -> None:
         """Stop all nodes, the controller last, and remove what is temporary."""
         try:
-            _each((node for id_, node in self._nodes.items() if id_ != self._controller_id), KafkaBroker.close)
+            brokers = (node for id_, node in self._nodes.items() if id_ != self._controller_id)
+            all_at_once(brokers, KafkaBroker.close)
             if self._controller_id in self._nodes:
                 self.controller.close()
         finally:
@@ -160,8 +211,19 @@ class KafkaCluster(ClusterData):
                 reserved.close()
 
     def __enter__(self) -> Self:
-        __tracebackhide__ = True
         return self.start()
+
+    async def __aenter__(self) -> AsyncKafkaCluster:
+        from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
+
+        return await AsyncKafkaCluster.of(self).start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
+
+        await AsyncKafkaCluster.of(self).__aexit__(kind, error, trace)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -178,6 +240,14 @@ class KafkaCluster(ClusterData):
         """The addresses of all brokers, for a client's setting of that name."""
         return ",".join(node.bootstrap_servers for node in self.brokers)
 
+    def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
+        """Return what a client needs to reach the cluster, as `KafkaBroker.client_config`."""
+        if client == "schema-registry":
+            return {"url": self.schema_registry_url}
+        first = self.broker(1).client_config(client, user, mechanism)
+        servers = self.broker(1).bootstrap_servers
+        return {name: self.bootstrap_servers if value == servers else value for name, value in first.items()}
+
     @property
     def schema_registry_url(self) -> str:
         """All of them, as clients want them: a comma between two."""
@@ -190,7 +260,7 @@ class KafkaCluster(ClusterData):
 
     @property
     def brokers(self) -> list[KafkaBroker]:
-        """All of them, in the order of their ids."""
+        """All brokers, in the order of their ids."""
         return [self._nodes[node] for node in self._ids if node in self._nodes]
 
     def _check_nodes(self, wanted: Iterable[int]) -> None:
@@ -199,168 +269,22 @@ class KafkaCluster(ClusterData):
             if node_id not in known:
                 raise ValueError(f"there is no node {node_id!r}: {', '.join(map(str, known))}")
 
-    def broker(self, node_id: int) -> KafkaBroker:
-        """The broker of that id: `kill`, `stop`, `start`, `restart`, `pause`, `unpause`, and all else of one."""
-        if node_id not in self._ids:
-            raise ValueError(f"there is no broker {node_id}: {', '.join(map(str, self._ids))}")
-        return self._nodes[node_id]
-
     @property
     def controller(self) -> KafkaBroker:
         """The node that leads the metadata."""
+        if not self._nodes:
+            raise BrokerError("the cluster was never started")
         return self._nodes[self._controller_id]
 
-    def _running(self) -> KafkaBroker:
-        running = next((node for node in self.brokers if node.running), None)
-        if running is None:
-            raise BrokerError("no broker of the cluster is running")
-        return running
 
-    def _asked(self) -> Iterator[KafkaBroker]:
-        """Who knows of the cluster: the controller knows best."""
-        yield from (node for node in (self.controller, *self.brokers) if node.running)
+def _secured(
+    protocol: str | None,
+    users: Mapping[str, str] | Iterable[str],
+    acls: Iterable[str] | None,
+    mechanisms: Iterable[str] | None,
+    client_auth: str | None,
+    host: str,
+) -> Security:
+    from pykafka_broker.testing.security.wish import Security
 
-    # -- what is where
-
-    def create_topic(
-        self,
-        name: str,
-        partitions: int = 1,
-        replication_factor: int | None = None,
-        config: Mapping[str, str | int | float | bool] | None = None,
-    ) -> None:
-        """Make a topic with that many replicas of each partition, as many as there are brokers up to three where
-        nothing is said, and wait until all of them are in sync.
-        """
-        wanted = min(3, len(self._ids)) if replication_factor is None else replication_factor
-        broker = self._running()
-        if not self.controller.running:
-            raise BrokerError(f"the controller, node {self._controller_id}, is not running: nobody makes topics")
-        broker.create_topic(name, partitions, config, replication_factor=wanted)
-        for partition in range(partitions):
-            self.wait_for_isr(name, partition, size=wanted)
-
-    def partition(self, topic: str, partition: int = 0) -> dict[str, Any]:
-        """Leader, leader epoch, replicas and those in sync, by who knows best."""
-        problem: Exception | None = None
-        for node in self._asked():
-            try:
-                return node.partition(topic, partition)
-            except (ControlError, BrokerError, OSError) as error:  # it may have ended a moment ago
-                problem = error
-        raise problem or BrokerError("no node of the cluster is running")
-
-    def leader_of(self, topic: str, partition: int = 0) -> int:
-        """The id of the broker that leads a partition, -1 if there is none."""
-        return int(self.partition(topic, partition)["leader"])
-
-    def isr(self, topic: str, partition: int = 0) -> list[int]:
-        """The ids of the replicas in sync."""
-        return list(self.partition(topic, partition)["isr"])
-
-    def move_leader(self, topic: str, to: int, partition: int = 0) -> None:
-        """Make that broker, which has to be in sync, the leader, and wait until every running broker knows."""
-        state = self.controller.move_leader(topic, to, partition)
-
-        def known() -> bool:
-            found = [node.partition(topic, partition) for node in self.brokers if node.running]
-            return all(each["leader_epoch"] >= state["leader_epoch"] for each in found)
-
-        wait_until(known, lambda: f"not all brokers know the leader of {topic}-{partition}", _WAIT_S)
-
-    def wait_for_isr(
-        self,
-        topic: str,
-        partition: int = 0,
-        *,
-        size: int | None = None,
-        nodes: Collection[int] | None = None,
-        timeout_s: float = _WAIT_S,
-    ) -> list[int]:
-        """Wait until so many replicas, or exactly those, are in sync, and their leader has heard of it; all that there
-        are where nothing is said. Raises WaitTimeout.
-        """
-
-        wanted = (
-            f"exactly {sorted(nodes)}" if nodes is not None else "all of them" if size is None else f"{size} of them"
-        )
-        state: dict[str, Any] = {"replicas": "unknown", "isr": "unknown"}
-
-        def reached() -> bool:
-            state.update(self.partition(topic, partition))
-            if nodes is not None:
-                found = set(state["isr"]) == set(nodes)
-            else:
-                found = len(state["isr"]) == (len(state["replicas"]) if size is None else size)
-            return found and self._leader_knows(topic, partition, state)
-
-        def told() -> str:
-            return f"of replicas {state['replicas']} of {topic}-{partition} {state['isr']} are in sync, not {wanted}"
-
-        wait_until(reached, told, timeout_s)
-        return self.isr(topic, partition)
-
-    def wait_for_leader(
-        self, topic: str, partition: int = 0, *, other_than: int | None = None, timeout_s: float = _WAIT_S
-    ) -> int:
-        """Wait until a partition has a leader that knows it, another than that one if it is given; returns its id."""
-
-        leader: list[int] = []
-
-        def led() -> bool:
-            state = self.partition(topic, partition)
-            leader[:] = [int(state["leader"])]
-            return leader[0] not in (-1, other_than) and self._leader_knows(topic, partition, state)
-
-        def told() -> str:
-            still = " still" if leader == [other_than] else ""
-            return f"the leader of {topic}-{partition} is{still} {leader[0] if leader else 'unknown'}"
-
-        wait_until(led, told, timeout_s)
-        return self.leader_of(topic, partition)
-
-    def _leader_knows(self, topic: str, partition: int, state: Mapping[str, Any]) -> bool:
-        """Whether the leader, which hears of it after the controller, acts by that state. Where no broker of the
-        cluster leads, nobody is waited for.
-        """
-        node = self._nodes.get(state["leader"])
-        if node is None or not node.running:
-            return True
-        known = node.partition(topic, partition)
-        return known["leader_epoch"] == state["leader_epoch"] and set(known["isr"]) == set(state["isr"])
-
-    # -- the network between them
-
-    def partition_network(self, *sides: Iterable[int]) -> None:
-        """Cut nodes off from those of other sides: `partition_network({1}, {2, 3, 100})`. A node that is on no side
-        keeps all its connections. Clients are not concerned. `heal_network` ends it.
-        """
-        apart = [frozenset(side) for side in sides]
-        for number, side in enumerate(apart):
-            self._check_nodes(side)
-            if twice := side & frozenset[int]().union(*apart[:number]):
-                raise ValueError(f"node {min(twice)} is on two sides")
-        if len(apart) < 2:
-            raise ValueError("there must be two sides at least: partition_network({1}, {2, 3, 100})")
-        self.heal_network()
-        for side in apart:
-            others = sorted(frozenset[int]().union(*apart) - side)
-            for node_id in sorted(side):
-                node = self._nodes[node_id]
-                if node.running:
-                    node.cut_off(others)
-
-    def heal_network(self) -> None:
-        """Let all nodes reach each other again."""
-        for node in self._nodes.values():
-            if node.running:
-                with suppress(ControlError):
-                    node.rejoin()
-
-
-def _each(nodes: Iterable[KafkaBroker], step: Callable[[KafkaBroker], object]) -> None:
-    """Do it with all of them at the same time; raises the first error."""
-    listed = list(nodes)
-    with ThreadPoolExecutor(max(1, len(listed))) as pool:
-        for _ in pool.map(step, listed):
-            pass
+    return Security(protocol, users=users, acls=acls, mechanisms=mechanisms, client_auth=client_auth, host=host)

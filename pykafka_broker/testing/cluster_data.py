@@ -1,87 +1,71 @@
-"""Records of a cluster, without a client.
+"""Records and groups of a cluster, without a client.
 
-Rule: a broker has the records of the partitions that it leads. Whoever asks the cluster need not know which one that
-is, nor that another takes its place meanwhile. Only what may have been written and was not answered is not written
-again: that a broker has gone in the middle of it is an error.
+Rule: a broker has the records of the partitions that it leads, and the groups and transactions that it coordinates.
+Whoever asks the cluster need not know which broker that is, nor that another one takes its place meanwhile. Only what
+may have been written and was not answered is not written again: a broker that goes in the middle of it is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+import datetime
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.control.bytes_in_json import meant
-from pykafka_broker.testing.client_settings import client_settings
-from pykafka_broker.testing.control_client import ControlError
-from pykafka_broker.testing.process import KafkaBroker
-from pykafka_broker.testing.record import Record, several, to_request
-from pykafka_broker.testing.waits import wait_until
+from pykafka_broker.testing.cluster_nodes import WAIT_S
+from pykafka_broker.testing.cluster_traffic import ClusterTraffic
+from pykafka_broker.testing.control_client import ControlError, told_to_the_test
+from pykafka_broker.testing.differences import difference, first_that_fits, listing, missing
+from pykafka_broker.testing.record import ANY, NewRecord, Record, several
+from pykafka_broker.testing.waits import RecordsDiffer, Step, WaitTimeout, wait_until
 
+if TYPE_CHECKING:
+    from pykafka_broker.testing.process import KafkaBroker
+
+__tracebackhide__ = told_to_the_test
 _PASSING = ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE", "KAFKA_STORAGE_ERROR", "UNKNOWN_TOPIC_OR_PARTITION")
-_WAIT_S = 30.0
+_MOVED = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
 _AT_ONCE = 1_000  # records in one call
+_TURN_S = 0.5  # how long one coordinator is waited for before it is looked for again
+T = TypeVar("T")
 
 
-class ClusterData:
-    """What a test may ask of the records of several brokers."""
+class ClusterData(ClusterTraffic):
+    """What a test may ask of the records and groups of several brokers."""
 
-    @property
-    def bootstrap_servers(self) -> str:
-        raise NotImplementedError
+    # -- records
 
-    @property
-    def schema_registry_url(self) -> str:
-        raise NotImplementedError
-
-    def broker(self, node_id: int) -> KafkaBroker:
-        raise NotImplementedError
-
-    def leader_of(self, topic: str, partition: int = 0) -> int:
-        raise NotImplementedError
-
-    def _running(self) -> KafkaBroker:
-        """Any broker that runs."""
-        raise NotImplementedError
-
-    def client_config(self, client: str) -> dict[str, Any]:
-        """What a client needs to reach the cluster: "confluent", "kafka-python", "aiokafka", "java" or "spark", and
-        "schema-registry" for the client of that.
-        """
-        if client == "schema-registry":
-            return {"url": self.schema_registry_url}
-        return client_settings(client, self.bootstrap_servers)
-
-    def produce(self, topic: str, records: Iterable[Any]) -> list[tuple[int, int]]:
-        """Write records and return partition and offset of each, once they are committed. They are as
-        `KafkaBroker.produce` takes them. Raises ControlError where Kafka refuses them, WaitTimeout where a partition
-        gets no leader, and ConnectionError where a broker goes before it has answered: they may be there or not.
+    def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
+        """As on one broker. Raises WaitTimeout where a partition gets no leader, and ConnectionError where a broker
+        goes before it has answered: the records may be there or not.
         """
         partitions = self._partitions(topic)
         by_partition: dict[int, list[tuple[int, dict[str, Any]]]] = {}
-        count = 0
-        for number, request in enumerate(list(map(to_request, several(f"produce({topic!r}", records)))):
+        for number, request in enumerate(requests):
             partition = _partition_for(request, number, len(partitions))
             _check(topic, partition, partitions)
             by_partition.setdefault(partition, []).append((number, {**request, "partition": partition}))
-            count = number + 1
         written: dict[int, tuple[int, int]] = {}
         for partition, those in by_partition.items():
             for start in range(0, len(those), _AT_ONCE):
                 some = those[start : start + _AT_ONCE]
-                requests = [request for _, request in some]
+                bodies = [request for _, request in some]
 
-                def write(leader: KafkaBroker, requests: list[dict[str, Any]] = requests) -> list[tuple[int, int]]:
+                def step(leader: KafkaBroker, bodies: list[dict[str, Any]] = bodies) -> list[tuple[int, int]]:
                     try:
-                        return leader._write(topic, requests)
+                        return leader._write(topic, bodies)
                     except ConnectionRefusedError:
                         raise
                     except ConnectionError as error:
                         raise _Refused(error) from error
 
-                places = self._at_leader(topic, partition, write)
+                places = self._at_leader(topic, partition, step)
                 written |= {number: place for (number, _), place in zip(some, places, strict=True)}
-        return [written[number] for number in range(count)]
+        return [written[number] for number in range(len(requests))]
 
     def records(
         self,
@@ -90,49 +74,173 @@ class ClusterData:
         from_offset: int = 0,
         isolation_level: str = "read_committed",
         limit: int | None = None,
+        key: str | bytes | None = None,
     ) -> list[Record]:
-        """The records of a topic, or of one partition, each from that offset on; at most `limit` of them."""
-        partitions = self._partitions(topic)
-        if partition is not None:
-            _check(topic, partition, partitions)
+        """Return the records of a topic, as on one broker; the leader of each partition is asked."""
         found: list[Record] = []
-        for number in partitions if partition is None else (partition,):
+        for number in self._numbers(topic, partition):
             left = None if limit is None else limit - len(found)
             if left == 0:
                 break
 
-            def read(leader: KafkaBroker, number: int = number, left: int | None = left) -> list[Record]:
-                return leader.records(topic, number, from_offset, isolation_level, left)
+            def step(leader: KafkaBroker, number: int = number, left: int | None = left) -> list[Record]:
+                return leader.records(topic, number, from_offset, isolation_level, left, key)
 
-            found += self._at_leader(topic, number, read)
+            found += self._at_leader(topic, number, step)
         return found
 
+    def delete_records(
+        self, topic: str, before_offset: int | None = None, partition: int | None = None
+    ) -> dict[int, int]:
+        """Delete the records in front of an offset, as on one broker; the leader of each partition is asked."""
+        left: dict[int, int] = {}
+        for number in self._numbers(topic, partition):
+
+            def step(leader: KafkaBroker, number: int = number) -> dict[int, int]:
+                return leader.delete_records(topic, before_offset, number)
+
+            left |= self._at_leader(topic, number, step)
+        return left
+
     def wait_for_records(
-        self, topic: str, n: int, timeout_s: float = 10, isolation_level: str = "read_committed"
+        self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_committed"
     ) -> list[Record]:
-        """Wait until the topic has at least `n` records, and return the first of them. Raises WaitTimeout."""
+        """Wait until the topic has at least `n` records, and return the first `n` of them. Raises WaitTimeout."""
         found: list[Record] = []
 
         def there() -> bool:
             found[:] = self.records(topic, isolation_level=isolation_level, limit=n)
             return len(found) >= n
 
-        wait_until(there, lambda: f"{topic} has {len(found)} records, not {n}", timeout_s)
+        wait_until(there, lambda: f"topic {topic} has {len(found)} records, not {n}{listing(found)}", timeout)
         return found
+
+    def wait_for_record(
+        self,
+        topic: str,
+        *,
+        key: Any = ANY,
+        value: Any = ANY,
+        headers: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None,
+        partition: int | None = None,
+        timeout: float = 10,
+        isolation_level: str = "read_committed",
+    ) -> Record:
+        """Wait until the topic has a record with this key, value and headers, as on one broker, and return the first
+        one. Raises WaitTimeout.
+        """
+        wanted = NewRecord(value, key, headers, partition=partition)
+        found: list[Record] = []
+        fitting: list[Record] = []
+
+        def there() -> bool:
+            found[:] = self.records(topic, partition, isolation_level=isolation_level)
+            first = first_that_fits(found, wanted)
+            fitting[:] = [] if first is None else [first]
+            return bool(fitting)
+
+        wait_until(
+            there, lambda: f"topic {topic} has no such record: {missing((), [wanted])[0]}{listing(found)}", timeout
+        )
+        return fitting[0]
+
+    def assert_records(
+        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
+    ) -> list[Record]:
+        """Say that the topic has exactly these records, as on one broker, and return them. Raises RecordsDiffer."""
+        expected = several(f"assert_records({topic!r}", records)
+        found = self._found(topic, isolation_level, timeout, lambda found: len(found) >= len(expected))
+        if says := difference(found, expected):
+            raise RecordsDiffer(f"topic {topic}: {says}", expected, found)
+        return found
+
+    def assert_contains(
+        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
+    ) -> None:
+        """Say that the topic has these records, in any order and among others. Raises RecordsDiffer."""
+        expected = several(f"assert_contains({topic!r}", records)
+        found = self._found(topic, isolation_level, timeout, lambda found: not missing(found, expected))
+        if lines := missing(found, expected):
+            says = "\n".join(lines)
+            raise RecordsDiffer(f"topic {topic} lacks {len(lines)} records\n{says}{listing(found)}", expected, found)
+
+    def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
+        """Say that nothing is added to the topic from now on for that time. Raises RecordsDiffer."""
+        before = {(each.partition, each.offset) for each in self.records(topic, isolation_level=isolation_level)}
+
+        def came(found: list[Record]) -> bool:
+            return any((each.partition, each.offset) not in before for each in found)
+
+        found = self._found(topic, isolation_level, within_ms / 1000, came)
+        if more := [each for each in found if (each.partition, each.offset) not in before]:
+            says = f"topic {topic} got {len(more)} more records within {within_ms} ms{listing(more)}"
+            raise RecordsDiffer(says, found=more)
+
+    def _found(self, topic: str, isolation_level: str, timeout: float, enough: Any) -> list[Record]:
+        """Return the records of a topic once they are enough, or once the time is over."""
+        found: list[Record] = []
+
+        def there() -> bool:
+            found[:] = self.records(topic, isolation_level=isolation_level)
+            return bool(enough(found))
+
+        self.topic(topic)  # raises ControlError if it is not there
+        with suppress(WaitTimeout):  # what is there is compared
+            wait_until(there, lambda: "", timeout)
+        return found
+
+    def seed(self, source: str | os.PathLike[str] | Iterable[str]) -> dict[str, int]:
+        """Make the topics, records and offsets that a file of JSON Lines names, or the lines themselves, as on one
+        broker. Returns how many there were of each.
+        """
+        if isinstance(source, (str, os.PathLike)):
+            with open(source, encoding="utf-8") as file:
+                lines = file.readlines()
+        else:
+            lines = list(source)
+        seeded = {"topics": 0, "records": 0, "offsets": 0}
+        gathered: list[dict[str, Any]] = []
+        topic = ""
+        for number, text in enumerate(lines, 1):
+            if not text.strip():
+                continue
+            line = _line(text, number)
+            kind = line.pop("type")
+            if gathered and (kind != "record" or line["topic"] != topic or len(gathered) >= _AT_ONCE):
+                self._write(topic, gathered)
+                gathered = []
+            if kind == "record":
+                topic = line.pop("topic")
+                gathered.append(line)
+            elif kind == "topic":
+                self.create_topic(line["name"], line.get("partitions"), line.get("config"))
+            else:
+                self.commit(line["group"], line["topic"], line["offset"], line["partition"], line.get("metadata", ""))
+            seeded[f"{kind}s"] += 1
+        if gathered:
+            self._write(topic, gathered)
+        return seeded
 
     def _partitions(self, topic: str) -> range:
         return range(self._running().topic(topic)["partitions"])
 
-    def _at_leader(self, topic: str, partition: int, step: Callable[[KafkaBroker], list[Any]]) -> list[Any]:
-        """What the leader answers; asked again where it is not that any more."""
-        found: list[Any] = []
+    def _numbers(self, topic: str, partition: int | None) -> Iterable[int]:
+        partitions = self._partitions(topic)
+        if partition is None:
+            return partitions
+        _check(topic, partition, partitions)
+        return (partition,)
+
+    def _at_leader(self, topic: str, partition: int, step: Step[KafkaBroker, T]) -> T:
+        """Return what the leader answers; another one is asked once another one leads."""
+        found: list[T] = []
 
         def answered() -> bool:
             leader = self.leader_of(topic, partition)
             if leader < 0:
                 return False
             try:
-                found[:] = step(self.broker(leader))
+                found[:] = [step(self.broker(leader))]
             except ControlError as error:
                 if error.code not in _PASSING:
                     raise _Refused(error) from error
@@ -140,10 +248,214 @@ class ClusterData:
             return True
 
         try:
-            wait_until(answered, lambda: f"{topic}-{partition} has no leader that answers", _WAIT_S)
+            wait_until(answered, lambda: f"{topic}-{partition} has no leader that answers", WAIT_S)
         except _Refused as refused:
             raise refused.error from None
-        return found
+        return found[0]
+
+    # -- groups and transactions
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Return all groups of all coordinators, as on one broker."""
+        found: dict[str, dict[str, Any]] = {}
+        for node in self.brokers:
+            if node.running:
+                for group in node.groups():
+                    found[group["group_id"]] = group
+        return [found[name] for name in sorted(found)]
+
+    def group(self, group: str) -> dict[str, Any]:
+        """Return one group with its members and offsets; what is left to read is asked of the leaders."""
+
+        def step(node: KafkaBroker) -> dict[str, Any]:
+            return node.group(group)
+
+        return self._with_ends(self._at_coordinator(step, group))
+
+    def _with_ends(self, group: dict[str, Any]) -> dict[str, Any]:
+        """Return a group with the ends of the partitions as their leaders have them; its coordinator may lead none."""
+        for each in group["offsets"]:
+            start, end = self._bounds(each["topic"], each["partition"])
+            position = start if each["committed"] is None else each["committed"]
+            each |= {"end": end, "lag": max(0, end - position)}
+        return group
+
+    def lag(self, group: str) -> int:
+        """Return how many records the group has still to read of the topics that it has committed offsets of."""
+        return sum(each["lag"] for each in self.group(group)["offsets"])
+
+    def delete_group(self, group: str) -> None:
+        """Delete a group with its committed offsets. Raises ControlError while it has members."""
+
+        def step(node: KafkaBroker) -> None:
+            return node.delete_group(group)
+
+        self._at_coordinator(step, group)
+
+    def commit(self, group: str, topic: str, offset: int, partition: int = 0, metadata: str = "") -> None:
+        """Commit an offset for a group, which is made where there is none. Raises ControlError while it has members."""
+
+        def step(node: KafkaBroker) -> None:
+            return node.commit(group, topic, offset, partition, metadata)
+
+        self._at_coordinator(step, group)
+
+    def reset_offsets(
+        self,
+        group: str,
+        topic: str | None = None,
+        to: str | int | datetime.datetime = "earliest",
+        partition: int | None = None,
+    ) -> list[dict[str, Any]]:
+        """Commit new offsets for a group, as on one broker. Raises ControlError while the group has members."""
+        names = sorted({each["topic"] for each in self.group(group)["offsets"]}) if topic is None else [topic]
+        if not names:
+            raise ControlError(404, f"group {group} has committed nothing: name the topic")
+        for name in names:
+            for number in self._numbers(name, partition):
+                self.commit(group, name, self._offset_at(name, number, to), number)
+        return [each for each in self.group(group)["offsets"] if each["topic"] in names]
+
+    def _offset_at(self, topic: str, partition: int, to: str | int | datetime.datetime) -> int:
+        """Return the offset that is meant. Raises ControlError for one that the partition does not have."""
+        start, end = self._bounds(topic, partition)
+        if isinstance(to, datetime.datetime):
+            wanted_ms = round(to.timestamp() * 1000)
+            later = [each.offset for each in self.records(topic, partition) if each.timestamp >= wanted_ms]
+            return later[0] if later else end
+        if isinstance(to, str):
+            if to not in ("earliest", "latest"):
+                raise ControlError(400, f"to must be earliest, latest, an offset or a time, not {to}")
+            return start if to == "earliest" else end
+        if not start <= to <= end:
+            raise ControlError(400, f"{topic}-{partition} has offsets {start} to {end}, not {to}")
+        return to
+
+    def _bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        """Return where a partition begins and ends for consumers, by its leader."""
+
+        def step(leader: KafkaBroker) -> tuple[int, int]:
+            state = leader.partition(topic, partition)
+            if state["high_watermark"] is None:
+                raise ControlError(503, f"broker {state['leader']} does not lead {topic}-{partition} yet", _PASSING[0])
+            return state["log_start_offset"], state["high_watermark"]
+
+        return self._at_leader(topic, partition, step)
+
+    def expire_member(self, group: str, member: str) -> None:
+        """End the session of a member (its member id, group.instance.id or client id)."""
+
+        def step(node: KafkaBroker) -> None:
+            return node.expire_member(group, member)
+
+        self._at_coordinator(step, group)
+
+    def wait_for_group(
+        self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
+    ) -> dict[str, Any]:
+        """Wait until the group is there, in that state ("Stable", "Empty", ...), with exactly that many members."""
+
+        def step(node: KafkaBroker) -> dict[str, Any]:
+            return node.wait_for_group(group, state, members, _TURN_S if timeout > 0 else 0)
+
+        return self._with_ends(self._wait_at_coordinator(step, timeout, group))
+
+    def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
+        """Wait until the group has committed offsets and has at most that many records still to read."""
+        offsets: list[dict[str, Any]] = []
+
+        def caught_up() -> bool:
+            offsets[:] = self.group(group)["offsets"]
+            return bool(offsets) and sum(each["lag"] for each in offsets) <= lag
+
+        def instead() -> str:
+            behind = ", ".join(f"{each['topic']}-{each['partition']}: {each['lag']}" for each in offsets if each["lag"])
+            return f"group {group} has {f'records to read ({behind})' if offsets else 'committed nothing'}"
+
+        wait_until(caught_up, instead, timeout)
+        return sum(each["lag"] for each in offsets)
+
+    def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> dict[str, Any]:
+        """Wait until the transaction of that id is in that state ("Ongoing", "CompleteCommit", ...)."""
+
+        def step(node: KafkaBroker) -> dict[str, Any]:
+            return node.wait_for_transaction(transactional_id, state, _TURN_S if timeout > 0 else 0)
+
+        return self._wait_at_coordinator(step, timeout, transactional_id=transactional_id)
+
+    def _at_coordinator(
+        self, step: Step[KafkaBroker, T], group: str | None = None, transactional_id: str | None = None
+    ) -> T:
+        """Return what the coordinator answers; another one is asked once another one coordinates."""
+        found: list[T] = []
+
+        def answered() -> bool:
+            node = self.broker(self.coordinator(group, transactional_id))
+            try:
+                found[:] = [step(node)]
+            except ControlError as error:
+                if error.code not in _MOVED:
+                    raise _Refused(error) from error
+                raise
+            return True
+
+        try:
+            wait_until(answered, lambda: f"{group or transactional_id} has no coordinator that answers", WAIT_S)
+        except _Refused as refused:
+            raise refused.error from None
+        return found[0]
+
+    def _wait_at_coordinator(
+        self,
+        step: Step[KafkaBroker, T],
+        timeout: float,
+        group: str | None = None,
+        transactional_id: str | None = None,
+    ) -> T:
+        """Let one coordinator after the other wait for a while, until one has seen what is waited for."""
+        found: list[T] = []
+        told = [f"{group or transactional_id} has no coordinator that answers"]
+
+        def seen() -> bool:
+            node = self.broker(self.coordinator(group, transactional_id))
+            try:
+                found[:] = [step(node)]
+            except WaitTimeout as error:
+                told[0] = str(error).split(" ms ", 1)[-1]
+                return False
+            return True
+
+        wait_until(seen, lambda: told[0], timeout)
+        return found[0]
+
+    # -- all of it
+
+    def reset(self, keep: Iterable[str] = ()) -> None:
+        """Start the nodes that do not run, end all faults, and delete all topics, and with them all groups, offsets and
+        transactions. Configs, quotas, ACLs and users stay. Clients stay connected.
+        """
+        if list(keep):
+            raise ValueError("a cluster keeps nothing at a reset: use the cluster of one test, or one KafkaBroker")
+        for node in (self.controller, *self.brokers):
+            if not node.running:
+                node.start()
+        for node in self.brokers:
+            node.unpause()
+            node.free_disk()
+        self.heal_network()
+        self.faults.clear()
+        self.clock.resume()
+        for topic in self.topics(internal=True):
+            self.delete_topic(topic["name"])
+
+        def empty() -> bool:
+            left = 0
+            for node in self.brokers:
+                left += len(node.topics(internal=True)) + len(node.groups())
+            return not left
+
+        wait_until(empty, lambda: "not all brokers have deleted all topics", WAIT_S)
+        self.clear_requests()
 
 
 class _Refused(Exception):
@@ -165,3 +477,14 @@ def _partition_for(request: Mapping[str, Any], number: int, partitions: int) -> 
         return int(request["partition"])
     key = meant(request.get("key"), request.get("key_base64"), "key")
     return number % partitions if key is None else partition_of(key, partitions)
+
+
+def _line(text: str, number: int) -> dict[str, Any]:
+    """Raises ControlError where a line is not one that `seed` takes, as a broker does."""
+    try:
+        line = json.loads(text)
+    except ValueError as error:
+        raise ControlError(400, f"line {number}: it is not JSON: {error}") from None
+    if not isinstance(line, dict) or line.get("type") not in ("topic", "record", "offset"):
+        raise ControlError(400, f"line {number}: it must be an object with a type: topic, record or offset")
+    return line

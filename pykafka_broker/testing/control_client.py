@@ -43,12 +43,9 @@ class ControlClient:
     """`url` is what the broker has printed after "control on"."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
-        parts = urlsplit(url)
-        if parts.scheme != "http" or parts.hostname is None:
-            raise ValueError(f"{url} is no URL of a control API: it must be http://HOST:PORT")
+        self._host, self._port = address_of(url)
         self.url = url.rstrip("/")
-        self._host, self._port = parts.hostname, parts.port
-        self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        self._token = token
         self._idle: list[http.client.HTTPConnection] = []
         weakref.finalize(self, _close_all, self._idle)
 
@@ -64,17 +61,9 @@ class ControlClient:
         """One operation. `body` is JSON, or text where the operation takes text; what is None in `body` or `query` is
         left out. Raises ControlError, or OSError, which names the URL, if the broker can't be reached.
         """
-        target = path
-        if query and (given := {name: _text(value) for name, value in query.items() if value is not None}):
-            target += "?" + urlencode(given)
-        headers, data = dict(self._headers), None
-        if isinstance(body, str):
-            data, headers["content-type"] = body.encode(), "text/plain; charset=utf-8"
-        elif body is not None:
-            data = json.dumps({name: value for name, value in body.items() if value is not None}).encode()
-            headers["content-type"] = "application/json"
+        target, headers, data = written_call(path, body, query, self._token)
         try:
-            return _result(*self._exchange(method, target, data, headers, timeout_s))
+            return read_answer(*self._exchange(method, target, data, headers, timeout_s))
         except http.client.RemoteDisconnected as error:
             raise ConnectionError(f"{self.url}: {error}") from error
         except ConnectionError as error:
@@ -133,11 +122,36 @@ def in_path(part: str) -> str:
     return quote(part, safe="")
 
 
+def address_of(url: str) -> tuple[str, int | None]:
+    """Return host and port of a control API. Raises ValueError."""
+    parts = urlsplit(url)
+    if parts.scheme != "http" or parts.hostname is None:
+        raise ValueError(f"{url} is no URL of a control API: it must be http://HOST:PORT")
+    return parts.hostname, parts.port
+
+
+def written_call(
+    path: str, body: Mapping[str, Any] | str | None, query: Mapping[str, Any] | None, token: str | None
+) -> tuple[str, dict[str, str], bytes | None]:
+    """Return a call's target, headers and body as they are sent."""
+    target = path
+    if query and (given := {name: _text(value) for name, value in query.items() if value is not None}):
+        target += "?" + urlencode(given)
+    headers = {} if token is None else {"authorization": f"Bearer {token}"}
+    if body is None:
+        return target, headers, None
+    if isinstance(body, str):
+        return target, headers | {"content-type": "text/plain; charset=utf-8"}, body.encode()
+    data = json.dumps({name: value for name, value in body.items() if value is not None})
+    return target, headers | {"content-type": "application/json"}, data.encode()
+
+
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _result(status: int, content_type: str, data: bytes) -> Any:
+def read_answer(status: int, content_type: str, data: bytes) -> Any:
+    """Return what an operation has answered. Raises ControlError where that is a refusal."""
     is_json = content_type in ("application/json", "application/problem+json")
     answer: Any = json.loads(data) if is_json else data.decode()
     if status < 400:

@@ -7,11 +7,11 @@ faults.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.clock import HasClock
-from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
+from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.incidents import Incidents
 from pykafka_broker.testing.membership import Membership
 from pykafka_broker.testing.state import State
@@ -32,7 +32,7 @@ class Controlled(Waits, State, HasClock, Traffic, Incidents, Membership):
     @property
     def bootstrap_servers(self) -> str:
         """The address for a client's setting of that name."""
-        return str(self.control.call("GET", "/broker")["bootstrap_servers"])
+        raise NotImplementedError
 
     @property
     def listeners(self) -> dict[str, str]:
@@ -51,24 +51,3 @@ class Controlled(Waits, State, HasClock, Traffic, Incidents, Membership):
         spark.readStream.format("kafka").options(**broker.client_config("spark"))
         """
         return client_settings(client, self.bootstrap_servers)
-
-
-class RemoteBroker(Controlled):
-    """A broker that runs already, somewhere else: `RemoteBroker("http://127.0.0.1:9644")`."""
-
-    def __init__(self, control_url: str, token: str | None = None) -> None:
-        self._client = ControlClient(control_url, token)
-
-    @property
-    def control(self) -> ControlClient:
-        return self._client
-
-    def close(self) -> None:
-        """Close the connections to the broker, which goes on running."""
-        self._client.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -20,9 +20,16 @@ class Membership(Handle):
         return found
 
     def partition(self, topic: str, partition: int = 0) -> dict[str, Any]:
-        """Leader, leader epoch, replicas and those in sync of a partition."""
+        """Return leader, leader epoch, replicas and those in sync of a partition; of the leader also log_start_offset
+        and high_watermark, the bounds of what consumers may read.
+        """
         found: dict[str, Any] = self.control.call("GET", f"/topics/{in_path(topic)}/partitions/{partition}")
         return found
+
+    def coordinator(self, group: str | None = None, transactional_id: str | None = None) -> int:
+        """Return the id of the broker that coordinates a group, or the transactions of a transactional id."""
+        query = {"group": group, "transactional_id": transactional_id}
+        return int(self.control.call("GET", "/coordinator", query=query)["node_id"])
 
     def move_leader(self, topic: str, leader: int, partition: int = 0) -> dict[str, Any]:
         """Make one of the replicas in sync the leader; for the node that leads the metadata."""

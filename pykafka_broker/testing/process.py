@@ -99,6 +99,7 @@ class KafkaBroker(Controlled):
         self.schema_registry = schema_registry
         self._schema_registry_url = ""
         self._security: Security | None = None
+        self._inner_listener = ""
         if security is not None or users or acls is not None or mechanisms is not None or client_auth is not None:
             self._security = self._secured(
                 security, users=users, acls=acls, mechanisms=mechanisms, client_auth=client_auth
@@ -120,6 +121,10 @@ class KafkaBroker(Controlled):
         if "listeners" in self.config:
             raise ValueError("security=... makes the listener itself: leave out the config listeners, or configure all")
         return Security(protocol, host=self.host, **wanted)
+
+    def secure(self, security: Security, inner_listener: str) -> None:
+        """Give a node of a cluster the security of the cluster, and a listener for the other nodes."""
+        self._security, self._inner_listener = security, inner_listener
 
     def _configured_dir(self) -> str | None:
         """The first of the directories that the config names."""
@@ -233,10 +238,11 @@ class KafkaBroker(Controlled):
         if self.schema_registry:
             command += ["--schema-registry", self._schema_registry_url.removeprefix("http://") or "127.0.0.1:0"]
         if self._security is not None:
+            own = f"{self._security.listener}://{self._address}"
             command += [
                 str(self._properties),
                 "--override",
-                f"listeners={self._security.listener}://{self._address}",
+                f"listeners={','.join(filter(None, (own, self._inner_listener)))}",
             ]
         elif "listeners" not in self.config:
             command += ["--listen", self._address]
@@ -308,13 +314,20 @@ class KafkaBroker(Controlled):
             raise BrokerError(f"the broker ended with exit code {process.returncode}\n{self.log}")
         return line.removeprefix(begin).strip()
 
-    def stop(self, timeout_s: float = 30) -> None:
+    def stop(self, timeout: float = 30) -> None:
         """End the broker as SIGTERM does: everything is flushed and marked as cleanly shut down."""
-        self._end(STOP, timeout_s)
+        self._end(STOP, timeout)
 
     def kill(self) -> None:
         """End the broker as kill -9 does."""
         self._end(KILL, 10)
+
+    def give_up(self) -> None:
+        """Send SIGKILL to the process, if there is one, and wait for nothing: for a start that nobody waits for any
+        more, from another thread.
+        """
+        if self._process is not None:
+            self._process.kill()
 
     def restart(self) -> None:
         """`stop` and `start` on the same port and data."""
@@ -425,14 +438,14 @@ class KafkaBroker(Controlled):
         # Here, as asyncio is most of what this module would cost those who have no event loop.
         from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 
-        return await AsyncKafkaBroker(self).start()
+        return await AsyncKafkaBroker.of(self).__aenter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 
-        await AsyncKafkaBroker(self).exit(kind, error, trace)
+        await AsyncKafkaBroker.of(self).__aexit__(kind, error, trace)
 
 
 def config_text(value: object) -> str:

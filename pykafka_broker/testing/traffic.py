@@ -6,7 +6,7 @@ Rule: a method is one operation of the control API and says no more than it; a w
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
@@ -89,6 +89,9 @@ class Faults:
         body = {name: value for name, value in locals().items() if name != "self"}
         if api is not None and not isinstance(api, str):
             body["api"] = list(api)
+        return self._add(body)
+
+    def _add(self, body: Mapping[str, Any]) -> Fault:
         return Fault(self._control, int(self._control.call("POST", "/faults", body)["id"]))
 
     def all(self) -> list[dict[str, Any]]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.data import Data
@@ -18,8 +19,11 @@ __tracebackhide__ = told_to_the_test
 
 _NOT_IN_TIME = 408
 _DOES_NOT_HOLD = 417
-_POLL_S = 0.01
+POLL_S = 0.01
 _SPARE_S = 30.0  # for the answer itself, on a busy machine
+N = TypeVar("N")
+T = TypeVar("T")
+Step = Callable[[N], T]  # something that is done with a node
 
 
 class RecordsDiffer(AssertionError):
@@ -147,8 +151,7 @@ class Waits(Data):
 def wait(control: ControlClient, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
     """Ask for something that may take so many seconds to be so."""
     __tracebackhide__ = True
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
+    check_timeout(timeout)
     return _call(control, path, {**body, "timeout_ms": round(timeout * 1000)}, timeout)
 
 
@@ -164,12 +167,19 @@ def _call(control: ControlClient, path: str, body: Mapping[str, Any], timeout: f
         raise
 
 
-def wait_until(holds: Callable[[], bool], instead: Callable[[], str], timeout_s: float) -> None:
+def check_timeout(timeout: float) -> None:
+    """Raise TypeError where a timeout is no number."""
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
+
+
+def wait_until(holds: Callable[[], bool], instead: Callable[[], str], timeout: float) -> None:
     """Look again and again, where several brokers are asked. Raises WaitTimeout, with how it is instead, and the last
     refusal if there was one.
     """
     __tracebackhide__ = True
-    deadline, problem = time.monotonic() + timeout_s, ""
+    check_timeout(timeout)
+    deadline, problem = time.monotonic() + timeout, ""
     while True:
         try:
             if holds():
@@ -178,5 +188,14 @@ def wait_until(holds: Callable[[], bool], instead: Callable[[], str], timeout_s:
         except (ControlError, BrokerError, OSError) as error:
             problem = f": {error}"
         if time.monotonic() > deadline:
-            raise WaitTimeout(f"after {timeout_s} s {instead()}{problem}")
-        time.sleep(_POLL_S)
+            raise WaitTimeout(f"after {timeout} s {instead()}{problem}")
+        time.sleep(POLL_S)
+
+
+def all_at_once(nodes: Iterable[N], step: Step[N, T]) -> list[T]:
+    """Do it with all of them at the same time. Returns the results in their order; raises the first error, once all
+    have ended.
+    """
+    listed = list(nodes)
+    with ThreadPoolExecutor(max(1, len(listed))) as pool:
+        return list(pool.map(step, listed))

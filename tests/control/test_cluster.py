@@ -13,13 +13,22 @@ def test_a_node_alone_is_a_cluster_of_one(broker: KafkaBroker) -> None:
     assert [each["node_id"] for each in cluster["brokers"]] == [1]
     assert cluster["brokers"][0]["listeners"] == broker.listeners
     assert cluster["brokers"][0]["fenced"] is False
+    assert cluster["brokers"][0]["silent_ms"] is None
+
+
+def test_a_node_alone_coordinates_everything(broker: KafkaBroker) -> None:
+    assert broker.coordinator("billing") == broker.coordinator(transactional_id="writer") == 1
+    for wrong in ({}, {"group": "billing", "transactional_id": "writer"}):
+        with pytest.raises(ControlError, match="name a group or a transactional_id"):
+            broker.coordinator(**wrong)
 
 
 def test_a_partition_has_its_leader_and_who_is_in_sync(broker: KafkaBroker) -> None:
     broker.create_topic("of-one", partitions=2)
     state = broker.partition("of-one", 1)
     assert state == {
-        "topic": "of-one", "partition": 1, "leader": 1, "leader_epoch": 0, "replicas": [1], "isr": [1]
+        "topic": "of-one", "partition": 1, "leader": 1, "leader_epoch": 0, "replicas": [1], "isr": [1],
+        "log_start_offset": 0, "high_watermark": 0,
     }  # fmt: skip
     assert broker.move_leader("of-one", 1, 1)["leader_epoch"] == 1
 

@@ -703,10 +703,16 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         pytest_plugin testing/fixtures testing/installed_client
         """,
     ),
-    "testing/test_asynchronous.py": (
-        "imports from it",
+    "testing/test_cluster_dialect.py": (
+        "does all that a cluster can, in both forms",
         """
-        testing/__init__
+        testing/cluster_nodes testing/cluster_traffic testing/differences testing/asynchronous_cluster
+        """,
+    ),
+    "testing/test_asynchronous.py": (
+        "imports from it, and awaits all that a broker can",
+        """
+        testing/__init__ testing/async_client testing/async_waits testing/remote
         """,
     ),
 }

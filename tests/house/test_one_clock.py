@@ -24,6 +24,8 @@ MAY_READ = {
     "pykafka_broker.testing.clock": "takes dates and durations from tests and asks no clock",
     "pykafka_broker.control.observed_router": "how long a request took, which is nothing that the broker goes by",
     "pykafka_broker.testing.data": "takes a time that a test has",
+    "pykafka_broker.testing.cluster_data": "takes a time that a test has",
+    "pykafka_broker.testing.cluster_traffic": "takes a time that a test has",
     "pykafka_broker.testing.traffic": "takes a time that a test has",
     "pykafka_broker.testing.security.authority": "from when to when a certificate is good",
     "pykafka_broker.testing.security.clients": "until when a client's token is good",

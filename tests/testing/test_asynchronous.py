@@ -1,14 +1,34 @@
-"""`async with KafkaBroker()`: the loop goes on while the broker's process starts and ends."""
+"""The asynchronous form: all is awaited and typed, the loop goes on, and a cancelled call leaves nothing behind."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import subprocess
+import sys
+import textwrap
+import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
+import psutil
 import pytest
 
-from pykafka_broker.testing import AsyncKafkaBroker, KafkaBroker
+from pykafka_broker.testing import (
+    AsyncKafkaBroker,
+    AsyncRemoteBroker,
+    BrokerError,
+    ControlError,
+    KafkaBroker,
+    RemoteBroker,
+)
+from pykafka_broker.testing.aio.clock import AsyncClock
+from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
+from pykafka_broker.testing.clock import Clock
+from pykafka_broker.testing.traffic import Fault, Faults
 
 TICK_S = 0.005
 
@@ -30,9 +50,29 @@ async def longest_pause(work: Awaitable[object]) -> float:
     return longest
 
 
-def test_a_block_has_a_broker_and_ends_it() -> None:
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110  # nobody tells of it
+            await asyncio.sleep(0.01)
+
+
+def with_broker(use: Callable[[AsyncKafkaBroker], Coroutine[Any, Any, None]]) -> None:
+    """Run a scenario with a broker of its own."""
+
+    async def run() -> None:
+        async with AsyncKafkaBroker() as broker:
+            await use(broker)
+
+    asyncio.run(run())
+
+
+# -- life
+
+
+@pytest.mark.parametrize("maker", [KafkaBroker, AsyncKafkaBroker])
+def test_a_block_has_a_broker_and_ends_it(maker: type[KafkaBroker] | type[AsyncKafkaBroker]) -> None:
     async def run() -> AsyncKafkaBroker:
-        async with KafkaBroker({"num.partitions": 2}) as broker:
+        async with maker({"num.partitions": 2}) as broker:
             assert broker.running
             assert broker.bootstrap_servers == f"{broker.host}:{broker.port}"
             assert broker.config == {"num.partitions": "2"}
@@ -56,15 +96,14 @@ def test_the_loop_goes_on_meanwhile(method: str, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(KafkaBroker, "_end", slow)
 
-    async def run() -> None:
-        async with KafkaBroker() as broker:
-            pid = broker.pid
-            work: Callable[[], Awaitable[object]] = getattr(broker, method)
-            assert await longest_pause(work()) < slow_s
-            assert broker.running == (method == "restart")
-            assert (broker.pid != pid) == (method == "restart")
+    async def use(broker: AsyncKafkaBroker) -> None:
+        pid = broker.pid
+        work: Callable[[], Awaitable[object]] = getattr(broker, method)
+        assert await longest_pause(work()) < slow_s
+        assert broker.running == (method == "restart")
+        assert (broker.pid != pid) == (method == "restart")
 
-    asyncio.run(run())
+    with_broker(use)
 
 
 def test_a_start_that_is_cancelled_leaves_no_process() -> None:
@@ -79,35 +118,230 @@ def test_a_start_that_is_cancelled_leaves_no_process() -> None:
     assert broker.pid
 
 
-def test_a_broker_of_a_fixture_can_be_awaited_too() -> None:
+def test_a_start_that_would_not_end_is_cancelled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = [sys.executable, "-c", "import time; time.sleep(60)"]
+    monkeypatch.setattr(KafkaBroker, "_command", lambda self: silent)
+
+    async def run() -> None:
+        begun = time.monotonic()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(KafkaBroker().__aenter__(), 0.3)
+        assert time.monotonic() - begun < 10  # of the 30 s that a start may take
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_there_is_has_this_form_too() -> None:
     with KafkaBroker() as broker:
-        asyncio.run(AsyncKafkaBroker(broker).restart())
+        form = AsyncKafkaBroker.of(broker)
+        pid = broker.pid
+        asyncio.run(form.restart())
         assert broker.running
-    assert repr(AsyncKafkaBroker(broker)) == repr(broker)
+        assert form.pid == broker.pid != pid
+        assert repr(form) == repr(broker)
+        remote = AsyncRemoteBroker(broker.control_url)
+        assert remote.client_config("aiokafka") == form.client_config("aiokafka")
+        assert remote.bootstrap_servers == broker.bootstrap_servers
+        asyncio.run(remote.create_topic("there"))
+        assert [each["name"] for each in broker.topics()] == ["there"]
 
 
-def test_everything_that_a_broker_can_is_awaited() -> None:
-    async def use() -> None:
-        async with KafkaBroker() as broker:
-            ticks = 0
+# -- parts
 
-            async def tick() -> None:
-                nonlocal ticks
-                while True:
-                    await asyncio.sleep(0.01)
-                    ticks += 1
 
-            ticking = asyncio.create_task(tick())
-            await broker.create_topic("t")
-            waiting = asyncio.create_task(broker.wait_for_records("t", 1))
-            await asyncio.sleep(0.2)
-            assert ticks > 2
-            await broker.produce("t", ["1"])
-            assert [record.value for record in await waiting] == ["1"]
-            before = await broker.clock.now()
-            assert await broker.clock.advance(minutes=10) >= before + 600_000
-            assert broker.control_url.startswith("http://127.0.0.1:")
-            assert broker.client_config("aiokafka") == {"bootstrap_servers": broker.bootstrap_servers}
-            ticking.cancel()
+def test_all_parts_of_a_broker_are_awaited() -> None:
+    async def use(broker: AsyncKafkaBroker) -> None:
+        before = await broker.clock.now()
+        assert await broker.clock.advance(minutes=10) >= before + 600_000
+        assert not await broker.clock.frozen
+        assert broker.control_url.startswith("http://127.0.0.1:")
+        assert broker.client_config("aiokafka") == {"bootstrap_servers": broker.bootstrap_servers}
+        assert (await broker.listeners)["PLAINTEXT"] == broker.bootstrap_servers
+        assert await broker.seed(['{"type": "topic", "name": "seeded"}']) == {"topics": 1, "records": 0, "offsets": 0}
+        await broker.snapshot("before")
+        await broker.reset()
+        assert await broker.topics() == []
+        await broker.restore("before")
+        assert [each["name"] for each in await broker.topics()] == ["seeded"]
 
-    asyncio.run(use())
+    with_broker(use)
+
+
+def test_a_fault_is_awaited_or_entered() -> None:
+    async def use(broker: AsyncKafkaBroker) -> None:
+        fault = await broker.faults.add(api="Produce", error="NOT_LEADER_OR_FOLLOWER")
+        assert await fault.hits == 0
+        assert (await fault.describe())["api"] == ["Produce"]
+        async with broker.faults.add(api=["Fetch"], delay_ms=1) as entered:
+            assert [each["id"] for each in await broker.faults.all()] == [fault.id, entered.id]
+        assert [each["id"] for each in await broker.faults.all()] == [fault.id]
+        with pytest.raises(AssertionError, match="within 10 ms"):
+            await fault.wait(timeout=0.01)
+        assert await fault.remove() == 0
+        with pytest.raises(ControlError, match="Fetchh"):
+            await broker.faults.add(api="Fetchh")
+
+    with_broker(use)
+
+
+def test_a_fork_is_entered_or_awaited() -> None:
+    async def use(broker: AsyncKafkaBroker) -> None:
+        await broker.produce("t", ["1"])
+        async with broker.fork() as copy:
+            await copy.assert_records("t", ["1"])
+            await copy.produce("t", ["2"])
+        assert not copy.running
+        await broker.assert_records("t", ["1"])
+        other = await broker.fork()
+        assert await other.clock.now() > 0
+        await other.close()
+
+    with_broker(use)
+
+
+# -- waits
+
+
+def test_waits_go_on_beside_the_test_and_use_no_thread() -> None:
+    async def use(broker: AsyncKafkaBroker) -> None:
+        await broker.create_topic("t")
+        waiting = [asyncio.create_task(broker.wait_for_records("t", 1)) for _ in range(50)]
+        assert await longest_pause(asyncio.sleep(0.2)) < 0.2
+        assert [each.name for each in threading.enumerate()] == [threading.current_thread().name]
+        await broker.produce("t", ["1"])
+        assert {record.value for each in await asyncio.gather(*waiting) for record in each} == {"1"}
+
+    with_broker(use)
+
+
+def test_a_wait_that_is_cancelled_is_gone_at_once_in_the_broker_too() -> None:
+    async def use(broker: AsyncKafkaBroker) -> None:
+        await broker.create_topic("t")
+        process, port = psutil.Process(broker.pid), urlsplit(broker.control_url).port
+
+        def served() -> int:
+            return sum(
+                each.status == "ESTABLISHED" and each.laddr.port == port for each in process.net_connections("tcp")
+            )
+
+        waiting = [asyncio.create_task(broker.wait_for_records("t", 1, timeout=300)) for _ in range(50)]
+        await until(lambda: served() >= 50)
+        begun = time.monotonic()
+        for each in waiting:
+            each.cancel()
+        ended = await asyncio.gather(*waiting, return_exceptions=True)
+        assert {type(each) for each in ended} == {asyncio.CancelledError}
+        await until(lambda: served() == 0)
+        assert time.monotonic() - begun < 10  # of the 300 s
+
+    with_broker(use)
+
+
+def test_a_wait_in_vain_and_a_broker_that_is_not_there_are_told_as_ever() -> None:
+    async def use(broker: AsyncKafkaBroker) -> None:
+        with pytest.raises(AssertionError, match="after 50 ms"):
+            await broker.wait_for_group("nobody", timeout=0.05)
+        with pytest.raises(ControlError, match="nowhere"):
+            await broker.topic("nowhere")
+        remote = AsyncRemoteBroker(broker.control_url)
+        url = broker.control_url
+        await broker.kill()
+        with pytest.raises(BrokerError, match="not running"):
+            await broker.topics()
+        with pytest.raises(ConnectionRefusedError) as refused:
+            await remote.topics()
+        assert refused.value.filename == url
+
+    with_broker(use)
+
+
+def test_nothing_is_left_open_on_a_loop_that_ends() -> None:
+    code = """if True:
+        import asyncio
+        from pykafka_broker.testing import AsyncKafkaBroker
+
+        async def run():
+            async with AsyncKafkaBroker() as broker:
+                waiting = asyncio.create_task(broker.wait_for_group("nobody"))
+                await broker.topics()
+                waiting.cancel()
+
+        asyncio.run(run())
+    """
+    ended = subprocess.run([sys.executable, "-W", "error", "-X", "dev", "-c", code], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+# -- types
+
+GOOD = """
+    from pykafka_broker.testing import AsyncKafkaBroker, KafkaBroker, Record
+
+    async def use() -> list[Record]:
+        async with AsyncKafkaBroker({"num.partitions": 3}, emulate="2.8") as broker:
+            async with broker.faults.add(api="Fetch", delay_ms=10) as fault, broker.fork() as copy:
+                hits: int = await fault.hits
+                await copy.clock.advance(minutes=hits)
+            await (await broker.faults.add(cut=True)).remove()
+        async with KafkaBroker() as other:
+            return await other.wait_for_records("orders", 1)
+"""
+BAD = {
+    'await broker.wait_for_recordz("t", 1)': 'has no attribute "wait_for_recordz"',
+    "await broker.clock.advnce(days=1)": 'has no attribute "advnce"',
+    "await broker.clock.advance(eons=1)": 'Unexpected keyword argument "eons"',
+    'await broker.create_topic("t", "3")': 'incompatible type "str"',
+    'broker.create_topic("t")': "must be used",
+    "(await broker.faults.add(cut=True)).hitz": 'has no attribute "hitz"',
+    "broker.faults.add(cut=True).remove()": 'has no attribute "remove"',
+    "AsyncKafkaBroker(emulate=3)": 'incompatible type "int"',
+    "AsyncKafkaBroker(emulat='3')": 'Unexpected keyword argument "emulat"',
+    "number: str = await broker.clock.now()": "Incompatible types in assignment",
+}
+
+
+def checked(path: Path, code: str) -> str:
+    """What mypy says of it."""
+    path.write_text(textwrap.dedent(code))
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--config-file=",
+        f"--cache-dir={path.parent}/cache",
+        str(path),
+    ]
+    return subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2]).stdout
+
+
+def test_mypy_knows_what_is_awaited_and_with_what(tmp_path: Path) -> None:
+    assert "Success" in checked(tmp_path / "good.py", GOOD)
+    lines = ["from pykafka_broker.testing import AsyncKafkaBroker", "async def use(broker: AsyncKafkaBroker) -> None:"]
+    found = checked(tmp_path / "bad.py", "\n".join([*lines, *(f"    {line}" for line in BAD)]))
+    for number, (line, says) in enumerate(BAD.items(), start=3):
+        told = [each for each in found.splitlines() if f"bad.py:{number}: " in each]
+        assert any(says in each for each in told), (line, told)
+
+
+NOT_ASYNCHRONOUS = {"give_up", "secure"}
+
+
+def parameters(function: Callable[..., Any]) -> list[tuple[object, ...]]:
+    return [(each.name, each.kind, each.default) for each in inspect.signature(function).parameters.values()]
+
+
+def public(kind: type) -> dict[str, Any]:
+    return {name: inspect.getattr_static(kind, name) for name in dir(kind) if not name.startswith("_")}
+
+
+def test_both_forms_have_the_same_methods_with_the_same_parameters() -> None:
+    forms = [(KafkaBroker, AsyncKafkaBroker), (RemoteBroker, AsyncRemoteBroker)]
+    forms += [(Clock, AsyncClock), (Faults, AsyncFaults), (Fault, AsyncFault)]
+    for plain, form in forms:
+        others = public(form)
+        assert public(plain).keys() - others.keys() <= NOT_ASYNCHRONOUS
+        for name, member in public(plain).items():
+            if inspect.isfunction(member) and name in others:
+                assert parameters(member) == parameters(others[name]), name
+    assert parameters(AsyncKafkaBroker.__init__) == parameters(KafkaBroker.__init__)

@@ -87,7 +87,7 @@ def test_another_leader_is_found_and_records_are_waited_for(cluster: KafkaCluste
     values = [record.value for record in cluster.records("moving")]
     assert values == [str(number) for number in range(len(values))]
     with pytest.raises(WaitTimeout, match=f"moving has {len(values)} records, not {len(values) + 1}"):
-        cluster.wait_for_records("moving", len(values) + 1, timeout_s=0.2)
+        cluster.wait_for_records("moving", len(values) + 1, timeout=0.2)
 
 
 def test_settings_of_clients_name_all_brokers(cluster: KafkaCluster) -> None:
@@ -121,7 +121,7 @@ def test_without_a_controller_a_topic_is_refused_at_once(cluster: KafkaCluster) 
     cluster.controller.kill()
     try:
         begun = time.monotonic()
-        with pytest.raises(BrokerError, match="the controller, node 100, is not running"):
+        with pytest.raises(BrokerError, match="the controller of the cluster is not running"):
             cluster.create_topic("late")
         assert time.monotonic() - begun < 5
     finally:

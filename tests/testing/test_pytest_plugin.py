@@ -592,3 +592,29 @@ def test_the_number_of_brokers_needs_no_name(pytester: pytest.Pytester) -> None:
             assert len(kafka_cluster.nodes) == 1
     """)
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+def test_an_asynchronous_broker_for_whatever_runs_the_loop(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import asyncio
+        import pytest
+
+        @pytest.fixture
+        def anyio_backend():
+            return "asyncio"
+
+        @pytest.mark.anyio
+        @pytest.mark.kafka(topics=["orders"])
+        async def test_by_a_plugin(async_kafka_broker, kafka_broker):
+            await async_kafka_broker.produce("orders", ["1"])
+            assert [each["name"] for each in await async_kafka_broker.topics()] == ["orders"]
+            assert async_kafka_broker.bootstrap_servers == kafka_broker.bootstrap_servers
+
+        def test_by_hand(async_kafka_broker):
+            assert asyncio.run(async_kafka_broker.topics()) == []
+            assert asyncio.run(async_kafka_broker.topics()) == []
+    """)
+    plugin = ("-p", "anyio", "-W", "error")
+    pytester.runpytest_subprocess(*plugin).assert_outcomes(passed=2)
+    with KafkaBroker() as broker:
+        pytester.runpytest_subprocess(*plugin, f"--kafka-broker-url={broker.control_url}").assert_outcomes(passed=2)

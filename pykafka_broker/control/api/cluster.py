@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import Limits
+from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import Address
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 
@@ -19,12 +21,16 @@ Number = Annotated[int, Limits(minimum=0, maximum=0x7FFFFFFF)]
 
 @dataclass
 class Node:
-    """A broker: where clients reach it, its rack, and whether it is fenced, so that clients are not sent to it."""
+    """A broker: where clients reach it, its rack, and whether it is fenced, so that clients are not sent to it.
+    `silent_ms` is the time since its last heartbeat, on the controller's clock; null where another node is the
+    controller.
+    """
 
     node_id: int
     listeners: dict[str, str]
     rack: str | None
     fenced: bool
+    silent_ms: int | None
 
 
 @dataclass
@@ -38,7 +44,9 @@ class Cluster:
 
 @dataclass
 class PartitionState:
-    """Who has a partition: `leader` is -1 where there is none, `isr` are the replicas in sync."""
+    """Who has a partition: `leader` is -1 where there is none, `isr` are the replicas in sync. `log_start_offset` and
+    `high_watermark` are the bounds of what consumers may read; null where this node is not the leader.
+    """
 
     topic: str
     partition: int
@@ -46,21 +54,53 @@ class PartitionState:
     leader_epoch: int
     replicas: list[int]
     isr: list[int]
+    log_start_offset: int | None
+    high_watermark: int | None
+
+
+@dataclass
+class Coordinator:
+    """The broker that coordinates a group or the transactions of a transactional id."""
+
+    node_id: int
 
 
 def cluster(control: Control) -> Cluster:
     """The brokers of the cluster."""
     services = control.services
     brokers = [
-        Node(each.id, {name: f"{host}:{port}" for name, host, port, _ in each.endpoints}, each.rack, each.fenced)
+        Node(
+            each.id,
+            {name: f"{host}:{port}" for name, host, port, _ in each.endpoints},
+            each.rack,
+            each.fenced,
+            _silent_ms(services, each.id),
+        )
         for each in services.image.brokers.values()
     ]
     return Cluster(services.cluster_id, services.metadata.quorum.leader_id, sorted(brokers, key=lambda it: it.node_id))
 
 
+def _silent_ms(services: Services, broker_id: int) -> int | None:
+    role = services.controller_role
+    heard = -1 if role is None else role.sessions.last_contact(broker_id)
+    return None if heard < 0 else services.clock.now - heard
+
+
+async def coordinator(control: Control, group: str | None = None, transactional_id: str | None = None) -> Coordinator:
+    """The broker that coordinates a group, or the transactions of a transactional id. Where there is no topic for their
+    state yet, that makes it, as a client's question does.
+    """
+    if (group is None) == (transactional_id is None):
+        raise Problem(400, "name a group or a transactional_id")
+    key = group if group is not None else transactional_id
+    found = await control.inside.find_coordinator(key or "", is_group=group is not None)
+    return Coordinator(found)
+
+
 def partition(control: Control, topic: str, partition: int) -> PartitionState:
     """One partition of a topic, as this node knows it."""
-    return _state(*_find(control, topic, partition))
+    return _state(control, *_find(control, topic, partition))
 
 
 def move_leader(control: Control, topic: str, leader: NodeId, partition: Number = 0) -> PartitionState:
@@ -74,7 +114,7 @@ def move_leader(control: Control, topic: str, leader: NodeId, partition: Number 
     version = local.controller.partition_record_version()
     record = PartitionChangeRecord(partition, found.id, leader=leader)
     control.in_turn(lambda: local.commit([ApiMessageAndVersion(record, version)]))
-    return _state(*_find(control, topic, partition))
+    return _state(control, *_find(control, topic, partition))
 
 
 def cut_off(control: Control, nodes: list[NodeId]) -> None:
@@ -120,7 +160,18 @@ def _find(control: Control, topic: str, partition: int) -> tuple[TopicImage, Par
     return found, state
 
 
-def _state(topic: TopicImage, state: PartitionImage) -> PartitionState:
+def _state(control: Control, topic: TopicImage, state: PartitionImage) -> PartitionState:
+    try:
+        led = control.services.replicas.leader(topic.name, state.partition)
+    except ApiError:
+        led = None
     return PartitionState(
-        topic.name, state.partition, state.leader, state.leader_epoch, list(state.replicas), list(state.isr)
+        topic.name,
+        state.partition,
+        state.leader,
+        state.leader_epoch,
+        list(state.replicas),
+        list(state.isr),
+        None if led is None else led.log.log_start_offset,
+        None if led is None else led.high_watermark,
     )

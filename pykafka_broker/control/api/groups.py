@@ -20,7 +20,7 @@ from pykafka_broker.control.groups_view import (
 )
 from pykafka_broker.control.problems import Problem, did_you_mean
 from pykafka_broker.control.schema import Limits
-from pykafka_broker.control.topic_watch import no_topic
+from pykafka_broker.control.topic_watch import check_led_here, no_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.protocol.messages.list_offsets_request import (
@@ -65,7 +65,14 @@ def lag(control: Control, group: str) -> Lag:
     partitions = committed(control.services, group)
     if not partitions:
         _check_there(control, group)
+    check_lag_known(control, partitions)
     return Lag(total_lag(partitions), partitions)
+
+
+def check_lag_known(control: Control, partitions: list[CommittedPartition]) -> None:
+    """Raises `Problem` where another broker of a cluster has records that a group has still to read."""
+    for each in partitions:
+        check_led_here(control, each.topic, each.partition)
 
 
 async def delete_group(control: Control, group: str) -> None:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Annotated, Literal, TypeVar
 
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
-from pykafka_broker.control.api.groups import Lag
+from pykafka_broker.control.api.groups import Lag, check_lag_known
 from pykafka_broker.control.api.records import MOST_AT_ONCE, Record, Records, records, shown
 from pykafka_broker.control.comparing import ExpectedRecord, Wanted, difference, line_of, missing
 from pykafka_broker.control.control import Control
@@ -128,6 +128,7 @@ async def wait_for_lag(control: Control, group: str, lag: Count = 0, timeout_ms:
 
     def holds() -> Lag | None:
         partitions = committed(control.services, group)
+        check_lag_known(control, partitions)
         left = total_lag(partitions)
         return Lag(left, partitions) if partitions and left <= lag else None
 

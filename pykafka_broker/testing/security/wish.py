@@ -138,12 +138,17 @@ class Security:
                 "ssl.principal.mapping.rules": "RULE:^CN=([^,]+)$/$1/,DEFAULT",
             }
         if self.acls is not None:
-            from pykafka_broker.testing.security.acls import parse_acls
-
             config["authorizer.class.name"] = AUTHORIZER
-            if super_users := parse_acls(self.acls, self.passwords).super_users:
+            if super_users := self.super_users:
                 config["super.users"] = ";".join(super_users)
         return config
+
+    @property
+    def super_users(self) -> list[str]:
+        """The principals that may do everything."""
+        from pykafka_broker.testing.security.acls import parse_acls
+
+        return list(parse_acls(self.acls or (), self.passwords).super_users)
 
     def _sasl_config(self) -> dict[str, str]:
         if not self.has_sasl:

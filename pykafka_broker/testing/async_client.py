@@ -1,0 +1,88 @@
+"""The control API from an event loop.
+
+Rule: a call has a connection of its own, which is closed when the call ends, is cancelled or fails. So the broker drops
+what nobody waits for any more, no thread is used, and nothing is left on a loop that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+import h11
+
+from pykafka_broker.testing.control_client import DEFAULT_TIMEOUT_S, address_of, read_answer, written_call
+
+_READ_BYTES = 256 << 10
+
+
+class AsyncControlClient:
+    """`ControlClient`, awaited."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self._host, self._port = address_of(url)
+        self.url = url.rstrip("/")
+        self._token = token
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | str | None = None,
+        *,
+        query: Mapping[str, Any] | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> Any:
+        """Call one operation, as `ControlClient.call`."""
+        target, headers, data = written_call(path, body, query, self._token)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return read_answer(*await self._exchange(method, target, headers, data))
+        except ConnectionError as error:
+            error.filename = self.url  # so it says who is not there
+            raise
+
+    async def _exchange(
+        self, method: str, target: str, headers: Mapping[str, str], data: bytes | None
+    ) -> tuple[int, str, bytes]:
+        """Send a request. Returns status, content type and body of the answer."""
+        reader, writer = await asyncio.open_connection(self._host, self._port)
+        try:
+            protocol = h11.Connection(h11.CLIENT)
+            told = {**headers, "host": f"{self._host}:{self._port}", "connection": "close"}
+            if data is not None:
+                told["content-length"] = str(len(data))
+            writer.write(protocol.send(h11.Request(method=method, target=target, headers=list(told.items()))) or b"")
+            if data is not None:
+                writer.write(protocol.send(h11.Data(data=data)) or b"")
+            writer.write(protocol.send(h11.EndOfMessage()) or b"")
+            with contextlib.suppress(ConnectionError):  # refused before it was read: the answer says why
+                await writer.drain()
+            return await _answer(reader, protocol)
+        finally:
+            writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
+async def _answer(reader: asyncio.StreamReader, protocol: h11.Connection) -> tuple[int, str, bytes]:
+    """Raises ConnectionError where the broker goes before it has answered."""
+    status, content_type, body = 0, "", bytearray()
+    while True:
+        event = protocol.next_event()
+        if event is h11.NEED_DATA:
+            try:
+                protocol.receive_data(await reader.read(_READ_BYTES))
+            except h11.RemoteProtocolError as error:
+                raise ConnectionError(f"no answer that is HTTP: {error}") from error
+        elif isinstance(event, h11.Response):
+            kinds = (value.decode("latin-1") for name, value in event.headers if name == b"content-type")
+            status, content_type = event.status_code, next(kinds, "").partition(";")[0].strip()
+        elif isinstance(event, h11.Data):
+            body += event.data
+        elif isinstance(event, h11.EndOfMessage):
+            return status, content_type, bytes(body)
+        elif isinstance(event, h11.ConnectionClosed):
+            raise ConnectionResetError("the broker has closed the connection without an answer")

@@ -1,0 +1,317 @@
+"""The nodes of a cluster, and what is where.
+
+Rule: an operation has the name, the parameters and the meaning that it has on one broker. What any broker can do is
+asked of one that runs; what one broker alone can do goes there; what can't be done to several brokers at one moment is
+refused with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
+from pykafka_broker.testing.controlled import Controlled
+from pykafka_broker.testing.handle import BrokerError
+from pykafka_broker.testing.waits import all_at_once, wait_until
+
+if TYPE_CHECKING:
+    from pykafka_broker.testing.process import KafkaBroker
+
+__tracebackhide__ = told_to_the_test
+WAIT_S = 30.0
+
+
+class ClusterNodes(Controlled):
+    """Several brokers and their controller. `_ids` are the ids of the brokers."""
+
+    _ids: Sequence[int]
+
+    @property
+    def brokers(self) -> list[KafkaBroker]:
+        """All brokers, in the order of their ids."""
+        raise NotImplementedError
+
+    @property
+    def nodes(self) -> dict[int, KafkaBroker]:
+        """All nodes by their ids, the controller among them."""
+        raise NotImplementedError
+
+    @property
+    def controller(self) -> KafkaBroker:
+        """The node that leads the metadata."""
+        raise NotImplementedError
+
+    def broker(self, node_id: int) -> KafkaBroker:
+        """Return the broker of that id: `kill`, `stop`, `start`, `restart`, `pause`, and all else of one."""
+        ids = ", ".join(map(str, self._ids))
+        if isinstance(node_id, bool) or not isinstance(node_id, int):
+            raise TypeError(f"a broker's id is a number, not {node_id!r}: {ids}")
+        if node_id not in self._ids:
+            raise ValueError(f"there is no broker {node_id}: {ids}")
+        if node_id not in self.nodes:
+            raise BrokerError("the cluster was never started")
+        return self.nodes[node_id]
+
+    @property
+    def control(self) -> ControlClient:
+        """The control API of a broker that runs."""
+        return self._running().control
+
+    def _running(self) -> KafkaBroker:
+        running = next((node for node in self.brokers if node.running), None)
+        if running is None:
+            raise BrokerError("no broker of the cluster is running")
+        return running
+
+    def _all_running(self) -> list[KafkaBroker]:
+        return [node for node in self.nodes.values() if node.running]
+
+    def _asked(self) -> Iterator[KafkaBroker]:
+        """Who knows of the cluster: the controller knows best."""
+        yield from (node for node in (self.controller, *self.brokers) if node.running)
+
+    # -- what is where
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        config: Mapping[str, str | int | float | bool] | None = None,
+        *,
+        replication_factor: int | None = None,
+        exist_ok: bool = False,
+    ) -> dict[str, Any]:
+        """Make a topic and wait until all replicas of its partitions are in sync. There are as many replicas as there
+        are brokers, up to three, unless replication_factor says how many. All else is as on one broker.
+        """
+        if config is not None and not isinstance(config, Mapping):
+            raise TypeError(
+                f"config must be a dict of topic configs, not {config!r}; replicas are replication_factor={config!r}"
+            )
+        wanted = min(3, len(self._ids)) if replication_factor is None else replication_factor
+        broker = self._running()
+        if not self.controller.running:
+            raise BrokerError("the controller of the cluster is not running: nobody makes topics")
+        topic = broker.create_topic(name, partitions, config, replication_factor=wanted, exist_ok=exist_ok)
+        for number in range(topic["partitions"]):
+            self.wait_for_isr(name, number)
+        return topic
+
+    def partition(self, topic: str, partition: int = 0) -> dict[str, Any]:
+        """Return leader, leader epoch, replicas and those in sync, as the node that knows best has them."""
+        problem: Exception | None = None
+        for node in self._asked():
+            try:
+                return node.partition(topic, partition)
+            except (ControlError, BrokerError, OSError) as error:  # it may have ended a moment ago
+                problem = error
+        raise problem or BrokerError("no node of the cluster is running")
+
+    def leader_of(self, topic: str, partition: int = 0) -> int:
+        """Return the id of the broker that leads a partition, -1 if there is none."""
+        return int(self.partition(topic, partition)["leader"])
+
+    def isr(self, topic: str, partition: int = 0) -> list[int]:
+        """Return the ids of the replicas in sync."""
+        return list(self.partition(topic, partition)["isr"])
+
+    def move_leader(self, topic: str, leader: int, partition: int = 0) -> dict[str, Any]:
+        """Make that broker, which has to be in sync, the leader, and wait until every running broker knows."""
+        state = self.controller.move_leader(topic, leader, partition)
+
+        def known() -> bool:
+            for node in self.brokers:
+                if node.running:
+                    found = node.partition(topic, partition)
+                    if found["leader_epoch"] < state["leader_epoch"]:
+                        return False
+            return True
+
+        wait_until(known, lambda: f"not all brokers know the leader of {topic}-{partition}", WAIT_S)
+        return state
+
+    def wait_for_isr(
+        self,
+        topic: str,
+        partition: int = 0,
+        *,
+        size: int | None = None,
+        nodes: Collection[int] | None = None,
+        timeout: float = WAIT_S,
+    ) -> list[int]:
+        """Wait until that many replicas, or exactly those, are in sync, and their leader knows it; all replicas unless
+        size or nodes is given. Raises WaitTimeout.
+        """
+        wanted = (
+            f"exactly {sorted(nodes)}" if nodes is not None else "all of them" if size is None else f"{size} of them"
+        )
+        state: dict[str, Any] = {"replicas": "unknown", "isr": "unknown"}
+
+        def reached() -> bool:
+            state.update(self.partition(topic, partition))
+            if nodes is not None:
+                found = {*state["isr"]} == {*nodes}
+            else:
+                found = len(state["isr"]) == (len(state["replicas"]) if size is None else size)
+            return found and self._leader_knows(topic, partition, state)
+
+        def told() -> str:
+            return f"of replicas {state['replicas']} of {topic}-{partition} {state['isr']} are in sync, not {wanted}"
+
+        wait_until(reached, told, timeout)
+        return self.isr(topic, partition)
+
+    def wait_for_leader(
+        self, topic: str, partition: int = 0, *, other_than: int | None = None, timeout: float = WAIT_S
+    ) -> int:
+        """Wait until a partition has a leader that knows it, another one than `other_than`; return its id. Raises
+        WaitTimeout.
+        """
+        leader: list[int] = []
+
+        def led() -> bool:
+            state = self.partition(topic, partition)
+            leader[:] = [int(state["leader"])]
+            return leader[0] not in (-1, other_than) and self._leader_knows(topic, partition, state)
+
+        def told() -> str:
+            still = " still" if leader == [other_than] else ""
+            return f"the leader of {topic}-{partition} is{still} {leader[0] if leader else 'unknown'}"
+
+        wait_until(led, told, timeout)
+        return self.leader_of(topic, partition)
+
+    def _wait_for_running(self, topic: str, partition: int) -> None:
+        """Wait until all replicas whose brokers run are in sync."""
+        state: dict[str, Any] = {}
+
+        def reached() -> bool:
+            state.update(self.partition(topic, partition))
+            running = {node_id for node_id in state["replicas"] if self.broker(node_id).running}
+            return running <= {*state["isr"]}
+
+        wait_until(reached, lambda: f"of {topic}-{partition} only {state.get('isr')} are in sync", WAIT_S)
+
+    def _leader_knows(self, topic: str, partition: int, state: Mapping[str, Any]) -> bool:
+        """Whether the leader, which hears of it after the controller, acts by that state. Where no broker of the
+        cluster leads, nobody is waited for.
+        """
+        node = self.nodes.get(state["leader"])
+        if node is None or not node.running:
+            return True
+        known = node.partition(topic, partition)
+        return known["leader_epoch"] == state["leader_epoch"] and {*known["isr"]} == {*state["isr"]}
+
+    # -- the network between them
+
+    def partition_network(self, *sides: Iterable[int]) -> None:
+        """Cut nodes off from those of other sides: `partition_network({1}, {2, 3, 100})`. A node that is on no side
+        keeps all its connections. Clients are not concerned. `heal_network` ends it.
+        """
+        apart = [frozenset(side) for side in sides]
+        for number, side in enumerate(apart):
+            self._check_nodes(side)
+            if twice := side & frozenset[int]().union(*apart[:number]):
+                raise ValueError(f"node {min(twice)} is on two sides")
+        if len(apart) < 2:
+            raise ValueError("there must be two sides at least: partition_network({1}, {2, 3, 100})")
+        self.heal_network()
+        for side in apart:
+            others = sorted(frozenset[int]().union(*apart) - side)
+            for node_id in sorted(side):
+                node = self.nodes[node_id]
+                if node.running:
+                    node.cut_off(others)
+
+    def heal_network(self) -> None:
+        """Let all nodes reach each other again."""
+        for node in self._all_running():
+            with suppress(ControlError):
+                node.rejoin()
+
+    def _check_nodes(self, wanted: Iterable[int]) -> None:
+        """Raise ValueError for the first node that is not one of the cluster's."""
+        raise NotImplementedError
+
+    # -- what is done to each broker
+
+    def compact(self, topic: str) -> list[dict[str, Any]]:
+        """Compact a topic now, on all brokers; return what its replicas hold afterwards."""
+
+        def step(node: KafkaBroker) -> list[dict[str, Any]]:
+            return node.compact(topic)
+
+        found = all_at_once([node for node in self.brokers if node.running], step)
+        return [state for states in found for state in states]
+
+    def apply_retention(self, topic: str) -> list[dict[str, Any]]:
+        """Delete what retention lets go, now, on all brokers; return what the topic's replicas hold afterwards."""
+
+        def step(node: KafkaBroker) -> list[dict[str, Any]]:
+            return node.apply_retention(topic)
+
+        found = all_at_once([node for node in self.brokers if node.running], step)
+        return [state for states in found for state in states]
+
+    # -- what a cluster can't do
+
+    def snapshot(self, name: str) -> NoReturn:
+        """Refuse: brokers of a cluster have no state in common at one moment."""
+        _refuse_state("snapshot")
+
+    def restore(self, name: str) -> NoReturn:
+        """Refuse, as `snapshot`."""
+        _refuse_state("restore")
+
+    def snapshots(self) -> NoReturn:
+        """Refuse, as `snapshot`."""
+        _refuse_state("snapshots")
+
+    def delete_snapshot(self, name: str) -> NoReturn:
+        """Refuse, as `snapshot`."""
+        _refuse_state("delete_snapshot")
+
+    def dump(self, path: Any = None) -> NoReturn:
+        """Refuse, as `snapshot`; `records` reads a topic of a cluster."""
+        _refuse_state("dump")
+
+    def metrics(self) -> NoReturn:
+        """Refuse: metrics are those of one broker."""
+        _refuse_all("metrics")
+
+    def fill_disk(self) -> NoReturn:
+        """Refuse: a disk is that of one broker."""
+        _refuse_all("fill_disk")
+
+    def free_disk(self) -> NoReturn:
+        """Refuse: a disk is that of one broker."""
+        _refuse_all("free_disk")
+
+    def pause(self) -> NoReturn:
+        """Refuse: name the broker that is to be paused."""
+        _refuse_all("pause")
+
+    def unpause(self) -> NoReturn:
+        """Refuse: name the broker that is paused."""
+        _refuse_all("unpause")
+
+    def cut_off(self, nodes: Iterable[int]) -> NoReturn:
+        """Refuse: `partition_network` says who is cut off from whom."""
+        raise BrokerError("who is cut off from whom? cluster.partition_network({1}, {2, 3, 100})")
+
+    def rejoin(self) -> None:
+        """Let all nodes reach each other again, as `heal_network`."""
+        self.heal_network()
+
+
+def _refuse_state(name: str) -> NoReturn:
+    raise BrokerError(
+        f"a cluster has no {name}: its brokers copy from each other all the time, and have no state in common at one "
+        "moment. One KafkaBroker has it"
+    )
+
+
+def _refuse_all(name: str) -> NoReturn:
+    raise BrokerError(f"{name} is for one broker: cluster.broker(1).{name}()")

@@ -1,0 +1,353 @@
+"""One dialect: what a broker has, a cluster has by the same name and with the same parameters, over all its nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from pykafka_broker.testing import (
+    AsyncKafkaCluster,
+    BrokerError,
+    ControlError,
+    KafkaBroker,
+    KafkaCluster,
+    NewRecord,
+    RecordsDiffer,
+    WaitTimeout,
+)
+
+OF_A_PROCESS = {  # of one node
+    *("stop", "kill", "restart", "fork", "give_up", "secure", "pid", "port", "running", "log", "log_since", "log_size"),
+}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster(brokers=3, quick=False, config={"offsets.topic.num.partitions": 3}) as running:
+        yield running
+
+
+def led_by_all(cluster: KafkaCluster, topic: str) -> None:
+    cluster.create_topic(topic, 3)
+    for partition in range(3):
+        cluster.move_leader(topic, partition + 1, partition)
+
+
+def parameters(function: Callable[..., Any]) -> list[tuple[object, ...]]:
+    return [(each.name, each.kind, each.default) for each in inspect.signature(function).parameters.values()]
+
+
+def test_the_names_and_parameters_are_those_of_a_broker() -> None:
+    for name in dir(KafkaBroker):
+        if name.startswith("_") or name in OF_A_PROCESS:
+            continue
+        of_broker, of_cluster = (inspect.getattr_static(kind, name) for kind in (KafkaBroker, KafkaCluster))
+        assert isinstance(of_broker, property) == isinstance(of_cluster, property), name
+        if inspect.isfunction(of_broker):
+            assert parameters(of_broker) == parameters(of_cluster), name
+
+
+def test_both_forms_of_a_cluster_have_the_same_methods() -> None:
+    for name in dir(KafkaCluster):
+        member = inspect.getattr_static(KafkaCluster, name)
+        if not name.startswith("_"):
+            form = inspect.getattr_static(AsyncKafkaCluster, name)
+            if inspect.isfunction(member):
+                assert parameters(member) == parameters(form), name
+    assert parameters(KafkaCluster.__init__) == parameters(AsyncKafkaCluster.__init__)
+
+
+# -- records
+
+
+def test_records_of_all_leaders_are_compared_together(cluster: KafkaCluster) -> None:
+    led_by_all(cluster, "orders")
+    expected = [(f"k{number}", {"n": number}) for number in range(20)]
+    cluster.produce("orders", expected)
+    assert len(cluster.assert_records("orders", reversed(expected))) == 20
+    cluster.assert_contains("orders", [("k3", {"n": 3})])
+    assert cluster.wait_for_record("orders", key="k7").json() == {"n": 7}
+    cluster.assert_no_more("orders", within_ms=50)
+    with pytest.raises(RecordsDiffer, match="20 records, expected 19") as differ:
+        cluster.assert_records("orders", expected[1:])
+    assert len(differ.value.found) == 20
+    with pytest.raises(RecordsDiffer, match=r"lacks 1 records\n- key 'k3'"):
+        cluster.assert_contains("orders", [("k3", {"n": 4})])
+    with pytest.raises(WaitTimeout, match="after 0 s topic orders has no such record: - key 'k99'"):
+        cluster.wait_for_record("orders", key="k99", timeout=0)
+    with pytest.raises(WaitTimeout, match="topic orders has 20 records, not 21"):
+        cluster.wait_for_records("orders", 21, timeout=0)
+    with pytest.raises(ControlError, match="there is no topic order"):
+        cluster.assert_records("order", [])
+
+
+def test_what_comes_while_nothing_should_is_told(cluster: KafkaCluster) -> None:
+    cluster.create_topic("quiet")
+    producer = Producer(cluster.client_config("confluent") | {"linger.ms": 0})
+    producer.produce("quiet", "late")
+    with pytest.raises(RecordsDiffer, match="topic quiet got 1 more records within 5000 ms"):
+        cluster.assert_no_more("quiet", within_ms=5000)
+    producer.flush()
+
+
+def test_records_are_deleted_where_they_are(cluster: KafkaCluster) -> None:
+    led_by_all(cluster, "cut")
+    cluster.produce("cut", [NewRecord(value=str(number), partition=number % 3) for number in range(9)])
+    assert cluster.delete_records("cut", 2) == {0: 2, 1: 2, 2: 2}
+    assert cluster.delete_records("cut", partition=1) == {1: 3}
+    starts = [cluster.broker(cluster.leader_of("cut", number)).partition("cut", number) for number in range(3)]
+    assert [each["log_start_offset"] for each in starts] == [2, 3, 2]
+
+
+def test_a_broker_that_does_not_lead_says_who_does(cluster: KafkaCluster) -> None:
+    cluster.create_topic("elsewhere")
+    leader = cluster.leader_of("elsewhere")
+    other = cluster.broker(leader % 3 + 1)
+    cluster.produce("elsewhere", ["1"])
+    asks: list[Callable[[], object]] = [
+        lambda: other.assert_records("elsewhere", ["1"]),
+        lambda: other.assert_contains("elsewhere", ["1"]),
+        lambda: other.assert_no_more("elsewhere"),
+        lambda: other.wait_for_records("elsewhere", 1),
+        lambda: other.wait_for_record("elsewhere", value="1"),
+    ]
+    for ask in asks:
+        with pytest.raises(ControlError, match=f"broker {leader} leads elsewhere-0: ask that one, or the cluster"):
+            ask()
+
+
+def test_a_wait_at_a_broker_ends_when_another_one_leads(cluster: KafkaCluster) -> None:
+    cluster.create_topic("leaving")
+    leader = cluster.leader_of("leaving")
+
+    async def run() -> None:
+        form = AsyncKafkaCluster.of(cluster)
+        waiting = asyncio.create_task(form.broker(leader).wait_for_records("leaving", 1, timeout=30))
+        await asyncio.sleep(0.2)
+        await form.move_leader("leaving", leader % 3 + 1)
+        with pytest.raises(ControlError, match=f"broker {leader % 3 + 1} leads leaving-0"):
+            await waiting
+        await form.assert_records("leaving", [])
+
+    asyncio.run(run())
+
+
+def test_a_file_of_lines_is_seeded_everywhere(cluster: KafkaCluster) -> None:
+    lines = ['{"type": "topic", "name": "seeded", "partitions": 3, "config": {"retention.ms": 1000000}}']
+    lines += [f'{{"type": "record", "topic": "seeded", "partition": {n % 3}, "value": "{n}"}}' for n in range(6)]
+    lines += ['{"type": "offset", "group": "seeders", "topic": "seeded", "partition": 1, "offset": 1}', ""]
+    assert cluster.seed(lines) == {"topics": 1, "records": 6, "offsets": 1}
+    assert cluster.topic("seeded")["config"] == {"retention.ms": "1000000"}
+    cluster.assert_records("seeded", [str(number) for number in range(6)])
+    assert cluster.lag("seeders") == 5
+    with pytest.raises(ControlError, match="line 2: it is not JSON"):
+        cluster.seed(["", "{"])
+    with pytest.raises(ControlError, match="line 1: it must be an object with a type"):
+        cluster.seed(["{}"])
+
+
+# -- groups and transactions
+
+
+def test_a_group_is_asked_of_its_coordinator_and_its_lag_of_the_leaders(cluster: KafkaCluster) -> None:
+    led_by_all(cluster, "read")
+    cluster.produce("read", [NewRecord(value="x", partition=number % 3) for number in range(9)])
+    cluster.commit("readers", "read", 1)
+    assert cluster.lag("readers") == 8
+    assert [each["end"] for each in cluster.wait_for_group("readers", state="Empty")["offsets"]] == [3, 3, 3]
+    with pytest.raises(WaitTimeout, match="read-0: 2, read-1: 3, read-2: 3"):
+        cluster.wait_for_lag("readers", timeout=0)
+    assert [each["committed"] for each in cluster.reset_offsets("readers", to="latest")] == [3, 3, 3]
+    assert cluster.wait_for_lag("readers") == 0
+    assert [each["committed"] for each in cluster.reset_offsets("readers", "read", 1)] == [1, 1, 1]
+    at = datetime.fromtimestamp(0, UTC)
+    assert [each["committed"] for each in cluster.reset_offsets("readers", "read", at, 2)] == [1, 1, 0]
+    for wrong, says in ((7, "has offsets 0 to 3, not 7"), ("begin", "to must be earliest, latest")):
+        with pytest.raises(ControlError, match=says):
+            cluster.reset_offsets("readers", "read", wrong)
+    assert "readers" in [each["group_id"] for each in cluster.groups()]
+    other = cluster.broker(cluster.coordinator("readers") % 3 + 1)
+    with pytest.raises(ControlError, match="there is no group readers"):
+        other.group("readers")
+    with pytest.raises(ControlError, match="leads read-"):
+        cluster.broker(cluster.coordinator("readers")).lag("readers")
+    cluster.delete_group("readers")
+    with pytest.raises(ControlError, match="there is no group readers"):
+        cluster.group("readers")
+    with pytest.raises(WaitTimeout, match="there is no group readers"):
+        cluster.wait_for_group("readers", timeout=0)
+
+
+def test_members_and_transactions_are_waited_for(cluster: KafkaCluster) -> None:
+    cluster.create_topic("paid", 2)
+    settings = cluster.client_config("confluent") | {"metadata.recovery.strategy": "none"}
+    consumer = Consumer(settings | {"group.id": "payers", "auto.offset.reset": "earliest", "client.id": "payer"})
+    consumer.subscribe(["paid"])
+    consumer.poll(0.1)
+    try:
+        assert len(cluster.wait_for_group("payers", "Stable", 1, timeout=30)["members"]) == 1
+        assert {each["client_id"] for each in cluster.wait_for_connections("payer")} == {"payer"}
+        assert cluster.wait_for_request("JoinGroup", client_id="payer")[0]["node_id"] == cluster.coordinator("payers")
+        cluster.expire_member("payers", "payer")
+    finally:
+        consumer.close()
+    producer = Producer(settings | {"transactional.id": "till"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("paid", "1")
+    producer.flush()
+    assert cluster.wait_for_transaction("till", "Ongoing")["partitions"]
+    producer.commit_transaction(30)
+    cluster.wait_for_transaction("till", "CompleteCommit")
+    with pytest.raises(WaitTimeout, match="the transaction of till is CompleteCommit"):
+        cluster.wait_for_transaction("till", "Ongoing", timeout=0)
+
+
+# -- time, faults, requests
+
+
+def test_a_fault_is_one_of_all_brokers(cluster: KafkaCluster) -> None:
+    led_by_all(cluster, "faulty")
+    with cluster.faults.add(api="ListOffsets", client_id="someone", delay_ms=1) as fault:
+        assert [each["node_id"] for each in cluster.faults.all()] == [1, 2, 3]
+        someone = Consumer(cluster.client_config("confluent") | {"client.id": "someone", "group.id": "someone"})
+        for partition in range(3):
+            someone.get_watermark_offsets(TopicPartition("faulty", partition), 30)
+        someone.close()
+        assert fault.wait(3) >= 3
+        assert sum(fault.describe()["nodes"].values()) == fault.hits
+        with pytest.raises(WaitTimeout, match="of brokers 1, 2, 3> has"):
+            fault.wait(1000, timeout=0)
+    assert cluster.faults.all() == []
+    assert {each["node_id"] for each in cluster.requests("ListOffsets", client_id="someone")} == {1, 2, 3}
+    cluster.clear_requests()
+    assert cluster.requests("ListOffsets", client_id="someone") == []
+
+
+def test_the_clocks_of_all_nodes_move_together(cluster: KafkaCluster) -> None:
+    cluster.create_topic("timed", 3)
+    before = [node.clock.now() for node in cluster.nodes.values()]
+    now = cluster.clock.advance(minutes=30)
+    after = [node.clock.now() for node in cluster.nodes.values()]
+    assert all(1_800_000 <= late - early < 1_860_000 for early, late in zip(before, after, strict=True))
+    assert now <= cluster.clock.now()
+    for partition in range(3):
+        assert len(cluster.isr("timed", partition)) == 3  # nobody is out of the cluster for it
+    cluster.clock.freeze()
+    assert all(node.clock.frozen for node in cluster.nodes.values())
+    cluster.clock.resume()
+
+
+def test_a_dead_leader_is_replaced_without_a_wait_for_its_session() -> None:
+    with KafkaCluster(brokers=3, quick=False) as cluster:  # Kafka's own nine seconds
+        cluster.create_topic("orders", config={"min.insync.replicas": 2})
+        cluster.produce("orders", ["before"])
+        leader = cluster.leader_of("orders")
+        cluster.broker(leader).kill()
+        begun = time.monotonic()
+        cluster.clock.advance(seconds=10)
+        cluster.wait_for_leader("orders", other_than=leader, timeout=1)
+        assert time.monotonic() - begun < 8
+        assert len(cluster.isr("orders")) == 2  # those that live are not given up
+        cluster.assert_records("orders", ["before"])
+
+
+# -- all of it
+
+
+def test_a_reset_leaves_an_empty_cluster_of_all_its_nodes(cluster: KafkaCluster) -> None:
+    cluster.create_topic("gone", 3)
+    cluster.commit("goners", "gone", 0)
+    cluster.faults.add(api="Produce", error="NOT_LEADER_OR_FOLLOWER")
+    cluster.broker(1).pause()
+    cluster.broker(2).kill()
+    cluster.partition_network({1}, {3, 100})
+    cluster.reset()
+    assert all(node.running for node in cluster.nodes.values())
+    assert cluster.topics(internal=True) == cluster.groups() == cluster.faults.all() == []
+    cluster.create_topic("gone")
+    assert cluster.records("gone") == []
+    with pytest.raises(ValueError, match="a cluster keeps nothing"):
+        cluster.reset(keep=["topics"])
+
+
+def test_what_several_brokers_can_t_do_is_refused_with_the_reason(cluster: KafkaCluster) -> None:
+    for name in ("snapshot", "restore", "delete_snapshot"):
+        with pytest.raises(BrokerError, match=f"a cluster has no {name}: its brokers copy from each other"):
+            getattr(cluster, name)("x")
+    for name in ("snapshots", "dump"):
+        with pytest.raises(BrokerError, match=f"a cluster has no {name}"):
+            getattr(cluster, name)()
+    for name in ("pause", "unpause", "fill_disk", "free_disk", "metrics"):
+        with pytest.raises(BrokerError, match=rf"{name} is for one broker: cluster.broker\(1\).{name}\(\)"):
+            getattr(cluster, name)()
+    with pytest.raises(BrokerError, match="partition_network"):
+        cluster.cut_off([1])
+
+
+def test_a_mistake_is_one_clear_line(cluster: KafkaCluster) -> None:
+    mistakes: list[tuple[Callable[[], object], str]] = [
+        (lambda: cluster.broker("1"), "a broker's id is a number, not '1': 1, 2, 3"),  # type: ignore[arg-type]
+        (lambda: cluster.create_topic("x", 3, 1), r"config must be a dict of topic configs, not 1; replicas are"),  # type: ignore[arg-type]
+        (lambda: KafkaCluster({"a": 1}), "brokers must be how many there are"),  # type: ignore[arg-type]
+        (lambda: KafkaCluster(config=["a=b"]), "config must be a dict, not"),  # type: ignore[arg-type]
+        (lambda: cluster.wait_for_records("x", 1, timeout="5"), "timeout must be a number of seconds, not '5'"),  # type: ignore[arg-type]
+    ]
+    for mistake, says in mistakes:
+        with pytest.raises(TypeError, match=says):
+            mistake()
+
+
+def test_a_cluster_is_awaited_too() -> None:
+    async def run() -> None:
+        async with AsyncKafkaCluster(brokers=2, controllers=0) as cluster:
+            await cluster.create_topic("orders", 2)
+            await cluster.produce("orders", ["1", "2"])
+            await cluster.assert_records("orders", ["1", "2"])
+            async with cluster.faults.add(api="Fetch", client_id="nobody", delay_ms=1) as fault:
+                assert await fault.hits == 0
+            await cluster.broker(2).restart()
+            assert await cluster.wait_for_isr("orders", size=2)
+            await cluster.clock.advance(seconds=2)
+            assert cluster.client_config("aiokafka") == {"bootstrap_servers": cluster.bootstrap_servers}
+            await cluster.reset()
+            assert await cluster.topics() == []
+
+    asyncio.run(run())
+
+
+def test_users_and_rights_are_those_of_all_brokers() -> None:
+    acls = ["alice may write topic orders", "alice may describe topic orders", "bob may read topic orders"]
+    users = {"alice": "secret", "bob": "secret"}
+    told: list[KafkaError | None] = []
+
+    def on_delivery(error: KafkaError | None, _: object) -> None:
+        told.append(error)
+
+    with KafkaCluster(brokers=2, security="sasl_ssl", users=users, acls=acls) as cluster:
+        led_by = cluster.create_topic("orders", 2)
+        assert led_by["partitions"] == 2
+        for mechanism in ("PLAIN", "SCRAM-SHA-256"):
+            producer = Producer(cluster.client_config("confluent", user="alice", mechanism=mechanism))
+            for partition in range(2):
+                producer.produce("orders", mechanism, partition=partition, on_delivery=on_delivery)
+            assert producer.flush(30) == 0
+            assert {*told} == {None}
+        strange = Producer(cluster.client_config("confluent", user="bob"))
+        strange.produce("orders", "no", on_delivery=on_delivery)
+        assert strange.flush(30) == 0
+        assert told[-1] is not None
+        assert told[-1].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        assert len(cluster.records("orders")) == 4
+        cluster.broker(1).restart()
+        cluster.wait_for_isr("orders", size=2)
+        cluster.assert_contains("orders", ["PLAIN", "SCRAM-SHA-256"])
+    with pytest.raises(ValueError, match="needs a controller of its own"):
+        KafkaCluster(brokers=1, controllers=0, security="ssl")
