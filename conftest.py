@@ -31,7 +31,8 @@ if sys.platform != "win32":  # what tests of logs have open waits for the collec
         enough = 4096 if hard == resource.RLIM_INFINITY else min(4096, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, enough), hard))
 # The folders above a test's own match what tests look for in paths, as the `pytest-0` of a new machine does.
-_ROOT = Path(tempfile.gettempdir(), "t-0.log", "a")
+_OWNER = os.getuid() if hasattr(os, "getuid") else 0
+_ROOT = Path(tempfile.gettempdir(), f"t-0.log-{_OWNER}", "a")
 _ROOT.mkdir(parents=True, exist_ok=True)
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_ROOT))
 # A busy machine is no defect: generated examples have no deadline of their own, pytest's time-out ends what hangs.

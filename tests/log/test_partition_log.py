@@ -339,7 +339,7 @@ def test_truncation_forgets_offsets_indexes_epochs_and_producers(tmp_path: Path)
     best = at_once(log.offset_of_max_timestamp())
     assert best is not None
     assert best.offset == 7
-    log.append(batch(1, 50, producer_id=1, epoch=0, sequence=8), NOW)
+    log.append(batch(1, 50, producer_id=1, epoch=0, sequence=8), NOW, leader_epoch=1)
     assert [first for first, _ in read_all(log)] == list(range(9))
     assert [first for first, _ in read_all(reopen(log))] == list(range(9))
 

@@ -44,7 +44,7 @@ def test_small_batches_are_looked_through_in_one_piece(tmp_path: Path, reads: li
     found = log.read(501, 1, log.high_watermark)
     assert found is not None
     assert int.from_bytes(found.records.read()[:8], "big") == 500
-    assert len(reads) <= 5
+    assert len(reads) <= 5 + 1  # one is of tests/invariants.py
 
 
 def test_a_time_is_found_with_one_batch_read(tmp_path: Path, reads: list[int]) -> None:

@@ -1,45 +1,107 @@
-"""What must hold after a run, when all is whole again."""
+"""What must hold after a run, when all is whole again.
+
+Rule: what was acknowledged or read is there, unless it may be gone: it lies below the start of its log, or a newer
+record of its key is there. Where a log may begin is checked while the run goes on (`watch.py`). A run whose topic is
+`lossy` is asked only for what its nodes and clients noted as violations themselves.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tests.simulation.history import Ending, History, TopicPartition, source_of
 
+MayBeGone = Callable[[TopicPartition, int, bytes], bool]
 Found = dict[TopicPartition, dict[int, bytes]]
+
+
+class Gone:
+    """What may be gone, by what is there: `committed` is what a reader of committed records gets."""
+
+    def __init__(self, history: History, committed: Found) -> None:
+        self._history = history
+        transactions = [each for each in history.transactions if each.ending is not Ending.COMMITTED]
+        self._undecided = {value for each in transactions for value in each.parts}
+        self._latest: dict[tuple[TopicPartition, bytes], int] = {}
+        for partition, records in committed.items():
+            for offset, value in records.items():
+                self._note(partition, history.keys.get(value), offset)
+        for partition, tombstones in history.tombstones.items():
+            for key, offset in tombstones.items():
+                self._note(partition, key, offset)
+
+    def _note(self, partition: TopicPartition, key: bytes | None, offset: int) -> None:
+        if key is not None:
+            self._latest[partition, key] = max(offset, self._latest.get((partition, key), -1))
+
+    def may_be_unread(self, partition: TopicPartition, offset: int, value: bytes) -> bool:
+        """The same of a record that a reader of all records has got: the cleaner takes aborted ones away."""
+        if self._history.keeping.keyed and value in self._undecided:
+            return True
+        return self.may_be(partition, offset, value)
+
+    def may_be(self, partition: TopicPartition, offset: int, value: bytes) -> bool:
+        """Return whether the record may be gone; offset: -1 where no answer has told it."""
+        history = self._history
+        if partition[0] != history.topic:
+            return False
+        if offset < 0:
+            return history.keeping.keyed or history.starts.get(partition, 0) > 0
+        return offset < history.starts.get(partition, 0) or self._is_superseded(partition, offset, value)
+
+    def _is_superseded(self, partition: TopicPartition, offset: int, value: bytes) -> bool:
+        if not value:  # a tombstone, or a record that nobody has noted
+            return self._history.keeping.keyed
+        key = self._history.keys.get(value)
+        if key is None:
+            return False
+        return self._latest.get((partition, key), -1) > offset or (partition, key) in self._history.doubtful
 
 
 def check_history(history: History, found: Found, committed: Found) -> list[str]:
     """`found` is everything that is there, `committed` what a reader of committed records gets; what is wrong."""
     wrong = list(history.violations)
+    if history.keeping.lossy:
+        return wrong
+    gone = Gone(history, committed)
     for partition, values in history.acknowledged.items():
-        wrong += _lost(partition, values, found.get(partition, {}))
-    for read, there in ((history.read, found), (history.read_committed, committed)):
-        for partition, records in read.items():
-            wrong += _gone(partition, records, there.get(partition, {}))
+        wrong += _lost(partition, values, found.get(partition, {}), gone)
+    for partition, records in history.read.items():
+        wrong += _gone(partition, records, found.get(partition, {}), gone.may_be_unread)
+    for partition, records in history.read_committed.items():
+        wrong += _gone(partition, records, committed.get(partition, {}), gone.may_be)
     for (producer, partition), sent in history.sent.items():
         wrong += _disordered(producer, partition, sent, found.get(partition, {}))
     known = {value for values in history.sent.values() for value in values}
     for partition, records in found.items():
         wrong += [
-            f"{partition} {offset}: {value!r} was never sent" for offset, value in records.items() if value not in known
+            f"{partition} {offset}: {value!r} was never sent"
+            for offset, value in records.items()
+            if value not in known and not (history.keeping.keyed and value == b"")
         ]
-    return [*wrong, *_torn(history, committed), *_unprocessed(history, committed), *_inexact(history, committed)]
+    wrong += _torn(history, committed, gone)
+    wrong += _unprocessed(history, committed)
+    wrong += _inexact(history, committed, gone)
+    wrong += _came_back(history, committed)
+    return [*wrong, *_mistimed(history, found)]
 
 
-def _lost(partition: TopicPartition, values: dict[bytes, int], there: dict[int, bytes]) -> Iterable[str]:
+def _lost(partition: TopicPartition, values: dict[bytes, int], there: dict[int, bytes], gone: Gone) -> Iterable[str]:
     present = set(there.values())
     for value, offset in values.items():
         if value not in present:
-            yield f"{partition}: {value!r} was acknowledged at {offset} and is lost"
+            if not gone.may_be(partition, offset, value):
+                yield f"{partition}: {value!r} was acknowledged at {offset} and is lost"
         elif offset >= 0 and there.get(offset) != value:
             yield f"{partition} {offset}: {value!r} was acknowledged, and there is {there.get(offset)!r}"
 
 
-def _gone(partition: TopicPartition, read: dict[int, bytes], there: dict[int, bytes]) -> Iterable[str]:
+def _gone(
+    partition: TopicPartition, read: dict[int, bytes], there: dict[int, bytes], may_be_gone: MayBeGone
+) -> Iterable[str]:
     for offset, value in read.items():
-        if there.get(offset) != value:
+        if there.get(offset) != value and (offset in there or not may_be_gone(partition, offset, value)):
             yield f"{partition} {offset}: {value!r} was read, and now there is {there.get(offset)!r}"
 
 
@@ -54,34 +116,80 @@ def _disordered(producer: str, partition: TopicPartition, sent: list[bytes], the
         yield f"{partition}: records of {producer} are not in their order"
 
 
-def _torn(history: History, committed: Found) -> Iterable[str]:
+def _torn(history: History, committed: Found, gone: Gone) -> Iterable[str]:
     visible = {(partition, value) for partition, records in committed.items() for value in records.values()}
     for each in history.transactions:
         there = [value for value, partition in each.parts.items() if (partition, value) in visible]
-        whole = len(there) == len(each.parts)
-        if there and not whole:
+        missing = [
+            value
+            for value, partition in each.parts.items()
+            if value not in there and not gone.may_be(partition, each.offsets.get(value, -1), value)
+        ]
+        if there and missing:
             yield f"a transaction of {each.producer} is torn: {there} of {list(each.parts)}"
-        elif each.ending is Ending.COMMITTED and not whole:
-            yield f"a transaction of {each.producer} was committed, and is not there: {list(each.parts)}"
+        elif each.ending is Ending.COMMITTED and missing:
+            yield f"a transaction of {each.producer} was committed, and is not there: {missing} of {list(each.parts)}"
         elif each.ending in (Ending.ABORTED, Ending.OPEN) and there:
             yield f"a transaction of {each.producer} {each.ending.value}, and is there: {there}"
 
 
 def _unprocessed(history: History, committed: Found) -> Iterable[str]:
     for (group, partition), processed in history.processed.items():
-        missed = committed[partition].keys() - processed
+        missed = history.kept_by_all(partition, committed[partition]) - processed
         if missed:
             yield f"{group} has never processed these of {partition}: {sorted(missed)}"
 
 
-def _inexact(history: History, committed: Found) -> Iterable[str]:
+def _inexact(history: History, committed: Found, gone: Gone) -> Iterable[str]:
     """Each record that a group has read in transactions has one output; `exact` are those groups."""
     outputs = [source_of(value) for records in committed.values() for value in records.values() if b">" in value]
     for group in history.exact:
-        wanted = {(group, partition, offset) for partition in history.ends for offset in committed[partition]}
+        wanted = {
+            (group, partition, offset)
+            for partition in history.ends
+            for offset in history.kept_by_all(partition, committed[partition])
+        }
         got = Counter(each for each in outputs if each[0] == group)
         twice = sorted(each for each, times in got.items() if times > 1)
         if twice:
             yield f"these have more than one output: {twice}"
-        if got.keys() != wanted:
-            yield f"{group} has no output of {sorted(wanted - got.keys())}, and one of {sorted(got.keys() - wanted)}"
+        missing = sorted(wanted - got.keys())
+        strange = sorted(
+            (group, partition, offset)
+            for _, partition, offset in got.keys() - wanted
+            if offset not in committed[partition] and not gone.may_be(partition, offset, b"")
+        )
+        if missing or strange:
+            yield f"{group} has no output of {missing}, and one of {strange}"
+
+
+def _came_back(history: History, committed: Found) -> Iterable[str]:
+    """Of a key whose last record is a tombstone nothing older is there without that."""
+    for partition, tombstones in history.tombstones.items():
+        of_key: dict[bytes, int] = {}
+        for offset, value in committed.get(partition, {}).items():
+            key = history.keys.get(value)
+            if key in tombstones:
+                of_key[key] = max(offset, of_key.get(key, -1))
+        for key, offset in of_key.items():
+            if offset < tombstones[key] and tombstones[key] not in committed[partition]:
+                yield f"{partition} {offset}: {key!r} is there again, which {tombstones[key]} has deleted"
+
+
+def _mistimed(history: History, found: Found) -> Iterable[str]:
+    """What ListOffsets told for a time is the first record that is not older, of all that are there now."""
+    for partition, wanted, told, timestamp, end in history.by_time:
+        if partition in history.emptied and not history.starts_last:
+            continue  # where the log began then is not known
+        lowest = 0 if history.starts_last else history.highest_start(partition)
+        records = found[partition]
+        value = records.get(told)
+        if value is not None and value in history.times and history.times[value] != timestamp:
+            yield f"{partition} {told}: ListOffsets told the time {timestamp}, and it is {history.times[value]}"
+        missed = [
+            offset
+            for offset, value in records.items()
+            if lowest <= offset < (told if told >= 0 else end) and history.times.get(value, -1) >= wanted
+        ]
+        if missed:
+            yield f"{partition}: ListOffsets told {told} for {wanted}, and {min(missed)} is not older"

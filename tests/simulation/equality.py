@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.image_records import image_records
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.records.header import iter_batches
+from pykafka_broker.records.record import iter_records
 from tests.simulation.node import SimNode
 
 METADATA_FOLDER = "__cluster_metadata-0"
@@ -17,7 +19,7 @@ def unsettled(nodes: Sequence[SimNode]) -> list[str]:
     """Partitions that are not what they should be when nothing is wrong any more: led, with every replica in sync and
     everything committed.
     """
-    by_id = {node.id: node for node in nodes}
+    by_id = {node.broker.node.id: node for node in nodes}
     found = []
     for name, topic in nodes[0].broker.node.image.topics.items():
         for number, each in topic.partitions.items():
@@ -30,6 +32,18 @@ def unsettled(nodes: Sequence[SimNode]) -> list[str]:
     return found
 
 
+def undecided(nodes: Sequence[SimNode]) -> Iterator[str]:
+    """Replicas that take a transaction for open, when every producer has ended its own."""
+    by_id = {node.broker.node.id: node for node in nodes}
+    for name, topic in nodes[0].broker.node.image.topics.items():
+        for number, each in topic.partitions.items():
+            for id in each.replicas:
+                log = _log(by_id[id], name, number)
+                opened = [one.producer_id for one in log.producers.entries.values() if one.txn_first_offset >= 0]
+                if opened:
+                    yield f"{name}-{number} on {id} has transactions of {opened} open"
+
+
 def leftovers(nodes: Sequence[SimNode]) -> Iterator[str]:
     """Folders of partitions that are not there, or somebody else's; and one partition in two directories."""
     for node in nodes:
@@ -37,7 +51,7 @@ def leftovers(nodes: Sequence[SimNode]) -> Iterator[str]:
             f"{name}-{number}"
             for name, topic in node.broker.node.image.topics.items()
             for number, each in topic.partitions.items()
-            if node.id in each.replicas
+            if node.broker.node.id in each.replicas
         }
         folders = [each for directory in node.directories for each in node.disk.list_folders(directory)]
         for folder in sorted(set(folders)):
@@ -47,36 +61,66 @@ def leftovers(nodes: Sequence[SimNode]) -> Iterator[str]:
                 yield f"{node.name} has {folder} twice"
 
 
-def differences(nodes: Sequence[SimNode]) -> Iterator[str]:
-    """Between the images of all nodes, and between the replicas."""
+def differences(nodes: Sequence[SimNode], *, cleaned: bool = False) -> Iterator[str]:
+    """Between the images of all nodes, and between the replicas. cleaned: replicas are compacted, each in its own time,
+    so only the last record of each key is compared.
+    """
     images = [_records(node.broker.node.image) for node in nodes]
     for node, image in zip(nodes, images, strict=True):
         differing = [image.get(each) or images[0][each] for each in image.keys() ^ images[0].keys()]
         if differing:
             yield f"{nodes[0].name} and {node.name} know different metadata: {sorted(differing)[:4]}"
-    by_id = {node.id: node for node in nodes}
+    by_id = {node.broker.node.id: node for node in nodes}
     for name, topic in nodes[0].broker.node.image.topics.items():
         for number, each in topic.partitions.items():
             logs = [_log(by_id[id], name, number) for id in each.replicas]
-            yield from _differ(f"{name}-{number}", logs)
+            yield from (_differ_in_keys if cleaned else _differ)(f"{name}-{number}", logs)
 
 
 def _differ(partition: str, logs: list[PartitionLog]) -> Iterator[str]:
+    """A replica may have let go of more than another one: what all of them still have is compared."""
+    start = max(log.log_start_offset for log in logs)
     end = min(log.high_watermark for log in logs)
-    contents = [_bytes_to(log, end) for log in logs]
-    for log, content in zip(logs, contents, strict=True):
-        if log.log_start_offset != logs[0].log_start_offset:
-            yield f"replicas of {partition} start at {logs[0].log_start_offset} and {log.log_start_offset}"
-        elif content != contents[0]:
-            yield f"replicas of {partition} differ below {end}: {len(contents[0])} and {len(content)} bytes"
+    contents = [_bytes_between(log, start, end) for log in logs]
+    for content in contents:
+        if content != contents[0]:
+            yield f"replicas of {partition} differ from {start} to {end}: {len(contents[0])} and {len(content)} bytes"
 
 
-def _bytes_to(log: PartitionLog, end: int) -> bytes:
-    pieces, offset = [], log.log_start_offset
+def _bytes_between(log: PartitionLog, start: int, end: int) -> bytes:
+    pieces, offset = [], start
     while offset < end and (read := log.read(offset, 1 << 20, end)) is not None:
         pieces.append(read.records.read())
         offset = read.end_offset()
     return b"".join(pieces)
+
+
+def _differ_in_keys(partition: str, logs: list[PartitionLog]) -> Iterator[str]:
+    start = max(log.log_start_offset for log in logs)
+    end = min(log.high_watermark for log in logs)
+    contents = [_last_of_keys(log, start, end) for log in logs]
+    for content in contents:
+        differing = sorted(content.items() ^ contents[0].items())
+        if differing:
+            yield f"replicas of {partition} differ from {start} to {end} in {differing[:4]}"
+
+
+def _last_of_keys(log: PartitionLog, start: int, end: int) -> dict[tuple[bytes | None, int], bytes]:
+    """Committed records by key, the last one of each; those without one by their offset."""
+    aborted = [(each.producer_id, each.first_offset, each.last_offset) for each in log.aborted_transactions(start, end)]
+    last: dict[tuple[bytes | None, int], bytes] = {}
+    for header, batch in iter_batches(_bytes_between(log, start, end)):
+        if header.is_control:
+            continue
+        if header.is_transactional and any(
+            producer == header.producer_id and first <= header.base_offset <= to for producer, first, to in aborted
+        ):
+            continue
+        for record in iter_records(batch, header):
+            if start <= record.offset < end:
+                place = (record.key, -1) if record.key is not None else (None, record.offset)
+                last[place] = b"%d: %r" % (record.offset, record.value)
+    return last
 
 
 def _log(node: SimNode, topic: str, partition: int) -> PartitionLog:

@@ -41,6 +41,7 @@ class Faults:
         self.nodes = nodes
         self.random = random
         self.came: list[str] = []
+        self.once_failed = 0  # calls that have failed alone
         self._crashed: dict[int, int] = {}  # with what broker epoch
         self._kinds = kinds
         self._mean_ms = mean_ms
@@ -79,9 +80,7 @@ class Faults:
         """Whether all who have crashed are in every ISR again. What was acknowledged is on the disks of as few as
         `min.insync.replicas`, and nothing is synced: it outlives the power cut of one of them, not those of two.
         """
-        controller = next(
-            node for node in self.nodes if "controller" in node.settings.get("process.roles", "controller")
-        )
+        controller = next(node for node in self.nodes if node.is_controller)
         image = controller.broker.node.image
         if not controller.running:
             return False
@@ -91,6 +90,18 @@ class Faults:
         return whole and all(
             image.brokers[id].epoch > epoch for id, epoch in self._crashed.items() if id in image.brokers
         )
+
+    def take_away(self, node: SimNode) -> None:
+        """For good: it is killed, hangs, or is cut off from all others; or nothing at all happens to it."""
+        way = self.random.randrange(4)
+        self.came.append(f"{self.timeline.now}: {node.name} is away, way {way}")
+        if way == 0:
+            node.kill()
+        elif way == 1:
+            node.pause()
+        elif way == 2:
+            others = [name for name in self.network.hosts if name != node.name]
+            self.network.separate(*((node.name, each) for each in others), *((each, node.name) for each in others))
 
     def away_ms(self) -> int:
         """How long a node is away."""
@@ -180,6 +191,34 @@ def wipe_disk(faults: Faults, node: SimNode) -> None:
     faults.back(node)
 
 
+def fail_once(faults: Faults, node: SimNode) -> None:
+    """One call that needs some file of a partition fails, and no other: the disk is sound."""
+    life, error = node.life, faults.random.choice(DISK_ERRORS)
+    folders = [
+        f"{directory}/{folder}" for directory in node.directories for folder in node.disk.list_folders(directory)
+    ]
+    files = [f"{folder}/{name}" for folder in folders for name in sorted(node.disk.list_directory(folder))]
+    path = faults.random.choice(files)
+    node.fail_once(path, error)
+
+    def start_anew() -> None:
+        faults.once_failed += path not in node.disk.once
+        node.mend_disks()
+        if node.life != life or not node.running:
+            faults.back(node)
+        elif not node.paused:
+            faults.random.choice((kill, stop))(faults, node)
+
+    faults.timeline.after(faults.away_ms(), start_anew)
+
+
+def slow_down(faults: Faults, node: SimNode) -> None:
+    """Everything that goes to a node and comes from it takes its time, of the controller more often than of others."""
+    slow = faults.random.choice([each for each in faults.nodes if each.is_controller] + [node])
+    faults.network.slow[slow.name] = faults.random.choice((50, 200, 600))
+    faults.timeline.after(faults.away_ms(), lambda: faults.network.hurry(slow))
+
+
 def drift(faults: Faults, node: SimNode) -> None:
     """Its clocks go too fast or too slow, and somebody sets what it takes for the time of day."""
     node.drift(faults.random.choice((0.8, 0.95, 1, 1.05, 1.25)))
@@ -187,5 +226,5 @@ def drift(faults: Faults, node: SimNode) -> None:
 
 
 CRASHES = (kill, cut_power, wipe_disk)
-HARMLESS = (break_connections, slow_disk, drift)
+HARMLESS = (break_connections, slow_disk, slow_down, drift)
 """To those who have their data on disk, and to their peers."""

@@ -6,8 +6,13 @@ happened.
 
 from __future__ import annotations
 
-from collections import defaultdict
+import copy
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from enum import Enum
+from typing import NamedTuple
+
+from tests.simulation.keeping import KEPT, Keeping
 
 TopicPartition = tuple[str, int]
 Place = tuple[str, TopicPartition]  # of a group
@@ -23,18 +28,31 @@ class Ending(Enum):
 
 
 class Transaction:
-    """`parts`: where its records went, by value, with their partition."""
+    """`parts`: where its records went, by value, with their partition; `offsets` of those where the answer told it."""
 
     def __init__(self, producer: str) -> None:
         self.producer = producer
         self.parts: dict[bytes, TopicPartition] = {}
+        self.offsets: dict[bytes, int] = {}
         self.ending = Ending.OPEN
 
 
-class History:
-    """Everything, in the order in which it happened."""
+class TimeAnswer(NamedTuple):
+    """What ListOffsets has told for a time: the first record that is not older, -1 for none."""
 
-    def __init__(self) -> None:
+    partition: TopicPartition
+    wanted: int
+    offset: int
+    timestamp: int
+    end: int  # what was certainly there when it was asked
+
+
+class History:
+    """Everything, in the order in which it happened. `keeping`: how long the records of `topic` are kept."""
+
+    def __init__(self, topic: str = "", keeping: Keeping = KEPT) -> None:
+        self.topic = topic
+        self.keeping = keeping
         self.sent: dict[tuple[str, TopicPartition], list[bytes]] = defaultdict(list)  # by producer: in this order
         self.acknowledged: dict[TopicPartition, dict[bytes, int]] = defaultdict(
             dict
@@ -50,8 +68,28 @@ class History:
         self.exact: set[str] = set()  # groups that write one record for each that they have read
         self.ends: dict[TopicPartition, int] = {}  # once there comes nothing more
         self.leaders: dict[tuple[bytes, int, int], int] = {}  # by topic id, partition and epoch
+        self._newest: dict[tuple[bytes, int], int] = {}
         self.violations: list[str] = []
         self.did: dict[str, int] = defaultdict(int)  # how often what happened
+        self.rare: Counter[str] = Counter()  # how often each rare state was reached
+        self.keys: dict[bytes, bytes] = {}  # of values that went to a compacted topic
+        self.times: dict[bytes, int] = {}  # the timestamps of values
+        self.tombstones: dict[TopicPartition, dict[bytes, int]] = defaultdict(dict)  # by key: the last one's offset
+        self.doubtful: set[tuple[TopicPartition, bytes]] = set()  # keys with a tombstone at an unknown offset
+        self.asked_starts: dict[TopicPartition, int] = {}  # the highest that DeleteRecords was asked for
+        self.emptied: set[TopicPartition] = set()  # where it was asked to delete all
+        self.seen_starts: dict[TopicPartition, int] = {}  # the highest that any replica had
+        self.starts_last = False  # a log's start outlives whatever happens in the run
+        self.ends_last = False  # and its high watermark, on a node that is alone
+        self.told_starts: dict[TopicPartition, int] = {}  # the highest that it has told
+        self.starts: dict[TopicPartition, int] = {}  # where the log begins once nothing goes any more
+        self.by_time: list[TimeAnswer] = []
+
+    def copy(self) -> History:
+        """Return what is known now. Rare states are counted together."""
+        made = copy.deepcopy(self)
+        made.rare = self.rare
+        return made
 
     def violation(self, text: str) -> None:
         """Something that must not be."""
@@ -59,6 +97,8 @@ class History:
 
     def note_read(self, partition: TopicPartition, offset: int, value: bytes, *, committed: bool) -> None:
         """A reader got a record. It must be the one that everybody gets there."""
+        if self.keeping.lossy:
+            return
         for read in (self.read, self.read_committed)[: 1 + committed]:
             known = read[partition].setdefault(offset, value)
             if known != value:
@@ -66,9 +106,20 @@ class History:
 
     def note_leader(self, topic_id: bytes, partition: int, epoch: int, node: int) -> None:
         """A node takes itself for the leader."""
+        self._newest[topic_id, partition] = max(epoch, self.newest_epoch(topic_id, partition))
         known = self.leaders.setdefault((topic_id, partition, epoch), node)
         if known != node:
             self.violation(f"partition {partition} has two leaders in epoch {epoch}: {known} and {node}")
+
+    def newest_epoch(self, topic_id: bytes, partition: int) -> int:
+        """Return the newest epoch in which any node has taken itself for the leader, -1 for none."""
+        return self._newest.get((topic_id, partition), -1)
+
+    def note_deleting(self, partition: TopicPartition, offset: int) -> None:
+        """DeleteRecords is about to be sent; offset: -1 for the high watermark, whatever it is when that is done."""
+        if offset < 0:
+            self.emptied.add(partition)
+        self.asked_starts[partition] = max(offset, self.asked_starts.get(partition, 0))
 
     def note_asked(self, group: str, partition: TopicPartition, offset: int) -> int:
         """It may be committed from now on. Returns what is known to be committed: what no such commit may go behind.
@@ -82,13 +133,35 @@ class History:
     def note_committed(self, group: str, partition: TopicPartition, offset: int, known: int) -> None:
         """Somebody was told that it is. Nobody commits less than what was `known` as the attempt was sent."""
         key = group, partition
-        if offset < known:
+        if offset < known and not self.keeping.lossy:
             self.violation(f"{group} has committed {offset} of {partition}, and had {known}")
         self.committed_offsets[key] = max(offset, self.committed_offsets.get(key, -1))
 
+    def deletes(self, partition: TopicPartition) -> bool:
+        """Return whether the partition's log may begin above 0."""
+        return partition[0] == self.topic and self.keeping.deletes
+
+    def highest_start(self, partition: TopicPartition) -> int:
+        """Return an offset that no log of the partition has ever begun above."""
+        starts = (self.asked_starts, self.told_starts, self.seen_starts)
+        return max(each.get(partition, 0) for each in starts)
+
+    def kept_by_all(self, partition: TopicPartition, offsets: Iterable[int]) -> set[int]:
+        """Return those of the offsets that no replica has ever deleted: whoever was told that the others are gone has
+        gone on behind them, though a leader that has replaced the one that said so may still have them.
+        """
+        lowest = self.highest_start(partition)
+        return {offset for offset in offsets if offset >= lowest}
+
+    def known_end(self, partition: TopicPartition) -> int:
+        """Return the offset behind the last record that a producer was told to be there."""
+        return 1 + max(self.acknowledged[partition].values(), default=-1)
+
     def is_shared_out(self, group: str) -> bool:
         """Whether members of a share group have been given everything."""
-        return all(offsets <= self.processed[group, each] for each, offsets in self.there.items())
+        return all(
+            self.kept_by_all(each, offsets) <= self.processed[group, each] for each, offsets in self.there.items()
+        )
 
     def is_worked_off(self, group: str) -> bool:
         """Whether it has committed everything."""

@@ -5,6 +5,8 @@ Rule: times are as short as they can be, so that much happens in little time: a 
 
 from __future__ import annotations
 
+from tests.simulation.keeping import KEPT, Keeping
+
 CLUSTER_ID = "IN1VHh2cTpqjEHPzO3tzSQ"
 DIRECTORIES = "/data/logs", "/data/more"
 CLIENTS, CONTROLLERS = 9092, 9093
@@ -17,7 +19,12 @@ ALONE = {"listeners": f"PLAINTEXT://n1:{CLIENTS}", **_FEW_PARTITIONS}
 Settings = dict[str, str]
 
 
-def _of_all(controllers: list[int]) -> Settings:
+def alone(keeping: Keeping = KEPT, settings: Settings = ALONE) -> dict[int, Settings]:
+    """A node that is its own controller."""
+    return {1: {**settings, **keeping.broker}}
+
+
+def _of_all(controllers: list[int], keeping: Keeping) -> Settings:
     return {
         **_FEW_PARTITIONS,
         "controller.quorum.voters": ",".join(f"{id}@n{id}:{CONTROLLERS}" for id in controllers),
@@ -54,10 +61,13 @@ def _of_all(controllers: list[int]) -> Settings:
         "group.consumer.min.heartbeat.interval.ms": "100",
         "group.consumer.heartbeat.interval.ms": "250",
         "initial.broker.registration.timeout.ms": "600000",
+        **keeping.broker,
     }
 
 
-def cluster(brokers: int, *, combined: bool = False, directories: int = 1) -> dict[int, Settings]:
+def cluster(
+    brokers: int, *, combined: bool = False, directories: int = 1, keeping: Keeping = KEPT
+) -> dict[int, Settings]:
     """A controller of its own and so many brokers; or `combined`, one of which is the controller too. Each
     broker has its data in so many directories.
     """
@@ -65,7 +75,7 @@ def cluster(brokers: int, *, combined: bool = False, directories: int = 1) -> di
     controller = 1 if combined else 101
     layout = {
         id: {
-            **_of_all([controller]),
+            **_of_all([controller], keeping),
             "process.roles": "broker",
             "log.dirs": ",".join(DIRECTORIES[:directories]),
             "listeners": f"PLAINTEXT://n{id}:{CLIENTS}",
@@ -77,7 +87,7 @@ def cluster(brokers: int, *, combined: bool = False, directories: int = 1) -> di
     if combined:
         listeners = f"PLAINTEXT://n{controller}:{CLIENTS},{listeners}"
     layout[controller] = {
-        **_of_all([controller]),
+        **_of_all([controller], keeping),
         "process.roles": roles,
         "log.dirs": ",".join(DIRECTORIES[: directories if combined else 1]),
         "listeners": listeners,

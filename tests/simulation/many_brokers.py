@@ -21,8 +21,8 @@ from typing import Any
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from tests.broker.api.real_broker import UnsyncedFileSystem
 from tests.simulation.client import Ask, Script, SimClient
+from tests.simulation.kept_files import KeptFiles
 from tests.simulation.layouts import CLIENTS, CLUSTER_ID, CONTROLLERS, Settings
 from tests.simulation.network import Network
 from tests.simulation.node import SimNode
@@ -35,16 +35,6 @@ LOOK_MS = 100
 MOST_MS = 300_000
 IDLE_MS = 10_000
 Row = tuple[str, float, str]
-
-
-class KeptFiles(UnsyncedFileSystem):
-    """Files that no crash changes."""
-
-    broken: dict[str, int] = {}
-
-    def after_crash(self, seed: int | None = None, *, keep: bool = False) -> KeptFiles:
-        """As they were."""
-        return self
 
 
 class LightNode(SimNode):

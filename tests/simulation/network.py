@@ -54,7 +54,7 @@ class End:
     def receive(self, frame: bytes | None) -> None:
         """It is on its way here."""
         network = self.network
-        at = network.timeline.now + network.delay()
+        at = network.timeline.now + network.delay(self.far.host, self.host)
         if self._arriving:
             at = max(at, self._arriving[-1][0])
         self._arriving.append((at, frame))
@@ -122,10 +122,14 @@ class Network:
         self.hosts: dict[str, Host] = {}
         self.doors: dict[Place, Door] = {}
         self.ends: list[End] = []
+        self.slow: dict[str, int] = {}  # by name of a host: how much later each frame from and to it comes
         self.slow_ms = 200  # how long a frame is on its way that is late
 
-    def delay(self) -> int:
-        """How long a frame is on its way."""
+    def delay(self, *hosts: Host) -> int:
+        """How long a frame is on its way between these."""
+        return self._delay() + sum(self.slow.get(host.name, 0) for host in hosts)
+
+    def _delay(self) -> int:
         if self.random.random() < _LONG_DELAY:
             return self.random.randrange(self.slow_ms)
         return self.random.randrange(3)
@@ -184,7 +188,7 @@ class Network:
             else:
                 failed("the connection was reset")
 
-        host.later(self.delay(), ready)
+        host.later(self.delay(host, door.host), ready)
 
     # -- what goes wrong
 
@@ -195,8 +199,13 @@ class Network:
     def heal(self) -> None:
         """Everybody reaches everybody."""
         self.cut.clear()
+        self.slow.clear()
         for end in list(self.ends):
             end.pump()
+
+    def hurry(self, host: Host) -> None:
+        """Frames from and to it are as fast as others again."""
+        self.slow.pop(host.name, None)
 
     def break_connections(self, chosen: Callable[[str, str], bool]) -> None:
         """Connections between such hosts are reset: one side hears of it now, the other a little later."""

@@ -17,6 +17,7 @@ from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.controller_router import ControllerRouter
 from pykafka_broker.broker.emulated_router import new_router
 from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.cluster.format_request import FormatRequest
 from pykafka_broker.cluster.formatting import Formatter
 from pykafka_broker.cluster.formatting import Node as FormatNode
@@ -26,7 +27,7 @@ from pykafka_broker.log.jobs import Job
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.server.connection import Dispatching
 from pykafka_broker.server.listeners import Listener, listeners_of
-from pykafka_broker.server.serving import start_broker
+from pykafka_broker.server.serving import Share, start_broker
 from tests.log.crash.simulator import CrashFileSystem
 from tests.simulation.link import SimPeers, flat
 from tests.simulation.network import End, Network
@@ -48,7 +49,9 @@ class SimNode(Host):
         self.settings = {"node.id": str(id), "log.dirs": DATA, **settings}
         self.directories = self.settings["log.dirs"].split(",")
         self.is_broker = "broker" in self.settings.get("process.roles", "broker")
+        self.is_controller = "controller" in self.settings.get("process.roles", "controller")
         self.disk = CrashFileSystem()
+        self.disk.now = lambda: self.clock.wall
         self.disk_ms = QUICK_DISK_MS  # the longest that a job waits, and takes
         self.running = self._serves = False
         self.has_lost_disks = False  # this process
@@ -71,18 +74,7 @@ class SimNode(Host):
         self._timer = None
         self._unfinished.clear()
         self.set_clock()
-        config = BrokerConfig(self.settings)
-        self.broker = Broker(
-            config,
-            self.clock,
-            new_uuid=self._new_uuid,
-            new_session_id=lambda: self.random.randrange(1, 1 << 31),
-            submit=self._submit,
-            fs=self.disk,
-            later=self.soon,
-            peers=SimPeers(self.network, self),
-        )
-        self.broker.on_useless = lambda: self.soon(self.kill)
+        self.broker = self.new_broker()
         self.on_made(self)
         try:
             self.turn(self._begin)
@@ -91,17 +83,33 @@ class SimNode(Host):
                 raise
             self.kill()
 
+    def new_broker(self, setup: Setup = NO_SETUP, share: Share | None = None) -> Broker:
+        """Make one that is not started. share: files and threads that it has instead of the disk and the jobs here."""
+        broker = Broker(
+            BrokerConfig(self.settings),
+            self.clock,
+            new_uuid=self._new_uuid,
+            new_session_id=lambda: self.random.randrange(1, 1 << 31),
+            submit=self.submit if share is None else share.submit,
+            fs=self.disk if share is None else share.files,
+            setup=setup,
+            later=self.soon,
+            peers=SimPeers(self.network, self),
+        )
+        broker.on_useless = lambda: self.soon(self.kill)
+        return broker
+
     def _begin(self) -> None:
         listeners = listeners_of(self.broker.config)
         observing = self.broker.observing
         if observing is not None:
-            observing.on_serving = lambda: self._open(listeners)
+            observing.on_serving = lambda: self.open(listeners)
             observing.on_refused = self._refused
         start_broker(self.broker, listeners)
         if observing is None:
-            self._open(listeners)
+            self.open(listeners)
 
-    def _open(self, listeners: list[Listener]) -> None:
+    def open(self, listeners: list[Listener]) -> None:
         """Let others in."""
         self._serves = True
         for listener in listeners:
@@ -183,6 +191,11 @@ class SimNode(Host):
         self.disk.broken[directory] = error
         self.has_lost_disks = True
 
+    def fail_once(self, path: str, error: int) -> None:
+        """The next call that needs this file fails, and no other."""
+        self.disk.once.add(path)
+        self.break_disk(path, error)
+
     def wipe_disk(self, directory: str) -> None:
         """Another disk, with nothing on it, is in the place of that one. The node does not run."""
         self.disk.broken.pop(directory, None)
@@ -193,6 +206,7 @@ class SimNode(Host):
     def mend_disks(self) -> None:
         """They work again, for the next process: this one has given them up."""
         self.disk.broken.clear()
+        self.disk.once.clear()
 
     def _ended(self) -> None:
         self.running = False
@@ -217,7 +231,7 @@ class SimNode(Host):
         self._timer = self.later(due - self.clock.now, self.broker.on_deadline)
         self._timer_due = due
 
-    def _submit(self, job: Job) -> None:
+    def submit(self, job: Job) -> None:
         """It runs beside the turns, and is applied in one."""
         self._unfinished[job] = []
         life = self.life
@@ -232,6 +246,16 @@ class SimNode(Host):
     def _apply(self, job: Job) -> None:
         if job in self._unfinished:
             _conclude(job, self._unfinished.pop(job)[0])
+
+    def replace(self, broker: Broker) -> None:
+        """Another broker is in the place of the one that was: it is given no connection, but all who knock."""
+        self.broker = broker
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.network.process_ended(self)
+        self.on_made(self)
+        self.open(listeners_of(broker.config))
 
     # -- connections
 

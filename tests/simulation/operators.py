@@ -38,6 +38,7 @@ from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.builder import BatchBuilder
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.history import TopicPartition
+from tests.simulation.keeping import SETTLED
 from tests.simulation.network import Place
 from tests.simulation.readers import records_of
 
@@ -158,6 +159,16 @@ def ask(
         answer = yield Ask(place or client.random.choice(client.bootstrap), request, versions)
         if not isinstance(answer, LinkError):
             return answer
+        yield client.backoff()
+
+
+def settle(client: SimClient, topic: str) -> Script:
+    """Let the topic keep what it has from now on."""
+    configs = [AlterableConfig(name, SET, value) for name, value in SETTLED.items()]
+    while True:
+        request = IncrementalAlterConfigsRequest([AlterConfigsResource(TOPIC_RESOURCE, topic, configs)])
+        if not (yield from ask(client, request, (1, 1))).responses[0].error_code:
+            return
         yield client.backoff()
 
 

@@ -1,4 +1,8 @@
-"""Producers: idempotent ones, and transactional ones that commit offsets of a group too."""
+"""Producers: idempotent ones, transactional ones that commit offsets of a group too, and careless ones.
+
+Rule: batches are as large as the run's topic has them. Where it is compacted all producers share a few keys, so that
+records of one supersede those of another, and aborted ones don't.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from pykafka_broker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestTopic,
 )
 from pykafka_broker.records.builder import BatchBuilder
+from pykafka_broker.records.compression import GZIP, NONE
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.history import Ending, TopicPartition, Transaction
 from tests.simulation.memberships import GROUP
@@ -28,6 +33,12 @@ LONG_MS = 600_000  # than a run takes
 _LOST = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE)
 # A transaction that ran out of time, or that another answer has ended: its producer begins anew.
 ENDED = (*_LOST, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+# Where records may be lost, what a leader knows of a producer may be too.
+FORGOTTEN = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH)
+KEYS = [f"k{each}".encode() for each in range(12)]
+TOMBSTONES = 0.1  # of the batches
+MOST_UNCOMPRESSED = 5  # records
+KeyValue = tuple[bytes | None, bytes | None]
 
 
 class TransactionLost(Exception):
@@ -41,16 +52,36 @@ class Identity:
         self.id, self.epoch = id, epoch
         self.sequences: dict[TopicPartition, int] = {}
 
-    def batch(self, partition: TopicPartition, values: list[bytes], now: int, *, transactional: bool) -> bytes:
+    def batch(
+        self, client: SimClient, partition: TopicPartition, records: list[KeyValue], *, transactional: bool
+    ) -> bytes:
         builder = BatchBuilder(
             producer_id=self.id,
             producer_epoch=self.epoch,
             base_sequence=self.sequences.get(partition, 0),
             transactional=transactional,
+            codec=codec_of(client, records),
         )
-        for value in values:
-            builder.append(None, value, now)
+        for key, value in records:
+            builder.append(key, value, client.clock.wall)
+            if value is not None:
+                client.history.times[value] = client.clock.wall
         return bytes(builder.build())
+
+
+def codec_of(client: SimClient, records: list[KeyValue]) -> int:
+    """Return the codec of a batch: large ones are compressed now and then."""
+    return GZIP if len(records) > MOST_UNCOMPRESSED and client.random.random() < 0.3 else NONE
+
+
+def keyed(client: SimClient, partition: TopicPartition, values: list[bytes]) -> list[KeyValue]:
+    """Return the records for these values, with keys where the partition's topic is compacted."""
+    history = client.history
+    if partition[0] != history.topic or not history.keeping.keyed:
+        return [(None, value) for value in values]
+    for value in values:
+        history.keys[value] = KEYS[client.random.randrange(len(KEYS))]
+    return [(history.keys[value], value) for value in values]
 
 
 def identity(
@@ -76,14 +107,14 @@ def produce(
     client: SimClient,
     who: Identity,
     partition: TopicPartition,
-    values: list[bytes],
+    records: list[KeyValue],
     transactional_id: str | None = None,
 ) -> Script:
     """One batch, until it is acknowledged: its first offset, or -1 if it was there already and nobody knows where.
     Raises TransactionLost.
     """
     topic, number = partition
-    batch = who.batch(partition, values, client.clock.wall, transactional=transactional_id is not None)
+    batch = who.batch(client, partition, records, transactional=transactional_id is not None)
     while True:
         place, _ = yield from client.leader(partition)
         data = [TopicProduceData(topic, partition_data=[PartitionProduceData(number, batch)])]
@@ -92,50 +123,108 @@ def produce(
             told = answer.responses[0].partition_responses[0]
             code = told.error_code
             if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                who.sequences[partition] = who.sequences.get(partition, 0) + len(values)
+                who.sequences[partition] = who.sequences.get(partition, 0) + len(records)
                 return told.base_offset if code == ErrorCode.NONE else -1
-            if not client.expect(code, "Produce", *(ENDED if transactional_id is not None else ())):
+            if not client.expect(code, "Produce", *_final(client, transactional_id)):
                 raise TransactionLost
         client.forget_leader(partition)
         yield client.backoff()
 
 
+def _final(client: SimClient, transactional_id: str | None) -> tuple[ErrorCode, ...]:
+    """Return the errors after which a producer begins anew."""
+    ended = ENDED if transactional_id is not None else ()
+    return (*ended, *FORGOTTEN) if client.history.keeping.lossy else ended
+
+
 def idempotent(client: SimClient, partitions: list[TopicPartition]) -> Script:
     """Records with values that count, each batch to some partition."""
     history = client.history
-    who = yield from identity(client, None)
+    number = 0
+    while not client.stopping:
+        who = yield from identity(client, None)
+        while not client.stopping:
+            partition = client.random.choice(partitions)
+            if history.keeping.keyed and client.random.random() < TOMBSTONES:
+                yield from _bury(client, who, partition)
+            count = client.random.randrange(1, history.keeping.most_records + 1)
+            values = [f"{client.name}.{each}".encode() for each in range(number + 1, number + count + 1)]
+            number += count
+            history.sent[client.name, partition] += values
+            try:
+                base = yield from produce(client, who, partition, keyed(client, partition, values))
+            except TransactionLost:
+                break
+            history.did["batch"] += 1
+            for at, value in enumerate(values):
+                history.acknowledged[partition][value] = base + at if base >= 0 else -1
+            yield Wait(client.random.randrange(40))
+        if not history.keeping.lossy:
+            return
+
+
+def _bury(client: SimClient, who: Identity, partition: TopicPartition) -> Script:
+    """Delete some key by a tombstone."""
+    history, key = client.history, KEYS[client.random.randrange(len(KEYS))]
+    base = yield from produce(client, who, partition, [(key, None)])
+    history.did["tombstone"] += 1
+    if base >= 0:
+        history.tombstones[partition][key] = max(base, history.tombstones[partition].get(key, -1))
+    else:
+        history.doubtful.add((partition, key))
+
+
+def careless(client: SimClient, partitions: list[TopicPartition]) -> Script:
+    """Batches that are sent once, with acks=1: they may be lost, but come neither twice nor in another order."""
+    history = client.history
     number = 0
     while not client.stopping:
         partition = client.random.choice(partitions)
-        values = []
-        for _ in range(client.random.randrange(1, 4)):
-            number += 1
-            values.append(f"{client.name}.{number}".encode())
+        count = client.random.randrange(1, history.keeping.most_records + 1)
+        values = [f"{client.name}.{each}".encode() for each in range(number + 1, number + count + 1)]
+        number += count
         history.sent[client.name, partition] += values
-        try:
-            base = yield from produce(client, who, partition, values)
-        except TransactionLost:
-            return
-        history.did["batch"] += 1
-        for at, value in enumerate(values):
-            history.acknowledged[partition][value] = base + at if base >= 0 else -1
-        yield Wait(client.random.randrange(40))
+        records = keyed(client, partition, values)
+        builder = BatchBuilder(codec=codec_of(client, records))
+        for key, value in records:
+            builder.append(key, value, client.clock.wall)
+            history.times[value or b""] = client.clock.wall
+        place, _ = yield from client.leader(partition)
+        data = [
+            TopicProduceData(partition[0], partition_data=[PartitionProduceData(partition[1], bytes(builder.build()))])
+        ]
+        answer = yield Ask(place, ProduceRequest(None, 1, PRODUCE_MS, data), (12, 12))
+        if isinstance(answer, LinkError):
+            client.forget_leader(partition)
+        elif code := answer.responses[0].partition_responses[0].error_code:
+            client.expect(code, "Produce with acks=1")
+            client.forget_leader(partition)
+            yield client.backoff()
+        else:
+            history.did["batch with acks=1"] += 1
+        yield Wait(client.random.randrange(60))
 
 
 class Transactional:
     """One transactional id. Its transactions write to several partitions, and commit the offset of a group. `patient`:
-    they have so much time that nobody has a reason to end them.
+    they have so much time that nobody has a reason to end them. fleeting: each has an id of its own, as producers have
+    that come and go.
     """
 
-    def __init__(self, client: SimClient, partitions: list[TopicPartition], *, patient: bool = False) -> None:
+    def __init__(
+        self, client: SimClient, partitions: list[TopicPartition], *, patient: bool = False, fleeting: bool = False
+    ) -> None:
         self._client = client
         self._patient = patient
+        self._fleeting = fleeting
+        self._ids = 0
         self._partitions = partitions
         self._id = f"tx-{client.name}"
         self._group = f"of-{client.name}"
         self._number = 0
         self._offset = 0
         self._known = -1  # what was committed as the last offset was sent
+        self._committed = 0.5 if client.history.keeping.keyed else 0.7  # of its transactions
 
     def script(self) -> Script:
         """Until the client stops."""
@@ -146,10 +235,16 @@ class Transactional:
                 while not client.stopping:
                     who = yield from self._transaction(who)
                     yield Wait(client.random.randrange(60))
+                    if self._fleeting:
+                        self._ids += 1
+                        self._id = f"tx-{client.name}{self._ids}"
+                        break
             except TransactionLost:
                 client.history.did["transaction lost"] += 1
-                if self._patient:
+                if self._patient and not client.history.keeping.lossy:
                     client.history.violation(f"{self._id} was ended by somebody else")
+            if self._fleeting:
+                yield from identity(client, self._id)  # of the one that was lost, or of the next one
         yield from identity(client, self._id)  # nothing is left open
 
     def _transaction(self, who: Identity) -> Generator[Ask | Wait, Any, Identity]:
@@ -157,17 +252,20 @@ class Transactional:
         transaction = Transaction(self._id)
         client.history.transactions.append(transaction)
         for partition in random.sample(self._partitions, random.randrange(1, len(self._partitions) + 1)):
-            self._number += 1
-            value = f"{client.name}.t{self._number}".encode()
-            transaction.parts[value] = partition
-            client.history.sent[client.name, partition].append(value)
-            yield from produce(client, who, partition, [value], self._id)
+            count = 1 if client.history.keeping.plain else random.randrange(1, client.history.keeping.most_records + 1)
+            values = [f"{client.name}.t{each}".encode() for each in range(self._number + 1, self._number + count + 1)]
+            self._number += count
+            transaction.parts |= dict.fromkeys(values, partition)
+            client.history.sent[client.name, partition] += values
+            base = yield from produce(client, who, partition, keyed(client, partition, values), self._id)
+            if base >= 0:
+                transaction.offsets |= {value: base + at for at, value in enumerate(values)}
         offset = -1
         if random.random() < 0.4:
             offset = yield from self._commit_offset(who)
         if random.random() < 0.1:
             yield Wait(random.randrange(2 * TRANSACTION_MS))
-        who = yield from end_transaction(client, self._id, who, transaction, commit=random.random() < 0.7)
+        who = yield from end_transaction(client, self._id, who, transaction, commit=random.random() < self._committed)
         if offset >= 0 and transaction.ending is Ending.COMMITTED:
             client.history.note_committed(self._group, OF, offset, self._known)
         return who

@@ -1,24 +1,42 @@
-"""Readers of partitions, and committers of offsets."""
+"""Readers of partitions, and committers of offsets.
+
+Rule: a reader begins at 0 and goes on where it has come to. Where its position is gone, it goes on at the start of the
+log, as far as the run deletes anything: elsewhere that is a violation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
-from pykafka_broker.peers import LinkError
+from pykafka_broker.peers import LinkError, Versions
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.fetch_response import AbortedTransaction, PartitionData
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsPartitionResponse
 from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from pykafka_broker.protocol.messages.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from pykafka_broker.protocol.messages.offset_delete_response import OffsetDeleteResponse
 from pykafka_broker.protocol.messages.offset_fetch_request import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
@@ -28,13 +46,22 @@ from tests.simulation.memberships import BEHIND, GONE, GROUP, Membership
 from tests.simulation.producers import OF
 
 FETCH_MS = 300
+EARLIEST = -2
 Found = list[tuple[int, bytes]]
+
+
+class OutOfRange(Exception):
+    """The position is gone. start: where the log begins, as the leader tells it."""
+
+    def __init__(self, start: int) -> None:
+        super().__init__(start)
+        self.start = start
 
 
 def fetch(
     client: SimClient, partition: TopicPartition, offset: int, *, committed: bool
 ) -> Generator[Ask | Wait, Any, PartitionData | None]:
-    """What is there from `offset` on; None: try again."""
+    """What is there from `offset` on; None: try again. Raises OutOfRange where records may go."""
     topic, number = partition
     place, epoch = yield from client.leader(partition)
     request = FetchRequest(max_wait_ms=FETCH_MS, min_bytes=1, max_bytes=1 << 20, isolation_level=int(committed))
@@ -46,7 +73,43 @@ def fetch(
         found: PartitionData = answer.responses[0].partitions[0]
         if found.error_code == ErrorCode.NONE:
             return found
-        client.expect(found.error_code, f"Fetch of {partition} at {offset}, epoch {epoch}")
+        if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and may_be_gone(client, partition):
+            yield from _follow(client, partition, offset)
+        else:
+            client.expect(found.error_code, f"Fetch of {partition} at {offset}, epoch {epoch}")
+    client.forget_leader(partition)
+    yield client.backoff()
+    return None
+
+
+def may_be_gone(client: SimClient, partition: TopicPartition) -> bool:
+    """Return whether a reader may be told that its position is out of range."""
+    lossy = partition[0] == client.history.topic and client.history.keeping.lossy
+    return client.history.deletes(partition) or lossy
+
+
+def _follow(client: SimClient, partition: TopicPartition, offset: int) -> Script:
+    """Raises OutOfRange with the start of the log, unless the leader that is asked for it has `offset`."""
+    found = yield from list_offset(client, partition, EARLIEST)
+    if found is not None and (found.offset > offset or client.history.keeping.lossy):
+        client.history.rare["OFFSET_OUT_OF_RANGE followed"] += 1
+        starts = client.history.seen_starts
+        starts[partition] = max(found.offset, starts.get(partition, 0))
+        raise OutOfRange(found.offset)
+
+
+def list_offset(
+    client: SimClient, partition: TopicPartition, timestamp: int, *, committed: bool = False
+) -> Generator[Ask | Wait, Any, ListOffsetsPartitionResponse | None]:
+    """Ask the leader once; None: there was no answer, or one that is to be tried again."""
+    place, epoch = yield from client.leader(partition)
+    topic = ListOffsetsTopic(partition[0], [ListOffsetsPartition(partition[1], epoch, timestamp)])
+    answer = yield Ask(place, ListOffsetsRequest(-1, int(committed), [topic], 1_000), (11, 11))
+    if not isinstance(answer, LinkError):
+        found: ListOffsetsPartitionResponse = answer.topics[0].partitions[0]
+        if found.error_code == ErrorCode.NONE:
+            return found
+        client.expect(found.error_code, f"ListOffsets of {partition} for {timestamp}")
     client.forget_leader(partition)
     yield client.backoff()
     return None
@@ -80,7 +143,11 @@ def reader(client: SimClient, partition: TopicPartition, *, committed: bool) -> 
     """Everything from the beginning on, as it comes."""
     offset = 0
     while not client.stopping:
-        found = yield from fetch(client, partition, offset, committed=committed)
+        try:
+            found = yield from fetch(client, partition, offset, committed=committed)
+        except OutOfRange as gone:
+            offset = gone.start
+            continue
         if found is None:
             continue
         records, offset = records_of(found, offset, committed=committed)
@@ -95,9 +162,14 @@ def read_whole(
     """All that is there, up to the high watermark or the last stable offset, which is told."""
     offset = 0
     while True:
-        part = yield from fetch(client, partition, offset, committed=committed)
+        try:
+            part = yield from fetch(client, partition, offset, committed=committed)
+        except OutOfRange as gone:
+            offset = gone.start
+            continue
         if part is None:
             continue
+        client.history.starts[partition] = part.log_start_offset
         end = part.last_stable_offset if committed else part.high_watermark
         records, offset = records_of(part, offset, committed=committed)
         found.update(records)
@@ -108,7 +180,7 @@ def read_whole(
 def committer(client: SimClient, group: str) -> Script:
     """Offsets of a group without members, one higher each time; now and then they are asked for."""
     history = client.history
-    offset = 0
+    offset = max(0, history.asked_offsets.get((group, OF), 0))
     while not client.stopping:
         offset += 1
         topic = OffsetCommitRequestTopic(OF[0], partitions=[OffsetCommitRequestPartition(OF[1], offset)])
@@ -153,7 +225,7 @@ def committed_offset(
             if code is ErrorCode.NONE:
                 found = -1 if one is None else one.committed_offset
                 highest = history.asked_offsets.get((group, partition), -1)
-                if not lowest <= found <= highest:
+                if not lowest <= found <= highest and not history.keeping.lossy:
                     history.violation(
                         f"{group} has {found} committed of {partition}, which is not {lowest} to {highest}"
                     )
@@ -165,3 +237,93 @@ def committed_offset(
         client.forget_coordinator(GROUP, group)
         yield client.backoff()
     return None
+
+
+class Vacillating:
+    """Commits offsets of groups without members, deletes them or the whole group, and asks for what is left.
+
+    Nobody else has to do with such a group, so each answer is known: what was committed last, or nothing. A request
+    whose answer was lost may still be on its way; from then on nothing is known of its group.
+    """
+
+    def __init__(self, client: SimClient) -> None:
+        self._client = client
+        self._group = ""
+        self._sure = True
+
+    def script(self) -> Script:
+        """One group after the other, until the client stops."""
+        client, number = self._client, 0
+        while not client.stopping:
+            number += 1
+            self._group, self._sure = f"group-{client.name}{number}", True
+            yield from self._commit(number)
+            yield from self._check_left(number)
+            yield from self._delete()
+            yield from self._check_left(-1)
+            client.history.did["offset deleted"] += 1
+            yield Wait(client.random.randrange(300))
+
+    def _commit(self, offset: int) -> Script:
+        topic = OffsetCommitRequestTopic(OF[0], partitions=[OffsetCommitRequestPartition(OF[1], offset)])
+        request = OffsetCommitRequest(self._group, -1, "", topics=[topic])
+        yield from self._until_done(request, (8, 8), lambda told: told.topics[0].partitions[0].error_code)
+
+    def _delete(self) -> Script:
+        if self._client.random.random() < 0.5:
+            whole = DeleteGroupsRequest([self._group])
+            yield from self._until_done(whole, (2, 2), lambda told: told.results[0].error_code)
+        else:
+            topic = OffsetDeleteRequestTopic(OF[0], [OffsetDeleteRequestPartition(OF[1])])
+            yield from self._until_done(OffsetDeleteRequest(self._group, [topic]), (0, 0), _code_of_deletion)
+
+    def _until_done(self, request: Message, versions: Versions, code_of: Callable[[Any], int]) -> Script:
+        while True:
+            answer = yield from self._ask(request, versions)
+            if answer is not None:
+                code = code_of(answer)
+                if code == ErrorCode.NONE or (code == ErrorCode.GROUP_ID_NOT_FOUND and not self._sure):
+                    return
+                self._client.expect(code, type(request).__name__)
+                self._sure = False  # what was refused as not done in time may be done all the same
+                yield from self._again()
+
+    def _check_left(self, expected: int) -> Script:
+        """Ask until there is an answer; -1: nothing is expected."""
+        while True:
+            wanted = OffsetFetchRequestGroup(
+                self._group, topics=[OffsetFetchRequestTopics(OF[0], partition_indexes=[OF[1]])]
+            )
+            answer = yield from self._ask(OffsetFetchRequest(groups=[wanted], require_stable=True), (9, 9))
+            if answer is None:
+                continue
+            told = answer.groups[0]
+            one = told.topics[0].partitions[0] if told.topics else None
+            code = told.error_code or (one.error_code if one is not None else 0)
+            if code == ErrorCode.NONE:
+                found = -1 if one is None else one.committed_offset
+                if found != expected and self._sure and not self._client.history.keeping.lossy:
+                    self._client.history.violation(
+                        f"{self._group} has {found} committed, and {expected} was the last that was done"
+                    )
+                return
+            self._client.expect(code, "OffsetFetch")
+            yield from self._again()
+
+    def _ask(self, request: Message, versions: Versions) -> Generator[Ask | Wait, Any, Any]:
+        """Ask the coordinator once; None: there was no answer."""
+        place = yield from self._client.coordinator(GROUP, self._group)
+        answer = yield Ask(place, request, versions)
+        if not isinstance(answer, LinkError):
+            return answer
+        self._sure = False
+        yield from self._again()
+        return None
+
+    def _again(self) -> Script:
+        self._client.forget_coordinator(GROUP, self._group)
+        yield self._client.backoff()
+
+
+def _code_of_deletion(told: OffsetDeleteResponse) -> int:
+    return told.error_code or told.topics[0].partitions[0].error_code

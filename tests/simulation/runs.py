@@ -10,44 +10,58 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tests.simulation.faults import (
+    CRASHES,
     Fault,
     Faults,
     break_connections,
     break_disk,
     cut_power,
     drift,
+    fail_once,
     kill,
     partition,
     pause,
     slow_disk,
+    slow_down,
     stop,
     wipe_disk,
 )
-from tests.simulation.layouts import ALONE, CLUSTER_ID, DIRECTORIES, Settings, cluster
+from tests.simulation.keeping import KEPT, Keeping
+from tests.simulation.layouts import ALONE, CLUSTER_ID, DIRECTORIES, Settings, alone, cluster
 from tests.simulation.simulation import Simulation
 
 TROUBLE_MS = 4_000
+CALM_MS = 12_500  # longer than the time after which a partition stands still
 HARMLESS: tuple[Fault, ...] = (stop, pause, partition, break_connections, slow_disk)
 """To what is written, whether or not it is synced."""
 KILLS: tuple[Fault, ...] = (kill, *HARMLESS)
 EVERYTHING: tuple[Fault, ...] = (break_disk, drift, *KILLS)
 POWER_CUTS: tuple[Fault, ...] = (cut_power, *KILLS)
 WIPES: tuple[Fault, ...] = (wipe_disk, wipe_disk, kill, pause, stop, partition)
+SLOW: tuple[Fault, ...] = (slow_down, slow_down, stop, pause, partition, break_connections, slow_disk)
+ONCE: tuple[Fault, ...] = (fail_once, fail_once, kill, stop, pause)
 SYNCED = {**ALONE, "log.flush.interval.messages": "1"}
 
 
-def run_alone(seed: int, settings: dict[str, str], faults: Sequence[Fault]) -> Simulation:
+def run_alone(
+    seed: int,
+    settings: dict[str, str],
+    faults: Sequence[Fault],
+    *,
+    keeping: Keeping = KEPT,
+    trouble_ms: int = TROUBLE_MS,
+) -> Simulation:
     """A node that is its own controller."""
-    with Simulation(seed, {1: settings}) as simulation:
+    with Simulation(seed, alone(keeping, settings), keeping) as simulation:
         simulation.nodes[1].start()
         simulation.create_topic(2, 1)
-        return _in_trouble(seed, simulation, faults)
+        return _in_trouble(seed, simulation, faults, trouble_ms)
 
 
 @contextmanager
-def _started(seed: int, settings: dict[int, Settings]) -> Iterator[Simulation]:
+def _started(seed: int, settings: dict[int, Settings], keeping: Keeping) -> Iterator[Simulation]:
     """A cluster, and a topic of it."""
-    with Simulation(seed, settings) as simulation:
+    with Simulation(seed, settings, keeping) as simulation:
         for node in simulation.nodes.values():
             node.format(CLUSTER_ID)
             node.start()
@@ -62,24 +76,35 @@ def run_cluster(
     combined: bool = False,
     trouble_ms: int = TROUBLE_MS,
     patient: bool = False,
+    keeping: Keeping = KEPT,
+    calm: bool = False,
 ) -> Simulation:
-    """Three brokers, under a controller of its own or one that is one of them."""
-    with _started(seed, cluster(3, combined=combined)) as simulation:
-        return _in_trouble(seed, simulation, faults, trouble_ms, patient=patient)
+    """Three brokers, under a controller of its own or one that is one of them. calm: when the faults are over, one
+    broker stays away for so long that nothing may stand still.
+    """
+    with _started(seed, cluster(3, combined=combined, keeping=keeping), keeping) as simulation:
+        return _in_trouble(seed, simulation, faults, trouble_ms, patient=patient, calm=calm)
 
 
 def run_groups(
-    seed: int, faults: Sequence[Fault], *, combined: bool = False, trouble_ms: int = TROUBLE_MS
+    seed: int,
+    faults: Sequence[Fault],
+    *,
+    combined: bool = False,
+    trouble_ms: int = TROUBLE_MS,
+    keeping: Keeping = KEPT,
 ) -> Simulation:
     """The same with groups whose members come and go."""
-    with _started(seed, cluster(3, combined=combined)) as simulation:
+    with _started(seed, cluster(3, combined=combined, keeping=keeping), keeping) as simulation:
         simulation.groups_begin()
         return _in_trouble(seed, simulation, faults, trouble_ms)
 
 
-def run_shares(seed: int, faults: Sequence[Fault], *, trouble_ms: int = TROUBLE_MS) -> Simulation:
+def run_shares(
+    seed: int, faults: Sequence[Fault], *, trouble_ms: int = TROUBLE_MS, keeping: Keeping = KEPT
+) -> Simulation:
     """Three brokers, and a share group."""
-    with _started(seed, cluster(3)) as simulation:
+    with _started(seed, cluster(3, keeping=keeping), keeping) as simulation:
         simulation.shares_begin()
         return _in_trouble(seed, simulation, faults, trouble_ms)
 
@@ -92,9 +117,11 @@ def run_changes(
     trouble_ms: int = TROUBLE_MS,
     groups: bool = False,
     on_disk: bool = False,
+    keeping: Keeping = KEPT,
 ) -> Simulation:
     """Four brokers with two disks each, whose operators never rest; `on_disk`: they move replicas between disks too."""
-    with _started(seed, cluster(4, combined=combined, directories=2)) as simulation:
+    layout = cluster(4, combined=combined, directories=2, keeping=keeping)
+    with _started(seed, layout, keeping) as simulation:
         if groups:
             simulation.groups_begin()
         simulation.operators_begin(directories=DIRECTORIES if on_disk else ())
@@ -102,14 +129,28 @@ def run_changes(
 
 
 def _in_trouble(
-    seed: int, simulation: Simulation, faults: Sequence[Fault], trouble_ms: int = TROUBLE_MS, *, patient: bool = False
+    seed: int,
+    simulation: Simulation,
+    faults: Sequence[Fault],
+    trouble_ms: int = TROUBLE_MS,
+    *,
+    patient: bool = False,
+    calm: bool = False,
 ) -> Simulation:
+    simulation.history.starts_last = not {*CRASHES} & {*faults}
+    simulation.history.ends_last = "log.flush.interval.messages" not in simulation.nodes[1].settings
+    simulation.watch.begin(drifts=drift in faults)
     simulation.clients_begin(patient=patient)
     nodes = list(simulation.nodes.values())
     trouble = Faults(simulation.timeline, simulation.network, nodes, simulation.random, faults)
     trouble.begin()
     simulation.run(trouble_ms)
     trouble.end()
+    simulation.history.rare["one call failed"] += trouble.once_failed
+    if calm:
+        simulation.make_whole()
+        trouble.take_away(simulation.random.choice([node for node in nodes if not node.is_controller]))
+        simulation.run(CALM_MS)
     wrong = simulation.conclude()
-    assert not wrong, "\n".join([f"seed {seed}", *wrong[:10], *trouble.came])
+    assert not wrong, "\n".join([f"seed {seed}, {simulation.history.keeping.name}", *wrong[:10], *trouble.came])
     return simulation

@@ -8,28 +8,37 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from random import Random
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.create_topics_request import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from tests.simulation.checks import Found, check_history
 from tests.simulation.client import Ask, Script, SimClient, Wait
-from tests.simulation.equality import differences, leftovers, unsettled
+from tests.simulation.equality import differences, leftovers, undecided, unsettled
 from tests.simulation.faults import DISK_ERRORS
 from tests.simulation.history import History, TopicPartition
+from tests.simulation.keeping import KEPT, Keeping
+from tests.simulation.lookers import looker, trimmer
 from tests.simulation.memberships import ClassicMembership, ConsumerMembership, Membership
 from tests.simulation.network import Network
 from tests.simulation.node import QUICK_DISK_MS, SimNode
-from tests.simulation.operators import Churn, Operator
-from tests.simulation.producers import Transactional, idempotent
-from tests.simulation.readers import committed_offset, committer, fetch, read_whole, reader
+from tests.simulation.operators import Churn, Operator, settle
+from tests.simulation.producers import Transactional, careless, idempotent
+from tests.simulation.rare import counted
+from tests.simulation.readers import OutOfRange, Vacillating, committed_offset, committer, fetch, read_whole, reader
 from tests.simulation.sharers import Sharer, from_the_beginning
 from tests.simulation.timeline import Timeline
+from tests.simulation.watch import Watch
 from tests.simulation.workers import AtLeastOnce, ExactlyOnce
 
 TOPIC, OUTPUT, CHURNED = "t", "o", "d"
@@ -44,35 +53,63 @@ SETTLE_MS = 120_000  # whatever has a time-out, has had it
 
 
 class Simulation:
-    """`settings` of each node by its id. While it is entered, what brokers log as a defect is seen."""
+    """`settings` of each node by its id. While it is entered, what brokers log as a defect is seen, and rare states are
+    counted. keeping: of its topic.
+    """
 
-    def __init__(self, seed: int, settings: Mapping[int, Mapping[str, str]]) -> None:
-        self.random = Random(seed)
-        self.timeline = Timeline()
-        self.network = Network(self.timeline, self.random)
-        self.history = History()
+    def __init__(
+        self,
+        seed: int,
+        settings: Mapping[int, Mapping[str, str]],
+        keeping: Keeping = KEPT,
+        *,
+        beside: Simulation | None = None,
+    ) -> None:
+        """beside: whose chance, time and network this one shares."""
+        self.network: Network = Network(Timeline(), Random(seed)) if beside is None else beside.network
+        self.timeline: Timeline = self.network.timeline
+        self.random: Random = self.network.random
+        self.prefix = ""  # of the names of clients
+        self.history = History(TOPIC, keeping)
         self.nodes = {id: SimNode(self.network, id, each, self.random) for id, each in settings.items()}
+        self.watch = Watch(self.network, self.nodes, self.history)
         self.clients: list[SimClient] = []
         self.workers: list[SimClient] = []  # who go on until everything is worked off
         self.partitions: list[TopicPartition] = []
         self.output: list[TopicPartition] = []
-        self._defects = Defects(self.history, lambda: any(node.has_lost_disks for node in self.nodes.values()))
+        self._defects = Defects(
+            lambda text: self.history.violation(text), lambda: any(node.has_lost_disks for node in self.nodes.values())
+        )
+        self._entered = ExitStack()
+        self._operated = False  # somebody changes settings
         for node in self.nodes.values():
             node.on_made = self._watch
 
     def __enter__(self) -> Self:
+        self._entered.enter_context(counted(self.history.rare))
         _LOGGER.addHandler(self._defects)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         _LOGGER.removeHandler(self._defects)
+        self._entered.close()
 
     # -- parts
 
     def client(self, name: str) -> SimClient:
         """A machine of its own."""
         bootstrap = [(node.name, 9092) for node in self.nodes.values() if node.is_broker]
-        return SimClient(self.network, name, bootstrap, self.history)
+        return SimClient(self.network, f"{self.prefix}{name}", bootstrap, self.history)
+
+    def add(self, node: SimNode) -> None:
+        """One more."""
+        self.nodes[node.id] = node
+        node.on_made = self._watch
+
+    def begin_anew(self, prefix: str, known: History) -> None:
+        """From now on there are other clients, and nothing else is known."""
+        self.prefix, self.history, self.watch.history = prefix, known, known
+        self.clients, self.workers = [], []
 
     def do(self, name: str, script: Callable[[SimClient], Script]) -> SimClient:
         """Another client, which does that."""
@@ -81,13 +118,16 @@ class Simulation:
         self.clients.append(client)
         return client
 
-    def create_topic(self, partitions: int, replicas: int, **configs: str) -> None:
+    def create_topic(self, partitions: int, replicas: int) -> None:
         """Before anything else; all nodes are well."""
-        self.partitions = self._create(TOPIC, partitions, replicas)
+        self.partitions = self._create(TOPIC, partitions, replicas, self.history.keeping.topic)
 
-    def _create(self, name: str, partitions: int, replicas: int) -> list[TopicPartition]:
+    def _create(
+        self, name: str, partitions: int, replicas: int, configs: Mapping[str, str] = MappingProxyType({})
+    ) -> list[TopicPartition]:
         def create(client: SimClient) -> Script:
-            request = CreateTopicsRequest([CreatableTopic(name, partitions, replicas)], 1000)
+            own = [CreatableTopicConfig(*each) for each in configs.items()]
+            request = CreateTopicsRequest([CreatableTopic(name, partitions, replicas, configs=own)], 1000)
             while True:
                 answer = yield Ask(client.random.choice(client.bootstrap), request, (7, 7))
                 code = getattr(answer, "topics", None) and answer.topics[0].error_code
@@ -99,14 +139,23 @@ class Simulation:
         return [(name, number) for number in range(partitions)]
 
     def clients_begin(self, *, patient: bool = False) -> None:
-        """Two producers, a transactional one that may be patient, readers of both kinds, and a committer."""
-        partitions = self.partitions
+        """Two producers, a transactional one that may be patient, readers of both kinds, and a committer; unless the
+        run is a plain one, also those that look for offsets, delete records, and write with acks=1.
+        """
+        partitions, keeping = self.partitions, self.history.keeping
         for name in ("p1", "p2"):
             self.do(name, lambda client: idempotent(client, partitions))
         self.do("x", lambda client: Transactional(client, partitions, patient=patient).script())
         for partition in partitions:
             self.do(f"r{partition[1]}", partial(reader, partition=partition, committed=bool(partition[1] % 2)))
         self.do("g", lambda client: committer(client, "group-g"))
+        if not keeping.plain:
+            self.do("y", lambda client: Transactional(client, partitions, fleeting=True).script())
+            self.do("c", lambda client: careless(client, partitions))
+            self.do("l", lambda client: looker(client, partitions, timed=not self._operated))
+            self.do("v", lambda client: Vacillating(client).script())
+        if keeping.trimmed:
+            self.do("d", lambda client: trimmer(client, partitions))
 
     def groups_begin(self) -> None:
         """Two groups with members of either protocol, or of both: one that processes, one whose output is exact."""
@@ -130,6 +179,7 @@ class Simulation:
         """
         brokers = [node.id for node in self.nodes.values() if node.is_broker]
         topics = sorted({topic for topic, _ in self.partitions + self.output})
+        self._operated = True
         self.do("op", lambda client: Operator(client, brokers, topics, directories).script())
         self.do("churn", lambda client: Churn(client, CHURNED).script())
 
@@ -152,13 +202,13 @@ class Simulation:
         """Until these are done."""
         if not self._until(lambda: all(client.done for client in clients)):
             stuck = [client.name for client in clients if not client.done]
-            self.history.violation(f"after two minutes in peace these clients still wait: {stuck}")
+            self.history.violation(f"after a long time in peace these clients still wait: {stuck}")
 
     def _until(self, enough: Callable[[], bool]) -> bool:
-        """Let things happen until it is so; False if that takes too long."""
+        """Let things happen until it is so; False if that takes too long, or will never be."""
         limit = self.timeline.now + SETTLE_MS
         while not enough():
-            if self.timeline.now >= limit:
+            if self.timeline.now >= limit or self.watch.standstill:
                 return False
             self.run(LOOK_MS)
             self._start_all()  # some may only have been about to end
@@ -188,6 +238,8 @@ class Simulation:
         for client in self.clients:
             client.stopping = True
         self.finish(self.clients)
+        if not self.history.keeping.plain:
+            self.finish([self.do("settled", lambda client: settle(client, TOPIC))])
         found, committed = self._read_all(REST_MS)
         if self.workers:
             for client in self.workers:
@@ -196,13 +248,19 @@ class Simulation:
             found, committed = self._read_all(0)
         nodes = list(self.nodes.values())
         brokers = [node for node in nodes if node.is_broker]
-        self._until(lambda: not (unsettled(brokers) or any(differences(nodes)) or any(leftovers(brokers))))
-        self.history.violations += unsettled(brokers)
-        self.history.violations += differences(nodes)
-        self.history.violations += leftovers(brokers)
+        self._until(lambda: not any(self._amiss(nodes, brokers)))
+        self.history.violations += self._amiss(nodes, brokers)
         for node in self.nodes.values():
             self.history.violations += node.violations
         return check_history(self.history, found, committed)
+
+    def _amiss(self, nodes: list[SimNode], brokers: list[SimNode]) -> Iterator[str]:
+        """What is not as it should be when nothing happens any more."""
+        yield from unsettled(brokers)
+        yield from differences(nodes, cleaned=self.history.keeping.keyed)
+        yield from leftovers(brokers)
+        if not self.history.keeping.lossy:
+            yield from undecided(brokers)
 
     def _read_all(self, rest_ms: int) -> tuple[Found, Found]:
         partitions = self.partitions + self.output
@@ -211,7 +269,8 @@ class Simulation:
 
         def read(client: SimClient) -> Script:
             for partition in partitions:
-                yield from fetch(client, partition, 0, committed=False)  # its log is opened at its first use
+                with suppress(OutOfRange):
+                    yield from fetch(client, partition, 0, committed=False)  # its log is opened at its first use
             yield Wait(rest_ms)  # and a high watermark that a crash has set back rises again
             for partition in partitions:
                 yield from read_whole(client, partition, found[partition], committed=False)
@@ -231,6 +290,8 @@ class Simulation:
         def look(delta: MetadataDelta) -> None:
             for topic_id, partition, epoch in led_by(node):
                 self.history.note_leader(topic_id, partition, epoch, node.id)
+            if node.is_controller:
+                self.watch.look_for_elections(node)
 
         node.broker.node.subscribe(look)
 
@@ -248,12 +309,12 @@ def led_by(node: SimNode) -> list[tuple[bytes, int, int]]:
 class Defects(logging.Handler):
     """What a broker logs as a defect, and survives. That a disk fails is none, nor what follows from it."""
 
-    def __init__(self, history: History, disks_fail: Callable[[], bool]) -> None:
+    def __init__(self, violation: Callable[[str], None], disks_fail: Callable[[], bool]) -> None:
         super().__init__(logging.ERROR)
-        self._history = history
+        self._violation = violation
         self._disks_fail = disks_fail
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
         if record.exc_info or not self._disks_fail() or not any(each in text for each in OF_DISKS):
-            self._history.violation(text + (f": {record.exc_info[1]!r}" if record.exc_info else ""))
+            self._violation(text + (f": {record.exc_info[1]!r}" if record.exc_info else ""))

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from pykafka_broker.broker.group_host import GroupHost
+from pykafka_broker.broker.replication.fetcher import Fetcher
 from pykafka_broker.broker.replication.followed import FollowedPartition, Taken
 from pykafka_broker.broker.replication.followers import Followers
 from pykafka_broker.cluster.partition_change import Election, _Change
 from pykafka_broker.coordinators.groups import offset_requests
 from pykafka_broker.coordinators.groups.reconciliation import Reconciliation
+from pykafka_broker.log import loading, replicated
+from pykafka_broker.log.compaction import cleaner
+from pykafka_broker.log.compaction.request import CleanRequest
 from pykafka_broker.log.deletion import Deletions
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.protocol.errors import ErrorCode
 from tests.log.crash.simulator import SimHandle
-from tests.simulation.faults import Fault, break_connections, break_disk, cut_power, kill, pause
+from tests.simulation.faults import Fault, break_connections, break_disk, cut_power, kill, pause, stop
+from tests.simulation.keeping import BY_SIZE, COMPACTED, TRIMMED, TRIMMED_WIDE, Keeping
 from tests.simulation.layouts import ALONE
 from tests.simulation.runs import HARMLESS, KILLS, SYNCED, run_alone, run_changes, run_cluster, run_groups
 
@@ -53,7 +59,7 @@ def takes_the_isr_that_it_wishes_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def never_cuts_what_the_leader_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FollowedPartition, "_cut", lambda self, offset: Taken.DONE)
+    monkeypatch.setattr(FollowedPartition, "_cut", lambda self, offset, wall: Taken.DONE)
 
 
 def elects_whoever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,8 +95,47 @@ def leaves_folders_of_deleted_topics(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Deletions, "delete", lambda *args: None)
 
 
-def _is_caught(run_one: Callable[[int], object]) -> bool:
-    for seed in range(MOST_SEEDS):
+class _Deaf(dict[object, None]):
+    """Does not take in the next key."""
+
+    def __setitem__(self, key: object, value: None) -> None:
+        self.__class__ = _Hearing  # type: ignore[assignment]
+
+
+class _Hearing(dict[object, None]): ...
+
+
+def never_asks_again_for_a_dropped_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Fetcher._is_as_asked
+
+    def is_as_asked(self: Fetcher, followed: FollowedPartition) -> bool:
+        if not (as_asked := real(self, followed)):
+            self._changed = _Deaf(self._changed)  # type: ignore[arg-type, assignment]
+        return as_asked
+
+    monkeypatch.setattr(Fetcher, "_is_as_asked", is_as_asked)
+
+
+def cleans_without_the_abort_markers_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = cleaner.make_request
+
+    def make_request(*args: Any) -> CleanRequest:
+        return real(*args)._replace(aborted_later=[])
+
+    monkeypatch.setattr(cleaner, "make_request", make_request)
+
+
+def never_begins_inside_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replicated, "_step_back", lambda log, view, wall: None)
+
+
+def believes_old_snapshots_after_beginning_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replicated, "forget_snapshots", lambda fs, directory: None)
+    monkeypatch.setattr(loading, "remove_strays", lambda *args: None)
+
+
+def _is_caught(run_one: Callable[[int], object], first: int = 0) -> bool:
+    for seed in range(first, first + MOST_SEEDS):
         try:
             run_one(seed)
         except (AssertionError, LogDirectoryError):
@@ -145,3 +190,24 @@ def test_a_defect_of_groups(monkeypatch: pytest.MonkeyPatch, defect: Defect) -> 
 def test_a_defect_of_what_operators_do(monkeypatch: pytest.MonkeyPatch, defect: Defect) -> None:
     defect(monkeypatch)
     assert _is_caught(lambda seed: run_changes(seed, (kill, kill, pause, break_disk)))
+
+
+def test_a_defect_of_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    cleans_without_the_abort_markers_behind(monkeypatch)
+    assert _is_caught(lambda seed: run_alone(seed, ALONE, KILLS, keeping=COMPACTED))
+
+
+@pytest.mark.parametrize(
+    ("defect", "faults", "keeping", "first"),
+    [
+        (never_asks_again_for_a_dropped_answer, (), BY_SIZE, 0),
+        (never_begins_inside_a_batch, (kill, stop, break_connections), TRIMMED, 0),
+        (believes_old_snapshots_after_beginning_anew, (stop, stop, kill), TRIMMED_WIDE, 20),
+    ],
+)
+def test_a_defect_of_where_logs_begin(
+    monkeypatch: pytest.MonkeyPatch, defect: Defect, faults: tuple[Fault, ...], keeping: Keeping, first: int
+) -> None:
+    """first: a defect that needs much to come together is looked for where it does."""
+    defect(monkeypatch)
+    assert _is_caught(lambda seed: run_cluster(seed, faults, keeping=keeping), first)

@@ -8,6 +8,7 @@ import pytest
 
 from pykafka_broker.cluster import heartbeats
 from tests.simulation.faults import Fault, break_disk, drift, kill, stop
+from tests.simulation.keeping import Keeping
 from tests.simulation.runs import EVERYTHING, KILLS, POWER_CUTS, TROUBLE_MS, WIPES, run_changes, run_cluster
 
 SEEDS = 50
@@ -23,8 +24,8 @@ def test_a_run_does_much_of_everything() -> None:
     assert did["batch"] > 50
 
 
-def test_nothing_that_was_promised_is_lost(seed: int) -> None:
-    run_changes(seed, EVERYTHING, combined=bool(seed % 2))
+def test_nothing_that_was_promised_is_lost(seed: int, keeping: Keeping) -> None:
+    run_changes(seed, EVERYTHING, combined=bool(seed % 2), keeping=keeping)
 
 
 @pytest.mark.parametrize(("failed", "faults"), [(14, EVERYTHING), (18, EVERYTHING), (121, KILLS), (3050, DISKS)])

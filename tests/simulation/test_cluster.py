@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation.keeping import Keeping
 from tests.simulation.runs import KILLS, run_cluster
 
 SEEDS = 150
@@ -16,8 +17,8 @@ def test_a_run_does_much_of_everything() -> None:
     assert did["commit"] > 20
 
 
-def test_nothing_that_was_promised_is_lost(seed: int) -> None:
-    run_cluster(seed, KILLS)
+def test_nothing_that_was_promised_is_lost(seed: int, keeping: Keeping) -> None:
+    run_cluster(seed, KILLS, keeping=keeping)
 
 
 @pytest.mark.parametrize("failed", [13, 33])

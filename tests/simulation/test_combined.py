@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tests.simulation.keeping import Keeping
 from tests.simulation.runs import KILLS, run_cluster
 
 SEEDS = 150
 
 
-def test_nothing_that_was_promised_is_lost(seed: int) -> None:
-    run_cluster(seed, KILLS, combined=True)
+def test_nothing_that_was_promised_is_lost(seed: int, keeping: Keeping) -> None:
+    run_cluster(seed, KILLS, combined=True, keeping=keeping)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation.keeping import Keeping
 from tests.simulation.runs import KILLS, run_groups
 
 SEEDS = 50
@@ -20,8 +21,8 @@ def test_a_run_does_much_of_everything() -> None:
     assert did["member vanished"] > 0
 
 
-def test_each_record_has_its_output(seed: int) -> None:
-    run_groups(seed, KILLS, combined=bool(seed % 2))
+def test_each_record_has_its_output(seed: int, keeping: Keeping) -> None:
+    run_groups(seed, KILLS, combined=bool(seed % 2), keeping=keeping)
 
 
 @pytest.mark.parametrize("failed", [1179])

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from tests.simulation.keeping import Keeping
 from tests.simulation.layouts import ALONE
 from tests.simulation.runs import KILLS, POWER_CUTS, SYNCED, run_alone
 
 SEEDS = 760
 
 
-def test_what_was_acknowledged_outlives_a_killed_process(seed: int) -> None:
-    run_alone(seed, ALONE, KILLS)
+def test_what_was_acknowledged_outlives_a_killed_process(seed: int, keeping: Keeping) -> None:
+    run_alone(seed, ALONE, KILLS, keeping=keeping)
 
 
-def test_what_was_acknowledged_outlives_a_power_cut(seed: int) -> None:
-    run_alone(seed, SYNCED, POWER_CUTS)
+def test_what_was_acknowledged_outlives_a_power_cut(seed: int, keeping: Keeping) -> None:
+    run_alone(seed, SYNCED, POWER_CUTS, keeping=keeping)
 
 
 def test_a_seed_decides_everything() -> None:

@@ -27,10 +27,10 @@ from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.history import TopicPartition, Transaction, output_value
 from tests.simulation.memberships import BEHIND, GONE, GROUP, Membership
 from tests.simulation.producers import ENDED, Identity, TransactionLost, end_transaction, identity, produce
-from tests.simulation.readers import committed_offset, fetch, records_of
+from tests.simulation.readers import OutOfRange, committed_offset, fetch, records_of
 
 LEAST_LIFE_MS, MOST_LIFE_MS = 800, 6_000
-MOST_AT_ONCE = 5
+MOST_AT_ONCE, MOST_OF_MANY = 5, 50  # records; where there are many
 Read = list[tuple[int, bytes]]
 
 
@@ -81,12 +81,18 @@ class Worker:
 
     def _read(self, partition: TopicPartition) -> Script:
         offset = self.membership.positions[partition]
-        found = yield from fetch(self.client, partition, offset, committed=True)
+        try:
+            found = yield from fetch(self.client, partition, offset, committed=True)
+        except OutOfRange as gone:
+            if partition in self.membership.positions:
+                self.membership.positions[partition] = gone.start
+            return
         if found is None:
             return
         records, end = records_of(found, offset, committed=True)
-        if len(records) > MOST_AT_ONCE:
-            records, end = records[:MOST_AT_ONCE], records[MOST_AT_ONCE][0]
+        most = MOST_AT_ONCE if self.client.history.keeping.plain else MOST_OF_MANY
+        if len(records) > most:
+            records, end = records[:most], records[most][0]
         if end == offset:
             yield from self.at_end(partition)
         elif (yield from self.process(partition, records, end)) and partition in self.membership.positions:
@@ -174,7 +180,10 @@ class ExactlyOnce(Worker):
         yield from identity(self.client, self._id)
 
     def at_end(self, partition: TopicPartition) -> Script:
-        yield from ()
+        """Commit a position that records which are gone have led to."""
+        position = self.membership.positions[partition]
+        if self.client.history.committed_offsets.get((self.membership.group, partition), 0) < position:
+            yield from self.process(partition, [], position)
 
     def revoking(self, partitions: set[TopicPartition]) -> Script:
         yield from ()
@@ -184,13 +193,13 @@ class ExactlyOnce(Worker):
         transaction = Transaction(self._id)
         client.history.transactions.append(transaction)
         try:
-            for offset, _ in records:
-                self._number += 1
-                value = output_value(client.name, self._number, self.membership.group, partition, offset)
+            size = 1 if client.history.keeping.plain else MOST_OF_MANY // 2
+            for first in range(0, len(records), size):
                 into = client.random.choice(self._output)
-                transaction.parts[value] = into
-                client.history.sent[client.name, into].append(value)
-                yield from produce(client, self._who, into, [value], self._id)
+                values = [self._output_of(partition, offset) for offset, _ in records[first : first + size]]
+                transaction.parts |= dict.fromkeys(values, into)
+                client.history.sent[client.name, into] += values
+                yield from produce(client, self._who, into, [(None, value) for value in values], self._id)
             fine = yield from self._commit_offset(partition, end)
             self._who = yield from end_transaction(client, self._id, self._who, transaction, commit=fine)
         except TransactionLost:
@@ -203,6 +212,10 @@ class ExactlyOnce(Worker):
         else:
             self.membership.positions.clear()  # what is committed is asked anew
         return fine
+
+    def _output_of(self, partition: TopicPartition, offset: int) -> bytes:
+        self._number += 1
+        return output_value(self.client.name, self._number, self.membership.group, partition, offset)
 
     def _commit_offset(self, partition: TopicPartition, offset: int) -> Generator[Ask | Wait, Any, bool]:
         """Whether the group takes it of this member."""

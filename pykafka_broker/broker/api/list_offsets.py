@@ -139,10 +139,12 @@ class _Search:
                 end = log.last_stable_offset if committed else log.high_watermark
                 if is_follower:
                     end = log.log_end_offset
-                elif partition.followers is not None and timestamp == LATEST:
-                    self._refuse_unknown_end(partition)
+                elif timestamp == LATEST and (refusal := self._unknown_end(partition)) is not None:
+                    raise refusal
                 if timestamp >= 0 or timestamp == MAX_TIMESTAMP or (version == 0 and timestamp != EARLIEST):
-                    self._begin(_LongOne(_timed_answer(log, wanted, end, version), index, answers, len(answers)))
+                    beyond = None if is_follower else self._unknown_end(partition)
+                    steps = _timed_answer(log, wanted, end, version, beyond)
+                    self._begin(_LongOne(steps, index, answers, len(answers)))
                 else:
                     answers.append(_answer(log, wanted, end, version))
             except ApiError as error:
@@ -150,11 +152,14 @@ class _Search:
             except OSError:
                 answers.append(_failure(index, ErrorCode.KAFKA_STORAGE_ERROR))
 
-    def _refuse_unknown_end(self, partition: Partition) -> None:
-        """A new leader does not know yet how much of what it has is committed."""
-        if not partition.knows_committed:
-            knows_error = self._context.api_version >= _NOT_AVAILABLE_FROM
-            raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if knows_error else ErrorCode.LEADER_NOT_AVAILABLE)
+    def _unknown_end(self, partition: Partition) -> ApiError | None:
+        """Return what a client is told that asks for the end, or for what lies behind it, while a new leader does not
+        know yet how much of what it has is committed.
+        """
+        if partition.followers is None or partition.knows_committed:
+            return None
+        knows_error = self._context.api_version >= _NOT_AVAILABLE_FROM
+        return ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if knows_error else ErrorCode.LEADER_NOT_AVAILABLE)
 
     def _begin(self, one: _LongOne) -> None:
         """Most look-ups are done at once; one that is not holds a batch."""
@@ -220,9 +225,11 @@ def _answer(log: PartitionLog, wanted: ListOffsetsPartition, end: int, version: 
     return ListOffsetsPartitionResponse(wanted.partition_index, 0, _NO_OFFSETS, _NONE, offset, leader_epoch)
 
 
-def _timed_answer(log: PartitionLog, wanted: ListOffsetsPartition, end: int, version: int) -> _AnswerSteps:
+def _timed_answer(
+    log: PartitionLog, wanted: ListOffsetsPartition, end: int, version: int, beyond: ApiError | None
+) -> _AnswerSteps:
     """Where the times in the segments' indexes are looked at, in steps of about a millisecond: of the record that
-    `timestamp` names, which is not the end; -1 each where there is none.
+    `timestamp` names, which is not the end; where there is none, -1 each, or `beyond` is raised.
     """
     if log.segments.untimed:
         yield from learn_times(log)
@@ -237,6 +244,8 @@ def _timed_answer(log: PartitionLog, wanted: ListOffsetsPartition, end: int, ver
     except CorruptBatch as damage:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(damage)) from damage
     if found is None or found.offset >= end:
+        if beyond is not None:
+            raise beyond
         return _found(wanted, version, _NONE, _NONE, _NONE)
     # The record may stand before the log's start, in a batch that is still there; its epoch is not in the cache then.
     leader_epoch = log.epoch_at(max(found.offset, log.log_start_offset))

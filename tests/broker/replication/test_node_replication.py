@@ -415,12 +415,17 @@ def test_the_end_is_not_known_before_a_new_leader_knows_what_is_committed(cluste
     append_fetched(partition.log, cluster.content(1)[len(cluster.content(2)) :], cluster.now)
     cluster.change("t", leader=2)
     assert partition.high_watermark < partition.log.log_end_offset == end
-    for replica_id, version, expected in (
-        (-1, 5, (ErrorCode.OFFSET_NOT_AVAILABLE, -1)),
-        (-1, 4, (ErrorCode.LEADER_NOT_AVAILABLE, -1)),
-        (3, 5, (ErrorCode.NONE, end)),
+    later = cluster.now + 1_000  # than any record: what is not known to be committed may be that young
+    for replica_id, version, timestamp, expected in (
+        (-1, 5, -1, (ErrorCode.OFFSET_NOT_AVAILABLE, -1)),
+        (-1, 4, -1, (ErrorCode.LEADER_NOT_AVAILABLE, -1)),
+        (3, 5, -1, (ErrorCode.NONE, end)),
+        (-1, 5, later, (ErrorCode.OFFSET_NOT_AVAILABLE, -1)),
+        (-1, 4, later, (ErrorCode.LEADER_NOT_AVAILABLE, -1)),
+        (3, 5, later, (ErrorCode.NONE, -1)),
+        (-1, 5, -2, (ErrorCode.NONE, 0)),
     ):
-        topic = ListOffsetsTopic("t", [ListOffsetsPartition(0, -1, -1)])
+        topic = ListOffsetsTopic("t", [ListOffsetsPartition(0, -1, timestamp)])
         (answer,) = cluster.asked(2, ListOffsetsRequest(replica_id, topics=[topic]), version)
         (found,) = answer.topics[0].partitions
         assert (found.error_code, found.offset) == expected

@@ -23,13 +23,15 @@ class SimFile:
         self.data = bytearray(data)
         self.durable = bytes(data)
         self.pending: list[tuple[int, bytes | None]] = []  # writes (position, data), truncations (size, None)
+        self.modified_ms = 0
 
     def contents(self) -> bytes:
         return bytes(self.data)
 
-    def apply(self, change: tuple[int, bytes | None]) -> None:
+    def apply(self, change: tuple[int, bytes | None], now: int = 0) -> None:
         _apply(self.data, change)
         self.pending.append(change)
+        self.modified_ms = now
 
     def after_crash(self, random: Random | None, keep: bool) -> SimFile:
         data = bytearray(self.durable)
@@ -37,7 +39,9 @@ class SimFile:
             survivor = change if random is None and keep else _torn(change, random) if random is not None else None
             if survivor is not None:
                 _apply(data, survivor)
-        return SimFile(data)
+        made = SimFile(data)
+        made.modified_ms = self.modified_ms
+        return made
 
 
 def _apply(data: bytearray, change: tuple[int, bytes | None]) -> None:
@@ -125,7 +129,7 @@ class SimHandle:
     def write_at(self, data: Buffer, position: int) -> None:
         if self._fs.broken:
             self._fail_half_way(data, position)
-        self._file.apply((position, bytes(data)))
+        self._file.apply((position, bytes(data)), self._fs.now())
         self._fs.done(f"write {self._path}")
 
     def _fail_half_way(self, data: Buffer, position: int) -> None:
@@ -133,7 +137,7 @@ class SimHandle:
         try:
             self._fs.check(self._path, grows=True)
         except OSError:
-            self._file.apply((position, bytes(data[: len(data) // 2])))
+            self._file.apply((position, bytes(data[: len(data) // 2])), self._fs.now())
             raise
 
     def size(self) -> int:
@@ -143,9 +147,9 @@ class SimHandle:
         if self._fs.broken:
             self._fs.check(self._path)
         if size > len(self._file.data):
-            self._file.apply((size - 1, b"\0"))
+            self._file.apply((size - 1, b"\0"), self._fs.now())
         else:
-            self._file.apply((size, None))
+            self._file.apply((size, None), self._fs.now())
         self._fs.done(f"truncate {self._path}")
 
     def allocate(self, size: int) -> None:
@@ -153,7 +157,7 @@ class SimHandle:
             self._fs.check(self._path, grows=True)
         missing = size - len(self._file.data)
         if missing > 0:
-            self._file.apply((len(self._file.data), bytes(missing)))
+            self._file.apply((len(self._file.data), bytes(missing)), self._fs.now())
             self._fs.done(f"allocate {self._path}")
 
     def sync(self) -> None:
@@ -193,6 +197,8 @@ class CrashFileSystem:
             self._root.entries["data"] = self._root.durable["data"] = SimDirectory()
         self.on_operation: Callable[[str], None] | None = None
         self.broken: dict[str, int] = {}  # directories of disks that fail, with the error; a full one can be read
+        self.once: set[str] = set()  # which of these fail once
+        self.now: Callable[[], int] = lambda: 0  # what files are stamped with, in ms
         self.operations = 0
 
     def after_crash(self, seed: int | None = None, *, keep: bool = False) -> CrashFileSystem:
@@ -201,7 +207,7 @@ class CrashFileSystem:
         """
         random = None if seed is None else Random(seed)
         made = CrashFileSystem(self._root.after_crash(random, keep))
-        made.broken = self.broken
+        made.broken, made.once, made.now = self.broken, self.once, self.now
         return made
 
     def contents(self) -> Contents:
@@ -217,6 +223,9 @@ class CrashFileSystem:
         """Raises OSError if this is on a disk that fails; `grows`: it wants more room."""
         for directory, error in self.broken.items():
             if path.startswith(directory) and (grows or error != errno.ENOSPC):
+                if directory in self.once:
+                    self.once.remove(directory)
+                    del self.broken[directory]
                 raise OSError(error, os.strerror(error), path)
 
     def _find(self, path: str) -> SimFile | SimDirectory:
@@ -253,7 +262,7 @@ class CrashFileSystem:
 
     def stat(self, path: str) -> FileStat:
         node = self._find(path)
-        return FileStat(len(node.data) if isinstance(node, SimFile) else 0, 0)
+        return FileStat(len(node.data), node.modified_ms) if isinstance(node, SimFile) else FileStat(0, 0)
 
     def exists(self, path: str) -> bool:
         try:

@@ -1,0 +1,96 @@
+"""Each form in which records are kept does what it is for, and brings about the states that it is there for."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.simulation.faults import kill, stop
+from tests.simulation.keeping import (
+    BY_SIZE,
+    BY_TIME,
+    COMPACTED,
+    COMPACTED_TRIMMED,
+    FORMS,
+    TRIMMED,
+    UNCLEAN,
+    UNCLEAN_TRIMMED,
+    Keeping,
+)
+from tests.simulation.layouts import ALONE
+from tests.simulation.runs import KILLS, ONCE, SLOW, WIPES, run_alone, run_cluster
+
+SEEDS = 8
+
+
+@pytest.mark.parametrize(
+    ("keeping", "did"),
+    [
+        (BY_TIME, "log start raised by retention"),
+        (BY_SIZE, "log start raised by retention"),
+        (BY_SIZE, "follower's start above its leader's"),
+        (BY_SIZE, "fetch answer dropped"),
+        (TRIMMED, "log started inside a segment"),
+        (TRIMMED, "OFFSET_OUT_OF_RANGE followed"),
+        (COMPACTED, "cleaned before an abort marker"),
+        (COMPACTED_TRIMMED, "log cleaned"),
+    ],
+)
+def test_a_run_without_faults_reaches_its_rare_states(keeping: Keeping, did: str) -> None:
+    assert run_cluster(1, (), keeping=keeping).history.rare[did] > 0
+
+
+def test_followers_begin_anew_and_inside_a_batch() -> None:
+    rare: Counter[str] = Counter()
+    for seed in range(3):
+        rare.update(run_cluster(seed, (kill, stop), keeping=TRIMMED).history.rare)
+    assert rare["follower began anew"] > 0
+    assert rare["follower began inside a batch"] > 0
+
+
+def test_a_run_does_much_of_everything() -> None:
+    did = run_cluster(2, (), keeping=COMPACTED_TRIMMED).history.did
+    assert did["batch with acks=1"] > 20
+    assert did["tombstone"] > 2
+    assert did["deleted up to there"] > 2
+    assert did["offset deleted"] > 2
+    assert did["ListOffsets of a time"] > 5
+    assert all(did[f"ListOffsets of {kind}"] > 0 for kind in (-1, -2, -3, -4, -5))
+
+
+def test_disks_are_replaced(seed: int, keeping: Keeping) -> None:
+    run_cluster(seed, WIPES, keeping=keeping)
+
+
+def test_everything_about_the_controller_is_slow(seed: int, keeping: Keeping) -> None:
+    run_cluster(seed, SLOW, keeping=keeping)
+
+
+def test_one_call_fails(seed: int, keeping: Keeping) -> None:
+    run_cluster(seed, ONCE, keeping=keeping)
+
+
+@pytest.mark.parametrize("keeping", [UNCLEAN, UNCLEAN_TRIMMED])
+@pytest.mark.parametrize("unclean", range(3))
+def test_whoever_leads_in_the_end_has_followers(unclean: int, keeping: Keeping) -> None:
+    run_cluster(unclean, WIPES, keeping=keeping)
+
+
+@pytest.mark.parametrize("calm", range(4))
+def test_nothing_stands_still_while_a_majority_is_well(calm: int) -> None:
+    run_cluster(calm, KILLS, keeping=FORMS[calm], calm=True)
+
+
+def test_a_minority_was_away_for_long() -> None:
+    rare: Counter[str] = Counter()
+    for seed in range(2):
+        rare.update(run_cluster(seed, KILLS, keeping=TRIMMED, calm=True).history.rare)
+    assert rare["minority away for long"] > 10
+
+
+def test_a_seed_decides_everything() -> None:
+    one, other = (run_alone(7, ALONE, KILLS, keeping=COMPACTED_TRIMMED) for _ in range(2))
+    assert one.timeline.happened == other.timeline.happened > 500
+    assert one.history.acknowledged == other.history.acknowledged
+    assert one.history.rare == other.history.rare
