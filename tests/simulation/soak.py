@@ -18,6 +18,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import takewhile
 from multiprocessing import get_context
 from typing import NamedTuple
 
@@ -115,9 +116,14 @@ def never_reached(runs: Counter[tuple[str, str]], reached: Counter[str]) -> list
     return [state for state in _EVERY_STATE if not reached[state]]
 
 
-def _run(kind_and_seed: tuple[str, int]) -> Outcome:
+def prepare() -> None:
+    """Make this process one that soaks: offsets are asserted, and defects are told with their runs alone."""
+    invariants.install()
     logging.getLogger("pykafka_broker").setLevel(logging.ERROR)
-    logging.lastResort = None  # defects are told with their runs
+    logging.lastResort = None
+
+
+def _run(kind_and_seed: tuple[str, int]) -> Outcome:
     return outcome_of(*kind_and_seed)
 
 
@@ -131,12 +137,12 @@ def _seeds(text: str) -> range:
 
 def _outcomes(kinds: Sequence[str], seeds: range, processes: int, end: float) -> Iterator[Outcome]:
     """Run until the seeds or the time are used up."""
-    wanted = ((kind, seed) for seed in seeds for kind in kinds if time.monotonic() < end)
+    wanted = takewhile(lambda _: time.monotonic() < end, ((kind, seed) for seed in seeds for kind in kinds))
     if processes == 1:
-        invariants.install()
+        prepare()
         yield from map(_run, wanted)
         return
-    with get_context("spawn").Pool(processes, initializer=invariants.install) as pool:
+    with get_context("spawn").Pool(processes, initializer=prepare) as pool:
         ahead = iter(lambda: [each for each in (next(wanted, None) for _ in range(processes * 8)) if each], [])
         for some in ahead:
             yield from pool.imap_unordered(_run, some)
