@@ -60,7 +60,7 @@ def test_a_topic_that_was_made_anew_is_counted_anew(broker: KafkaBroker) -> None
     [
         (lambda broker: broker.wait_for_group("none", "Stable", timeout=0.1), "after 100 ms there is no group none"),
         (lambda broker: broker.wait_for_lag("none", timeout=0), "after 0 ms group none has committed nothing"),
-        (lambda broker: broker.wait_for_records("none", 1, timeout=0), "after 0 ms there is no topic none$"),
+        (lambda broker: broker.wait_for_records("qqqq", 1, timeout=0), "after 0 ms there is no topic qqqq$"),
         (
             lambda broker: broker.wait_for_transaction("none", "Ongoing", timeout=0),
             "there is no transactional id none",
@@ -154,14 +154,14 @@ def test_json_is_compared_as_json_however_it_was_written(broker: KafkaBroker) ->
 
 def test_no_number_of_records_is_too_large(broker: KafkaBroker) -> None:
     values = [str(n) for n in range(12_000)]
-    broker.create_topic("many")
-    broker.produce("many", values)
-    assert [each.value for each in broker.wait_for_records("many", 12_000)] == values
-    assert [each.value for each in broker.wait_for_records("many", 3)] == values[:3]
-    assert [each.value for each in broker.assert_records("many", values)] == values
-    broker.assert_contains("many", ["11999"])
+    broker.create_topic("twelve-thousand")
+    broker.produce("twelve-thousand", values)
+    assert [each.value for each in broker.wait_for_records("twelve-thousand", 12_000)] == values
+    assert [each.value for each in broker.wait_for_records("twelve-thousand", 3)] == values[:3]
+    assert [each.value for each in broker.assert_records("twelve-thousand", values)] == values
+    broker.assert_contains("twelve-thousand", ["11999"])
     with pytest.raises(RecordsDiffer, match="12000 records, expected 11999") as different:
-        broker.assert_records("many", values[:-1])
+        broker.assert_records("twelve-thousand", values[:-1])
     assert len(str(different.value)) < 1_000
 
 
