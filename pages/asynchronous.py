@@ -55,7 +55,7 @@ class Source:
         self._starts = [sum(lengths[:line]) + line for line in range(len(lengths))]
 
     def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
-        """Where a node begins and ends in the text."""
+        """Return where a node begins and ends in the text."""
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         return self._starts[node.lineno - 1] + node.col_offset, self._starts[node.end_lineno - 1] + node.end_col_offset
@@ -66,7 +66,7 @@ class Source:
 
 
 class Twins:
-    """What is awaited and what is renamed, in all sources together."""
+    """The names that are awaited and those that are renamed, over all sources."""
 
     def __init__(self, sources: Iterable[Source]) -> None:
         self._sources = list(sources)
@@ -178,7 +178,7 @@ class Twins:
             yield name, name + len(node.name), _CONTEXT[node.name]
 
     def _imports(self, source: Source, kept: list[Function | ast.ClassDef]) -> str:
-        """What the twin uses: of other modules as the source imports it, of the source what has no twin."""
+        """Return the imports of the twin: of other modules as the source imports it, of the source what has no twin."""
         used = {node.id for each in kept for node in ast.walk(each) if isinstance(node, ast.Name)}
         here = {node.name for node in kept} | {HIDDEN}
         if HIDDEN in _top_level(source.tree):
@@ -218,7 +218,7 @@ def is_property(function: Function) -> bool:
 
 
 def _binds_tighter(node: ast.AST) -> Iterator[ast.AST]:
-    """What is evaluated before an `await` in front of it would be."""
+    """Yield the part of an expression that is evaluated before an `await` in front of it would be."""
     if isinstance(node, ast.Attribute | ast.Subscript):
         yield node.value
     elif isinstance(node, ast.Call):

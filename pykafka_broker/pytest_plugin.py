@@ -117,12 +117,12 @@ def _check_known(config: pytest.Config, origin: str, configs: Mapping[str, str])
 
 
 def _configs(config: pytest.Config) -> dict[str, str]:
-    """Those of the ini file."""
+    """Return the configs of the ini file."""
     return _pairs("kafka_broker_config", config.getini("kafka_broker_config"))
 
 
 def _given_configs(config: pytest.Config) -> dict[str, str]:
-    """Those of the command line."""
+    """Return the configs of the command line."""
     return _pairs("--kafka-config", config.getoption("--kafka-config"))
 
 

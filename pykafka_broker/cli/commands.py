@@ -105,7 +105,7 @@ def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 
 def flags(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Those that are told to anybody."""
+    """Yield the flags that the help shows."""
     for action in parser._actions:
         if action.option_strings and action.help != argparse.SUPPRESS:
             yield action

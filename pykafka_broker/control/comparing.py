@@ -211,7 +211,7 @@ def _ordered(wanted: Sequence[Wanted], seen: Sequence[_Seen], form: _Form) -> It
 
 
 def _steps(wanted: Sequence[Wanted], seen: Sequence[_Seen], form: _Form) -> Iterator[str]:
-    """What has to be taken and added, runs of both in pairs."""
+    """Yield the lines of a diff: what is missing before what is too much, run by run."""
     missing: list[Wanted] = []
     more: list[_Seen] = []
     for one, other in [*_aligned(wanted, seen), (None, None)]:
@@ -384,7 +384,7 @@ class _Form:
         self._json_value = any(each.value.is_json for each in wanted)
 
     def line(self, seen: _Seen) -> str:
-        """Where the record is, and its fields."""
+        """Return the record's place and its fields."""
         record, parts = seen.record, []
         if self._key:
             parts.append(f"key {_told(seen.key.data, self._json_key)}")

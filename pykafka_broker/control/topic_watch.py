@@ -16,7 +16,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 
 def no_topic(control: Control, topic: str) -> Problem:
-    """There is no topic of that name; names that are like it are in the text."""
+    """A topic name that no topic has; the text suggests names that are like it."""
     meant = did_you_mean(topic, control.services.image.topics)
     return Problem(404, f"there is no topic {topic}{meant}", code="UNKNOWN_TOPIC_OR_PARTITION")
 
@@ -50,7 +50,7 @@ class TopicWatch:
         return self.topic in self._control.services.image.topics
 
     def ends(self) -> dict[int, int]:
-        """Where each partition ends now, as a reader of this isolation level sees it. Raises `Problem` where another
+        """Return the end of each partition, as a reader of this isolation level sees it. Raises `Problem` where another
         broker has the records."""
         image = self._control.services.image.topics.get(self.topic)
         if image is None or image.id != self._topic_id:  # another topic has its name now: nothing of it is counted

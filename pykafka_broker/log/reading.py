@@ -56,7 +56,7 @@ def read(log: PartitionLog, offset: int, max_bytes: int, upper_offset: int, min_
 
 
 def bytes_between(log: PartitionLog, offset: int, upper_offset: int) -> int:
-    """As `PartitionLog.bytes_between`, for an offset that is in the log."""
+    """Do the same as `PartitionLog.bytes_between` for an offset that is in the log."""
     segments = log.segments
     number = max(0, segments.number_of(offset))
     while (found := segments.with_end(number, log.log_end_offset)) is not None:

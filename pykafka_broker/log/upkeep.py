@@ -33,7 +33,7 @@ _LOOK_PAUSE_MS = 10
 
 
 class _Task:
-    """What is done at an interval, in rounds. left: the logs that the round has not come to yet."""
+    """Work that is done at an interval, in rounds. left: the logs that the round has not come to yet."""
 
     __slots__ = ("_hurried", "due", "interval_ms", "left", "run")
 

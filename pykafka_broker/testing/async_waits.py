@@ -1,4 +1,4 @@
-"""What the asynchronous form does in a way of its own: polling, several calls at once, blocking work.
+"""Parts that the asynchronous form does in its own way: polling, several calls at once, blocking work.
 
 Rule: the event loop is never blocked, and the default thread pool, which belongs to the test, is never used.
 """

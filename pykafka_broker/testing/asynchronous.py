@@ -68,7 +68,7 @@ class AsyncKafkaBroker(AsyncControlled):
 
     @property
     def schema_registry_url(self) -> str:
-        """Where the schema registry is, for a serializer's `schema.registry.url`."""
+        """Return the address of the schema registry, for a serializer's `schema.registry.url`."""
         return self._broker.schema_registry_url
 
     def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:

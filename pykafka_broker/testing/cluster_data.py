@@ -35,12 +35,12 @@ T = TypeVar("T")
 
 
 class ClusterData(ClusterTraffic):
-    """What a test may ask of the records and groups of several brokers."""
+    """Records and groups of several brokers, as a test sees them."""
 
     # -- records
 
     def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
-        """As on one broker. Raises WaitTimeout where a partition gets no leader, and ConnectionError where a broker
+        """Do as on one broker. Raises WaitTimeout where a partition gets no leader, and ConnectionError where a broker
         goes before it has answered: the records may be there or not.
         """
         partitions = self._partitions(topic)

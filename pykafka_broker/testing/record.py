@@ -17,7 +17,7 @@ Content = str | bytes | None
 
 
 class _Any:
-    """Whatever is there: `ANY`."""
+    """The type of `ANY`, which stands for any value."""
 
     def __repr__(self) -> str:
         return "ANY"
@@ -28,7 +28,7 @@ ANY: Any = _Any()
 
 @dataclass(frozen=True)
 class Record:
-    """One record of a topic. `timestamp` is in epoch milliseconds; `headers` are pairs, as a name may come twice.
+    """A record of a topic. `timestamp` is in epoch milliseconds; `headers` are pairs, as a name may come twice.
     `transaction` is "committed", "aborted" or "open", and None for a record that was written outside a transaction.
     """
 

@@ -38,7 +38,7 @@ class RecordsDiffer(AssertionError):
 
 
 class WaitTimeout(AssertionError, TimeoutError):
-    """What was waited for did not come in time; the text says how it was instead."""
+    """A wait that ended without what was waited for; the text says how things stood."""
 
 
 class Waits(Data):

@@ -166,7 +166,7 @@ def _bare(flag: str) -> str:
 
 
 def _in_jopts_words(message: str) -> UsageError:
-    """What is wrong with a flag, as JOpt Simple says it."""
+    """Tell what is wrong with a flag, as JOpt Simple says it."""
     if missing := re.fullmatch(r"argument (\S+): expected .* arguments?", message):
         return UsageError(f"Option {_bare(missing[1].rpartition('/')[2])} requires an argument")
     if wrong := re.fullmatch(r"argument (\S+): invalid .* value: '(.*)'", message, re.DOTALL):
@@ -175,7 +175,7 @@ def _in_jopts_words(message: str) -> UsageError:
 
 
 def _in_argparse4js_words(message: str) -> UsageError:
-    """What is wrong with a flag, as argparse4j says it."""
+    """Tell what is wrong with a flag, as argparse4j says it."""
     if missing := re.fullmatch(r"the following arguments are required: (.*, )?(\S+)", message):
         flag = missing[2]
         return UsageError(f"argument {flag} is required" if flag.startswith("-") else "too few arguments")

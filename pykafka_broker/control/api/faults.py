@@ -140,7 +140,7 @@ def faults(control: Control) -> list[Fault]:
 
 
 def fault(control: Control, fault: int) -> Fault:
-    """One fault: its hits, and what it was added with; also a fault that was removed."""
+    """Return a fault: its hits, and what it was added with; also a fault that was removed."""
     return _fault(_find(control, fault))
 
 

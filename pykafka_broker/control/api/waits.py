@@ -263,7 +263,7 @@ def _page(found: list[Record]) -> Records:
 
 
 def _told(control: Control, watch: TopicWatch, head: str) -> str:
-    """What the topic has, with the last of its records."""
+    """Tell how many records the topic has, and the last of them."""
     if not watch.exists:
         return no_topic(control, watch.topic).detail
     records = (shown(watch.topic, number, found) for number, found in watch.records())
@@ -282,7 +282,7 @@ def _listing(records: Iterable[Record]) -> str:
 
 
 def _unseen(control: Control, watch: TopicWatch) -> str:
-    """What a reader of committed records does not see of the topic."""
+    """Tell which records of the topic a reader of committed records does not see."""
     if watch.isolation_level == "read_uncommitted":
         return ""
     ends = watch.ends()

@@ -69,7 +69,7 @@ class AsyncClusterNodes(AsyncControlled):
         return [node for node in self.nodes.values() if node.running]
 
     def _asked(self) -> Iterator[AsyncKafkaBroker]:
-        """Who knows of the cluster: the controller knows best."""
+        """Yield the running nodes, the controller first, which knows best."""
         yield from (node for node in (self.controller, *self.brokers) if node.running)
 
     # -- what is where
