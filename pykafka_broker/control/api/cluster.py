@@ -45,7 +45,8 @@ class Cluster:
 @dataclass
 class PartitionState:
     """The replicas of a partition: `leader` is -1 where there is none, `isr` are the replicas in sync.
-    `log_start_offset` and `high_watermark` are the bounds of what consumers may read; null where this node is not the leader.
+    `log_start_offset` and `high_watermark` are the bounds of what consumers may read; null where this
+    node is not the leader.
     """
 
     topic: str
