@@ -84,9 +84,14 @@ class Connection(Channel):
 
     def serve_received(self) -> None:
         """Serve what has arrived by now, before another broker takes over. Requests behind one that waits for more than
-        records, or for its client, are dropped: the connection is closed after the answer that is due.
+        records, or for its client, are dropped: the connection is closed after the answer that is due. A client that is
+        muted for its quota is heard at once.
         """
         try:
+            if self.muted:
+                self.muted = False
+                self._hold_if_needed()
+                self._serve_late()
             self._read_all(self._deliver)
             if not self.closed and (self._out or self.holds) and self._drop_received():
                 self._close_after_answer()
@@ -210,14 +215,15 @@ class Connection(Channel):
         if self._server.stopping and not self._out:
             self.close("the broker ends")
             return
-        if self._late is not None and not (self.closed or self._out or self.holds):
-            late, self._late = self._late, None
-            self._serve_late(late)
+        self._serve_late()
         super().go_on()
 
-    def _serve_late(self, frame: bytearray) -> None:
+    def _serve_late(self) -> None:
+        if self._late is None or self.closed or self._out or self.holds:
+            return
+        late, self._late = self._late, None
         try:
-            self._deliver(memoryview(frame))
+            self._deliver(memoryview(late))
         except Exception as error:
             self._failed(error)
 

@@ -85,7 +85,9 @@ def test_another_leader_is_found_and_records_are_waited_for(cluster: KafkaCluste
         writer.join()
     assert errors == []
     values = [record.value for record in cluster.records("moving")]
-    assert values == [str(number) for number in range(len(values))]
+    once = list(dict.fromkeys(values))  # a record may be there twice whose leader changed before it was committed
+    assert once == [str(number) for number in range(len(once))]
+    assert len(values) - len(once) <= 4, "once a move at the most"
     with pytest.raises(WaitTimeout, match=f"moving has {len(values)} records, not {len(values) + 1}"):
         cluster.wait_for_records("moving", len(values) + 1, timeout=0.2)
 

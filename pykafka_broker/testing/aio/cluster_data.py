@@ -2,8 +2,9 @@
 """Records and groups of a cluster, without a client.
 
 Rule: a broker has the records of the partitions that it leads, and the groups and transactions that it coordinates.
-Whoever asks the cluster need not know which broker that is, nor that another one takes its place meanwhile. Only what
-may have been written and was not answered is not written again: a broker that goes in the middle of it is an error.
+Whoever asks the cluster need not know which broker that is, nor that another one takes its place meanwhile.
+A write that gets no answer, since its broker has gone, is an error. One whose leader changes before it is committed is
+written again at the new leader, and may be there twice, as with a producer without idempotence.
 """
 
 from __future__ import annotations
