@@ -16,8 +16,8 @@ _RECORD_VERSIONS = 2, 4  # of partitions and of brokers: those that say the most
 
 
 def unsettled(nodes: Sequence[SimNode]) -> list[str]:
-    """Partitions that are not what they should be when nothing is wrong any more: led, with every replica in sync and
-    everything committed.
+    """Return the partitions that are not what they should be when nothing is wrong any more: led, with every replica in
+    sync, and with all records committed, as every replica knows.
     """
     by_id = {node.broker.node.id: node for node in nodes}
     found = []
@@ -27,9 +27,16 @@ def unsettled(nodes: Sequence[SimNode]) -> list[str]:
                 found.append(f"{name}-{number} still moves: {each.adding_replicas} and {each.removing_replicas}")
             elif each.leader not in by_id or set(each.isr) != set(each.replicas):
                 found.append(f"{name}-{number} is led by {each.leader}, in sync are {list(each.isr)}")
-            elif (log := _log(by_id[each.leader], name, number)).high_watermark < log.log_end_offset:
-                found.append(f"{name}-{number} is committed to {log.high_watermark} of {log.log_end_offset}")
+            else:
+                found += _uncommitted(f"{name}-{number}", {id: _log(by_id[id], name, number) for id in each.replicas})
     return found
+
+
+def _uncommitted(partition: str, logs: dict[int, PartitionLog]) -> Iterator[str]:
+    """Yield the replicas that do not know that all their records are committed."""
+    for id, log in logs.items():
+        if log.high_watermark < log.log_end_offset:
+            yield f"{partition} on {id} is committed to {log.high_watermark} of {log.log_end_offset}"
 
 
 def undecided(nodes: Sequence[SimNode]) -> Iterator[str]:

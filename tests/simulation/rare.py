@@ -29,7 +29,6 @@ OF_STARTS = (
     "log loaded that starts inside a segment",
     "follower's start above its leader's",
     "follower began anew",
-    "fetch answer dropped",
     "OFFSET_OUT_OF_RANGE followed",
 )
 OF_TRIMS = (
@@ -41,7 +40,7 @@ OF_CUTS = ("log cut", "log cut inside a batch")
 OF_CLEANING = ("log cleaned", "cleaned before an abort marker")
 OF_POWER = ("log went on at its start",)
 OF_UNCLEAN = ("unclean election", "committed records cut")
-OF_MOVES = ("log cut while it was copied",)
+OF_MOVES = "log cut while it was copied", "fetch answer dropped"
 OF_STANDSTILL = ("minority away for long",)
 OF_ONCE = ("one call failed",)
 OF_TENURES = ("restored", "reset", "forked")

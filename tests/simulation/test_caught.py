@@ -9,7 +9,7 @@ import pytest
 
 from pykafka_broker.broker.group_host import GroupHost
 from pykafka_broker.broker.replication.fetcher import Fetcher
-from pykafka_broker.broker.replication.followed import FollowedPartition, Taken
+from pykafka_broker.broker.replication.followed import FollowedPartition, Taken, Wanted
 from pykafka_broker.broker.replication.followers import Followers
 from pykafka_broker.cluster.partition_change import Election, _Change
 from pykafka_broker.coordinators.groups import offset_requests
@@ -24,7 +24,7 @@ from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.protocol.errors import ErrorCode
 from tests.log.crash.simulator import SimHandle
 from tests.simulation.faults import Fault, break_connections, break_disk, cut_power, kill, pause, stop
-from tests.simulation.keeping import BY_SIZE, COMPACTED, TRIMMED, TRIMMED_WIDE, Keeping
+from tests.simulation.keeping import BY_TIME, COMPACTED, TRIMMED, TRIMMED_WIDE, Keeping
 from tests.simulation.layouts import ALONE
 from tests.simulation.runs import HARMLESS, KILLS, SYNCED, run_alone, run_changes, run_cluster, run_groups
 
@@ -95,25 +95,10 @@ def leaves_folders_of_deleted_topics(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Deletions, "delete", lambda *args: None)
 
 
-class _Deaf(dict[object, None]):
-    """Does not take in the next key."""
-
-    def __setitem__(self, key: object, value: None) -> None:
-        self.__class__ = _Hearing  # type: ignore[assignment]
-
-
-class _Hearing(dict[object, None]): ...
-
-
-def never_asks_again_for_a_dropped_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Fetcher._is_as_asked
-
-    def is_as_asked(self: Fetcher, followed: FollowedPartition) -> bool:
-        if not (as_asked := real(self, followed)):
-            self._changed = _Deaf(self._changed)  # type: ignore[arg-type, assignment]
-        return as_asked
-
-    monkeypatch.setattr(Fetcher, "_is_as_asked", is_as_asked)
+def believes_dropped_answers_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer is dropped when only the log start has moved, and what it told is not asked for again."""
+    monkeypatch.setattr(Wanted, "log_end", property(lambda self: self))
+    monkeypatch.setattr(Fetcher, "_drop", lambda self, key, now: self._changed.setdefault(key))
 
 
 def cleans_without_the_abort_markers_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +185,7 @@ def test_a_defect_of_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("defect", "faults", "keeping", "first"),
     [
-        (never_asks_again_for_a_dropped_answer, (), BY_SIZE, 0),
+        (believes_dropped_answers_known, (), BY_TIME, 0),
         (never_begins_inside_a_batch, (kill, stop, break_connections), TRIMMED, 0),
         (believes_old_snapshots_after_beginning_anew, (stop, stop, kill), TRIMMED_WIDE, 20),
     ],

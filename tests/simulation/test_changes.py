@@ -16,12 +16,14 @@ DISKS: tuple[Fault, ...] = (break_disk, break_disk, break_disk, kill, stop, drif
 
 
 def test_a_run_does_much_of_everything() -> None:
-    did = run_changes(2, ()).history.did
+    history = run_changes(2, ()).history
+    did = history.did
     assert did["move"] > 2
     assert did["election"] > 0
     assert did["setting"] > 4
     assert did["topic made and deleted"] > 5
     assert did["batch"] > 50
+    assert history.rare["fetch answer dropped"] > 0
 
 
 def test_nothing_that_was_promised_is_lost(seed: int, keeping: Keeping) -> None:

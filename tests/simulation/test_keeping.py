@@ -30,7 +30,6 @@ SEEDS = 8
         (BY_TIME, "log start raised by retention"),
         (BY_SIZE, "log start raised by retention"),
         (BY_SIZE, "follower's start above its leader's"),
-        (BY_SIZE, "fetch answer dropped"),
         (TRIMMED, "log started inside a segment"),
         (TRIMMED, "OFFSET_OUT_OF_RANGE followed"),
         (COMPACTED, "cleaned before an abort marker"),

@@ -1,9 +1,10 @@
 """A follower of one leader: what it asks and what it does with the answers.
 
 Rule: one fetch at a time, in a session (KIP-227): the leader is told what has changed since the last one, and what is
-not to be fetched for now is taken out of the session. An answer counts only for a partition that is still as it was
-asked for. A session that the leader has lost, and a connection that has broken, begin anew. A partition that comes up
-while a fetch waits at the leader does not wait with it.
+not to be fetched for now is taken out of the session. An answer counts only for a partition whose log still ends where
+it was asked for. A partition whose answer was dropped leaves the session for one request: the leader would not repeat
+what it has told. A session that the leader has lost, and a connection that has broken, begin anew. A partition that
+comes up while a fetch waits at the leader does not wait with it.
 """
 
 from __future__ import annotations
@@ -244,7 +245,7 @@ class Fetcher:
                 key = topic.topic_id, data.partition_index
                 followed = self._followed.get(key)
                 if followed is None or not followed.is_current or not self._is_as_asked(followed):
-                    self._changed[key] = None  # the answer is dropped: the session is told what is wanted now
+                    self._drop(key, now)
                     continue
                 size = len(data.records or b"")
                 taken = followed.take(data, wall)
@@ -254,8 +255,19 @@ class Fetcher:
         self.go_on(now)
 
     def _is_as_asked(self, followed: FollowedPartition) -> bool:
+        """Return whether the log still ends where it did. Where it starts does not matter to an answer."""
         told = self._told.get(followed.key)
-        return told is not None and followed.wanted(told.max_bytes) == told
+        return told is not None and followed.wanted(told.max_bytes).log_end == told.log_end
+
+    def _drop(self, key: Key, now: int) -> None:
+        """Take the partition of a dropped answer out of the session until the request after the next one. The leader
+        believes that its high watermark and log start are known, and would tell them only once they move again.
+        """
+        followed = self._followed.get(key)
+        if followed is not None:
+            followed.resumes_ms = max(followed.resumes_ms, now + 1)
+            self._paused[key] = None
+        self._changed[key] = None
 
     def _done(self, followed: FollowedPartition, taken: Taken, now: int) -> None:
         key = followed.key

@@ -43,6 +43,11 @@ class Wanted(NamedTuple):
     log_start_offset: int
     max_bytes: int
 
+    @property
+    def log_end(self) -> tuple[int, int, int]:
+        """Return what an answer goes by: the leader's epoch, where the log ends, and in which epoch."""
+        return self[:3]
+
 
 class FollowedPartition:
     """One partition of a fetcher."""

@@ -11,6 +11,7 @@ from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.replication.fetcher import Fetcher
 from pykafka_broker.broker.replication.followed import FollowedPartition, Taken
 from pykafka_broker.broker.replication.node_replication import NodeReplication
+from pykafka_broker.log.replicated import cut_to
 from pykafka_broker.log.trimming import raise_log_start
 from pykafka_broker.peers import LinkBroken, LinkFull, OnReply, Peer, Versions
 from pykafka_broker.protocol.errors import ErrorCode
@@ -108,6 +109,13 @@ class Following:
         topics = [FetchableTopicResponse(topic_id=self.topic_id, partitions=list(data))] if data else []
         self.line.answer(FetchResponse(error_code=code, session_id=session, responses=topics))
 
+    def pass_in_session(self) -> None:
+        """Let the request be answered that takes the first partition out of the session, and the next one name it."""
+        assert [topic.partitions for topic in self.last.forgotten_topics_data] == [[0]]
+        assert self.last.max_wait_ms == 1, "the leader does not wait with an answer that nobody wants"
+        self.broker.now += 1
+        self.answer()
+
     @property
     def last(self) -> FetchRequest:
         return self.line.asked[-1]
@@ -125,8 +133,9 @@ def following(tmp_path: Path) -> Following:
     return following
 
 
-def records(number: int, count: int = 1, **options: Any) -> PartitionData:
-    return PartitionData(number, high_watermark=0, log_start_offset=0, records=batch(*[b"v"] * count, **options))
+def records(number: int, count: int = 1, *, high_watermark: int = 0, **options: Any) -> PartitionData:
+    data = batch(*[b"v"] * count, **options)
+    return PartitionData(number, high_watermark=high_watermark, log_start_offset=0, records=data)
 
 
 def failure(number: int, code: ErrorCode) -> PartitionData:
@@ -219,21 +228,36 @@ def test_an_answer_of_an_older_epoch_is_passed_over(following: Following) -> Non
     following.fetcher.add(FollowedPartition(following.partition(0)))
     following.answer(records(0))
     assert following.partition(0).log.log_end_offset == 0
+    following.pass_in_session()
     following.answer(records(0))
     assert following.partition(0).log.log_end_offset == 1
 
 
-def test_a_dropped_answer_is_asked_for_again(following: Following) -> None:
-    following.answer(records(0, 3), records(1, 3))
+def test_an_answer_counts_though_the_log_start_has_moved_meanwhile(following: Following) -> None:
+    following.answer(records(0, 3))
     log = following.partition(0).log
     log.advance_high_watermark(3)
+    following.answer()
     raise_log_start(log, 2)  # the follower's own retention, while a fetch is on its way
-    following.answer(records(0), records(1, base_offset=3))
-    assert following.named == {0: 3, 1: 4}, "an answer that is not about the log as it is now is dropped"
-    (wanted,) = (each for each in following.last.topics[0].partitions if each.partition == 0)
-    assert wanted.log_start_offset == 2
-    following.answer(records(0, base_offset=3))
-    assert log.log_end_offset == 4
+    following.answer(records(0, high_watermark=4, base_offset=3))
+    assert (log.log_end_offset, log.high_watermark) == (4, 4)
+    (wanted,) = following.last.topics[0].partitions
+    assert (wanted.fetch_offset, wanted.log_start_offset) == (4, 2)
+
+
+def test_a_dropped_answer_is_asked_for_in_the_session_anew(following: Following) -> None:
+    """A leader tells a session only what has changed, and takes what was dropped for known."""
+    following.answer(records(0, 2), records(1, 3))
+    log = following.partition(0).log
+    following.answer(records(0, base_offset=2))
+    cut_to(log, 2, NOW)  # while a fetch is on its way
+    following.answer(PartitionData(0, high_watermark=2, records=b""), records(1, base_offset=3))
+    assert log.high_watermark == 0, "an answer that is not about the log as it is now is dropped"
+    assert following.named == {1: 4}
+    following.pass_in_session()
+    assert following.named == {0: 2}
+    following.answer(records(0, high_watermark=3, base_offset=2))
+    assert (log.log_end_offset, log.high_watermark) == (3, 3)
 
 
 @pytest.mark.parametrize("in_flight", ["an error", "nothing"])
@@ -243,7 +267,11 @@ def test_a_log_that_begins_anew_while_its_old_offset_is_fetched(following: Follo
     following.answer()
     assert following.named == {0: 0}, "the pause is over: the old offset is fetched again"
     following.line.tell_offset(10)
-    following.answer(*[failure(0, ErrorCode.OFFSET_OUT_OF_RANGE)] * (in_flight == "an error"))
+    if in_flight == "an error":
+        following.answer(failure(0, ErrorCode.OFFSET_OUT_OF_RANGE))
+        following.pass_in_session()
+    else:
+        following.answer()
     assert following.named == {0: 10}
 
 
