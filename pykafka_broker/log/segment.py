@@ -290,10 +290,10 @@ class LogSegment(SegmentFiles):
         later = self.batches(place.end if place is not None else 0)
         return any(each.max_timestamp > timestamp for each in islice(later, _LOOK_AHEAD))
 
-    def end_offset(self) -> int:
-        """The offset after the last batch."""
-        end = self.base_offset
-        for place in self.batches(self._indexed_before(self.size)):
+    def end_offset(self, size: int | None = None) -> int:
+        """Return the offset after the last batch, or after the last one in the first `size` bytes."""
+        end, size = self.base_offset, self.size if size is None else size
+        for place in self.batches(self._indexed_before(size - 1), size):
             end = place.last_offset + 1
         return end
 

@@ -98,9 +98,11 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
     """
     if offset >= log.log_end_offset:
         return
+    cut = log.segments.floor(offset - 1)
+    end = min(offset, max(cut.end_offset(cut.position_of(offset)), log.log_start_offset))
     log.truncations += 1
-    log.recovery_point = min(log.recovery_point, offset)
-    log.keeper.truncating(log, offset)
+    log.recovery_point = min(log.recovery_point, end)
+    log.keeper.truncating(log, end)
     later = [segment for segment in log.segments if segment.base_offset >= offset]
     if len(later) == len(log.segments):
         later.pop(0)
@@ -108,8 +110,7 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
         delete_segments(log, [segment])
     log.segments.active.truncate_to(offset)
     log.segments.active.log.handle().sync()
-    log.log_start_offset = min(log.log_start_offset, offset)
-    log.log_end_offset = min(offset, max(log.segments.active.end_offset(), log.log_start_offset))
+    log.log_start_offset, log.log_end_offset = min(log.log_start_offset, offset), end
     if log.epochs.truncate_from_end(log.log_end_offset):
         log.write_epochs()
     _reload_producers(log)

@@ -437,6 +437,26 @@ def test_a_truncated_log_is_whole_after_a_crash(tmp_path: Path) -> None:
     assert (log.log_end_offset, log.recovery_point) == (4, 4)
 
 
+@pytest.mark.parametrize("rolled", [False, True])
+def test_a_log_cut_inside_a_batch_is_synced_no_further_than_it_goes(tmp_path: Path, rolled: bool) -> None:
+    """rolled: each batch is in a segment of its own."""
+    logs = started(tmp_path)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    for _ in range(3):
+        log.append(batch(5), NOW)
+        if rolled:
+            log.roll(NOW)
+    logs.flush(log, NOW)
+    logs.on_deadline(NOW + MINUTE)
+    log.truncate_to(7)
+    assert (log.log_end_offset, log.recovery_point) == (5, 5)
+    assert "t 0 5" in (tmp_path / "logs/recovery-point-offset-checkpoint").read_text()
+    logs.directories[0].release()
+    log = started(tmp_path).get("t", 0)
+    assert (log.log_end_offset, log.recovery_point) == (5, 5)
+    assert logs.directories[0].online
+
+
 def test_a_sync_begun_before_a_truncation_promises_nothing(tmp_path: Path) -> None:
     deferred = Deferred()
     logs = manager(tmp_path)
