@@ -80,6 +80,7 @@ class Partition:
         "_replication",
         "_touch",
         "_waiting",
+        "epoch_start",
         "followers",
         "is_leader",
         "log",
@@ -107,6 +108,7 @@ class Partition:
         self._replication = replication
         self.followers: Followers | None = None  # while this node leads and there are other replicas
         self.is_leader = False
+        self.epoch_start = 0  # where the log ended when this node began to lead
         self.update(state, now)
 
     def __repr__(self) -> str:
@@ -141,7 +143,7 @@ class Partition:
             self._fail(NotLeader(state.leader, state.leader_epoch))
             return
         if begins:
-            self.log.leader_epoch = state.leader_epoch
+            self.log.leader_epoch, self.epoch_start = state.leader_epoch, self.log.log_end_offset
         if len(state.replicas) > 1:
             self._follow_replicas(now)
         self.advance()
@@ -223,8 +225,10 @@ class Partition:
 
     @property
     def knows_committed(self) -> bool:
-        """Whether the high watermark has come up to where this leader began."""
-        return self.followers is None or self.followers.epoch_start <= self.log.high_watermark
+        """Return whether the high watermark has come up to where this leader began. That takes a while where followers
+        have to fetch first, or where `flush.messages` asks for a sync of what a crash has left.
+        """
+        return self.epoch_start <= self.log.high_watermark
 
     @property
     def low_watermark(self) -> int:

@@ -44,7 +44,7 @@ class TimeAnswer(NamedTuple):
     wanted: int
     offset: int
     timestamp: int
-    end: int  # what was certainly there when it was asked
+    end: int  # what the leader certainly knew of when it was asked
 
 
 class History:
@@ -80,7 +80,6 @@ class History:
         self.emptied: set[TopicPartition] = set()  # where it was asked to delete all
         self.seen_starts: dict[TopicPartition, int] = {}  # the highest that any replica had
         self.starts_last = False  # a log's start outlives whatever happens in the run
-        self.ends_last = False  # and its high watermark, on a node that is alone
         self.told_starts: dict[TopicPartition, int] = {}  # the highest that it has told
         self.starts: dict[TopicPartition, int] = {}  # where the log begins once nothing goes any more
         self.by_time: list[TimeAnswer] = []

@@ -43,10 +43,8 @@ def _look(client: SimClient, partition: TopicPartition, kind: int) -> Script:
     if found is None or history.keeping.lossy:
         return
     history.did[f"ListOffsets of {kind}"] += 1
-    is_newest = client.leaders[partition][1] == history.newest_epoch(client.topic_ids[partition[0]], partition[1])
-    if (
-        kind == LATEST and found.offset < end and is_newest and history.ends_last
-    ):  # a leader that was replaced may not know of it yet
+    is_newest = _is_newest(client, partition)
+    if kind == LATEST and found.offset < end and is_newest:
         history.violation(f"{partition} ends at {found.offset}, and what ends at {end} was acknowledged")
     if kind in (EARLIEST, EARLIEST_LOCAL) and found.offset < start and is_newest and history.starts_last:
         history.violation(f"{partition} begins at {found.offset}, and all below {start} was deleted")
@@ -61,7 +59,15 @@ def _look_for_time(client: SimClient, partition: TopicPartition) -> Script:
     found = yield from list_offset(client, partition, wanted)
     if found is not None:
         history.did["ListOffsets of a time"] += 1
+        end = end if _is_newest(client, partition) else 0
         history.by_time.append(TimeAnswer(partition, wanted, found.offset, found.timestamp, end))
+
+
+def _is_newest(client: SimClient, partition: TopicPartition) -> bool:
+    """Return whether the leader that has answered is the newest one: a leader that was replaced, and has not heard of
+    it, does not know what is acknowledged since.
+    """
+    return client.leaders[partition][1] == client.history.newest_epoch(client.topic_ids[partition[0]], partition[1])
 
 
 def trimmer(client: SimClient, partitions: list[TopicPartition]) -> Script:

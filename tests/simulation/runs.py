@@ -138,7 +138,6 @@ def _in_trouble(
     calm: bool = False,
 ) -> Simulation:
     simulation.history.starts_last = not {*CRASHES} & {*faults}
-    simulation.history.ends_last = "log.flush.interval.messages" not in simulation.nodes[1].settings
     simulation.watch.begin(drifts=drift in faults)
     simulation.clients_begin(patient=patient)
     nodes = list(simulation.nodes.values())

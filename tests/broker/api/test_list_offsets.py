@@ -110,3 +110,19 @@ def test_version_0_answers_a_list(broker: LightBroker) -> None:
     assert answer(broker, -1, 0, max_num_offsets=5).old_style_offsets == [6, 0]
     assert answer(broker, -1, 0, max_num_offsets=1).old_style_offsets == [6]
     assert answer(broker, -2, 0, max_num_offsets=5).old_style_offsets == [0]
+
+
+def test_the_end_is_not_known_before_what_a_crash_has_left_is_synced(
+    broker: LightBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pykafka_broker.log.manager.LogManager.must_sync", lambda *arguments: None)
+    broker.add("s", flush_messages="1")
+    log = broker.whole.node.logs.get("s", 0)
+    log.append(batch(b"a", b"b"), NOW)  # as it was found: the partition begins after that
+    for version, code in ((5, ErrorCode.OFFSET_NOT_AVAILABLE), (4, ErrorCode.LEADER_NOT_AVAILABLE)):
+        assert answer(broker, -1, version, topic="s").error_code == code
+        assert answer(broker, NOW, version, topic="s").error_code == code
+    assert found(answer(broker, -2, topic="s")) == (0, -1)
+    log.synced_to(2, NOW)
+    assert found(answer(broker, -1, topic="s")) == (2, -1)
+    assert found(answer(broker, NOW, topic="s")) == (0, NOW)
