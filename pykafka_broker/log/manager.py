@@ -381,9 +381,12 @@ class LogManager:
         return found + [(key, each) for key, held in self.directory_map.withheld.items() for each in held]
 
     def put_aside(self, key: TopicPartition, directory: LogDirectory) -> None:
-        """What is there is no log of this node's any more, and nobody has asked for it since the start: it is kept
-        under another name. Where the disk refuses that, it is out of service.
+        """What is there is no log of this node's any more: it is kept under another name. Where the disk refuses that,
+        it is out of service. At most retention has loaded it since the start.
         """
+        if self._where.get(key) is directory:
+            self.loaded.pop(key, None)
+            self._flushers.forget(key)
         try:
             aside = put_aside(key, directory, self.new_uuid)
         except OSError as error:

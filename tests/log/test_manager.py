@@ -437,6 +437,24 @@ def test_a_truncated_log_is_whole_after_a_crash(tmp_path: Path) -> None:
     assert (log.log_end_offset, log.recovery_point) == (4, 4)
 
 
+def test_what_is_put_aside_while_it_is_synced_is_not_missed(tmp_path: Path) -> None:
+    """Retention may load a log before the broker knows from the metadata that the log is not its own any more."""
+    deferred = Deferred()
+    logs = started(tmp_path)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    log.append(batch(), NOW)
+    logs.submit = deferred.submit
+    logs.flush(log, NOW)
+    logs.put_aside(("t", 0), logs.directories[0])
+    deferred.run()
+    assert logs.directories[0].online
+    assert not logs.exists("t", 0)
+    with pytest.raises(ApiError) as caught:
+        logs.get("t", 0)
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert logs.create("t", 0, TOPIC_ID, NOW).log_end_offset == 0
+
+
 @pytest.mark.parametrize("rolled", [False, True])
 def test_a_log_cut_inside_a_batch_is_synced_no_further_than_it_goes(tmp_path: Path, rolled: bool) -> None:
     """rolled: each batch is in a segment of its own."""
