@@ -47,6 +47,7 @@ _EARLIEST, _LATEST = -2, -1
 _LIST_OFFSETS_VERSIONS = 4, 11  # with the leader's epoch
 _HURRY_VERSIONS = 0, 0
 _WHILE_SYNCING_MS = 20  # a fetch waits no longer: one that waits at a leader of Kafka's can't be hurried
+_LONGEST_HOLD_MS = 500
 _REST_OF_REQUEST_MS = 1_000  # beside what it may wait at the leader
 
 
@@ -153,7 +154,7 @@ class Fetcher:
         """Take up those again that have been left alone for long enough."""
         for key in list(self._paused):
             followed = self._followed[key]
-            if followed.resumes_ms <= now and not followed.log.overdue:
+            if followed.resumes_ms <= now and not followed.log.overdue and not self._is_held(followed, now):
                 self._paused.pop(key, None)
                 self._changed[key] = None
 
@@ -281,12 +282,18 @@ class Fetcher:
 
     def _hold_back(self, followed: FollowedPartition, size: int, now: int) -> None:
         """One that is to catch up slowly is left alone when it has had enough."""
-        throttle, partition = self._follower.follower_throttle, followed.partition
-        throttle.record(partition, size, now)
-        held_ms = throttle.held_ms(partition, self._follower.id, now)
-        if held_ms:
-            followed.resumes_ms = max(followed.resumes_ms, now + held_ms)
+        self._follower.follower_throttle.record(followed.partition, size, now)
+        if self._is_held(followed, now):
             self._paused[followed.key] = None
+
+    def _is_held(self, followed: FollowedPartition, now: int) -> bool:
+        """Return whether the throttle holds a partition back. The throttle is asked again soon: an operator may lift or
+        take away the limit meanwhile.
+        """
+        held_ms = self._follower.follower_throttle.held_ms(followed.partition, self._follower.id, now)
+        if held_ms:
+            followed.resumes_ms = max(followed.resumes_ms, now + min(held_ms, _LONGEST_HOLD_MS))
+        return held_ms > 0
 
     def _advance_session(self, session_id: int) -> None:
         """What the leader made of it. Where it keeps none, every request names all."""

@@ -11,6 +11,7 @@ from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.replication.fetcher import Fetcher
 from pykafka_broker.broker.replication.followed import FollowedPartition, Taken
 from pykafka_broker.broker.replication.node_replication import NodeReplication
+from pykafka_broker.broker.replication.throttles import Throttle
 from pykafka_broker.log.replicated import cut_to
 from pykafka_broker.log.trimming import raise_log_start
 from pykafka_broker.peers import LinkBroken, LinkFull, OnReply, Peer, Versions
@@ -273,6 +274,21 @@ def test_a_log_that_begins_anew_while_its_old_offset_is_fetched(following: Follo
     else:
         following.answer()
     assert following.named == {0: 10}
+
+
+def test_a_partition_goes_on_when_the_throttle_lets_it(following: Following, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the throttle says is not for long: an operator may take the limit away."""
+    held_ms = [3_600_000]
+    monkeypatch.setattr(Throttle, "held_ms", lambda *arguments: held_ms[0])
+    following.answer(records(0))
+    assert [topic.partitions for topic in following.last.forgotten_topics_data] == [[0]]
+    following.broker.now += 500
+    following.answer()
+    assert following.named == {}
+    held_ms[0] = 0
+    following.broker.now += 500
+    following.answer()
+    assert following.named == {0: 1}
 
 
 def test_what_is_followed_no_more_is_forgotten(following: Following) -> None:
