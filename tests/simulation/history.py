@@ -64,7 +64,7 @@ class History:
         self.committed_offsets: dict[Place, int] = {}  # the highest that was acknowledged
         self.processed: dict[Place, set[int]] = defaultdict(set)  # offsets, by groups that process at least once
         self.accepted: dict[Place, set[int]] = defaultdict(set)  # offsets, by share groups
-        self.there: dict[TopicPartition, set[int]] = {}  # offsets of records, once there come no more
+        self.there: dict[TopicPartition, set[int]] = {}  # offsets that all readers meet, once there come no more
         self.exact: set[str] = set()  # groups that write one record for each that they have read
         self.ends: dict[TopicPartition, int] = {}  # once there comes nothing more
         self.leaders: dict[tuple[bytes, int, int], int] = {}  # by topic id, partition and epoch

@@ -22,7 +22,7 @@ from pykafka_broker.protocol.messages.create_topics_request import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from tests.simulation.checks import Found, check_history
+from tests.simulation.checks import Found, Gone, check_history
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.equality import differences, leftovers, undecided, unsettled
 from tests.simulation.faults import DISK_ERRORS
@@ -277,11 +277,13 @@ class Simulation:
                 end = yield from read_whole(client, partition, committed[partition], committed=True)
                 if partition in self.partitions:
                     self.history.ends[partition] = end
-                    self.history.there[partition] = set(found[partition])
             for group, partition in list(self.history.asked_offsets):
                 yield from committed_offset(client, group, partition)
 
         self.finish([self.do("last", read)])
+        gone = Gone(self.history, committed)
+        for partition in self.partitions:
+            self.history.there[partition] = gone.must_be_met(partition, found[partition])
         return found, committed
 
     # -- what is looked at all the time

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from pykafka_broker.coordinators.share.state import ShareState
-from tests.simulation.keeping import Keeping
+from tests.simulation.keeping import COMPACTED, Keeping
 from tests.simulation.runs import KILLS, run_shares
 
 SEEDS = 2
@@ -19,6 +19,11 @@ def test_a_run_does_much_of_everything() -> None:
 
 def test_each_record_comes_until_it_is_accepted(seed: int, keeping: Keeping) -> None:
     run_shares(seed, KILLS, keeping=keeping)
+
+
+def test_replicas_clean_at_different_times() -> None:
+    """A time was asked for of a leader that had cleaned records which its successor still had."""
+    run_shares(1004, KILLS, trouble_ms=8_000, keeping=COMPACTED)
 
 
 def test_a_state_that_is_not_kept_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

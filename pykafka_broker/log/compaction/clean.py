@@ -42,6 +42,7 @@ class PartitionCleaner:
             for base, size in request.segments
         ]
         self._latest = LatestRecords(request.map_bytes, request.first_dirty_offset, request.upper_offset)
+        self._last_learned: dict[int, int] = {}  # in the dirty part, by producer: where its last data batch ends
         self._read_bytes = self._written_bytes = 0
 
     def run(self) -> CleanResult:
@@ -54,6 +55,7 @@ class PartitionCleaner:
             self._latest,
             transactions,
             request.producers,
+            self._last_learned,
             end_offset,
             request.wall,
             request.delete_retention_ms,
@@ -102,6 +104,8 @@ class PartitionCleaner:
             if not latest.has_room(min(header.count, len(data) // LEAST_RECORD_BYTES)):
                 return False
             latest.learn(header.base_offset, iter_spans(data, header.count))
+        if header.producer_id in self._request.producers and not header.is_control:
+            self._last_learned[header.producer_id] = header.last_offset
         latest.latest_offset = header.last_offset
         return True
 

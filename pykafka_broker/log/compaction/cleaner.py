@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log import checkpoints
-from pykafka_broker.log.compaction.request import CleanRequest, CleanResult, LastRecord
+from pykafka_broker.log.compaction.request import CleanRequest, CleanResult, LastBatches
 from pykafka_broker.log.filesystem import is_passing
 from pykafka_broker.log.log_directory import TopicPartition
 from pykafka_broker.log.partition_log import PartitionLog
@@ -94,7 +94,7 @@ def make_request(found: Candidate, wall: int, map_bytes: int, bytes_per_second: 
         upper_offset=found.upper_offset,
         aborted_later=log.aborted_transactions(found.upper_offset, found.upper_offset),
         producers={
-            entry.producer_id: LastRecord(entry.batches[-1].last_offset if entry.batches else -1, entry.epoch)
+            entry.producer_id: LastBatches(tuple(each.last_offset for each in entry.batches), entry.epoch)
             for entry in log.producers.entries.values()
         },
         wall=wall,

@@ -1,9 +1,12 @@
 """What is left of a batch.
 
 Rule: offsets stay. A batch of which every record stays is copied as it is; one that loses some keeps its header's
-offsets and sequence numbers; one that loses all goes, unless it is the last of its producer or of this round, which
-leave an empty batch behind. Where the marks of its records tell, a batch is not read again. Tombstones and markers get
-a delete horizon when they are first met and go when it has passed (KIP-534).
+offsets and sequence numbers; one that loses all goes, unless it is the last of its producer in this round or of the
+round itself, which leave an empty batch behind. Where the marks of its records tell, a batch is not read again.
+Tombstones and markers get a delete horizon when they are first met and go when it has passed (KIP-534).
+
+A producer's later batches, behind the round, do not count: they may not be committed, and a truncation or a follower
+that copies only what is committed would leave the producer with an older sequence number than its own.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pykafka_broker.log.compaction.latest import GONE, TOMBSTONE, UNKNOWN, VALUE, LatestRecords
-from pykafka_broker.log.compaction.request import LastRecord
+from pykafka_broker.log.compaction.request import LastBatches
 from pykafka_broker.log.compaction.spans import Place, Span, iter_spans, marked_places, records_bytes
 from pykafka_broker.log.compaction.transactions import CleanedTransactions
 from pykafka_broker.log.filesystem import Buffer
@@ -33,13 +36,16 @@ _ONE_BYTE = [varint(delta) for delta in range(-64, 64)]
 
 
 class BatchFilter:
-    """Decides batch by batch, in the order of the log; `round_end` is where this round of cleaning ends."""
+    """Decides batch by batch, in the order of the log. last_learned: where the last data batch of each of the
+    `producers` ends in the dirty part, if there is one. round_end: where this round of cleaning ends.
+    """
 
     def __init__(
         self,
         latest: LatestRecords,
         transactions: CleanedTransactions,
-        producers: dict[int, LastRecord],
+        producers: dict[int, LastBatches],
+        last_learned: dict[int, int],
         round_end: int,
         wall: int,
         delete_retention_ms: int,
@@ -50,6 +56,7 @@ class BatchFilter:
         self._latest = latest
         self._transactions = transactions
         self._producers = producers
+        self._last_learned = last_learned
         self._round_end = round_end
         self._wall = wall
         self._new_horizon = wall + delete_retention_ms
@@ -113,13 +120,20 @@ class BatchFilter:
         return None
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """An active producer's last sequence number, or if it has only a marker, its epoch, must be found again."""
-        last = self._producers.get(header.producer_id) if header.has_producer_id else None
-        if last is None:
+        """Return whether the batch holds the last sequence number, or if a marker has begun anew, the epoch of an
+        active producer, as of the end of this round. In doubt the batch is kept until the next round.
+        """
+        producer = self._producers.get(header.producer_id) if header.has_producer_id else None
+        if producer is None:
             return False
-        if last.offset >= 0:
-            return header.last_offset == last.offset
-        return header.is_control and header.producer_epoch == last.epoch
+        if not producer.offsets:
+            return header.is_control and header.producer_epoch == producer.epoch
+        if header.is_control:
+            return False
+        last = producer.newest_below(self._round_end)
+        if last is None:
+            last = self._last_learned.get(header.producer_id)
+        return last is None or header.last_offset == last
 
 
 def rewrite(header: BatchHeader, data: bytes, kept: list[Place], horizon: int | None) -> bytearray:

@@ -8,11 +8,17 @@ from pykafka_broker.log.transaction_index import AbortedTransaction
 from pykafka_broker.records.compression import MAX_DECOMPRESSED
 
 
-class LastRecord(NamedTuple):
-    """The end of an active producer's records: its last data offset (-1: only a marker) and its epoch."""
+class LastBatches(NamedTuple):
+    """The end of an active producer's records. offsets: where its newest data batches end, oldest first; none after a
+    marker that has raised its epoch. epoch: the newest one.
+    """
 
-    offset: int
+    offsets: tuple[int, ...]
     epoch: int
+
+    def newest_below(self, offset: int) -> int | None:
+        """Return the last offset of the newest of these batches that ends below `offset`."""
+        return next((each for each in reversed(self.offsets) if each < offset), None)
 
 
 class CleanRequest(NamedTuple):
@@ -21,7 +27,7 @@ class CleanRequest(NamedTuple):
     first_dirty_offset: int
     upper_offset: int  # where the last of them ends
     aborted_later: list[AbortedTransaction]  # open at `upper_offset`: their markers are in later segments
-    producers: dict[int, LastRecord]
+    producers: dict[int, LastBatches]
     wall: int  # what the wall clock shows
     delete_retention_ms: int
     segment_bytes: int

@@ -17,6 +17,7 @@ from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
+from pykafka_broker.log.replicated import append_fetched
 from pykafka_broker.log.scan import scan
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import LZ4, NONE
@@ -175,6 +176,62 @@ def test_a_producers_last_batch_stays_as_an_empty_one(tmp_path: Path) -> None:
     log.producers.clear(0)
     clean(log)
     assert headers(log) == [(4, 5, 2)]
+
+
+def write(log: PartitionLog, producer: int, *sequences: int) -> None:
+    """Write one record of that producer for each sequence, all with one key."""
+    for sequence in sequences:
+        put(log, ("a", f"{producer}.{sequence}"), producer_id=producer, producer_epoch=0, base_sequence=sequence)
+
+
+@pytest.mark.parametrize("later", [1, 3, 12])
+def test_a_producer_that_is_cut_back_goes_on_behind_what_was_cleaned(tmp_path: Path, later: int) -> None:
+    """later: the producer's batches behind the cleaned part, which are taken away; more than are remembered, too."""
+    log = compacted(tmp_path)
+    write(log, 5, 0, 1, 2)
+    put(log, ("a", "newer"))
+    log.roll(NOW)
+    end = log.log_end_offset
+    write(log, 5, *range(3, 3 + later))
+    clean(log)
+    assert headers(log)[:2] == [(2, 2, 0), (3, 3, 1)]
+    log.truncate_to(end)
+    assert log.producers.entries[5].last_sequence == 2
+    write(log, 5, 3)
+
+
+def test_a_follower_of_a_cleaned_log_knows_its_producers(tmp_path: Path) -> None:
+    """The leader has cleaned while a later batch of the producer was not committed; the follower gets all but that."""
+    (tmp_path / "leader").mkdir()
+    (tmp_path / "follower").mkdir()
+    leader, follower = compacted(tmp_path / "leader"), compacted(tmp_path / "follower")
+    write(leader, 5, 0)
+    first = leader.read(0, 1 << 20, leader.high_watermark)
+    assert first is not None
+    append_fetched(follower, first.records.read(), NOW)
+    write(leader, 5, 1, 2)
+    put(leader, ("a", "newer"))
+    leader.roll(NOW)
+    end = leader.log_end_offset
+    write(leader, 5, 3)
+    clean(leader)
+    while (rest := leader.read(follower.log_end_offset, 1 << 20, end)) is not None:
+        append_fetched(follower, rest.records.read(), NOW)
+    write(follower, 5, 3)
+
+
+def test_a_batch_that_is_kept_in_doubt_goes_with_the_next_round(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    write(log, 5, 0, 1)
+    log.roll(NOW)
+    put(log, ("a", "newer"))
+    log.roll(NOW)
+    write(log, 5, *range(2, 12))
+    clean(log, first_dirty=2)  # nothing tells which batch is the producer's last one below offset 2
+    assert headers(log)[:3] == [(0, 0, 0), (1, 1, 0), (2, 2, 1)]
+    log.roll(NOW)
+    clean(log, first_dirty=3)
+    assert headers(log) == [(12, 12, 1)]
 
 
 def test_the_last_batch_of_a_round_stays_as_an_empty_one(tmp_path: Path) -> None:
