@@ -32,6 +32,7 @@ _ROUTES: dict[tuple[str, str], str] = {  # module and function below control/api
     ("GET", "/topics/{topic}/records"): "records.records",
     ("POST", "/topics/{topic}/records"): "records.produce",
     ("DELETE", "/topics/{topic}/records"): "records.delete_records",
+    ("POST", "/producers"): "records.new_producer",
     ("GET", "/browse"): "browse.browse_overview",
     ("GET", "/browse/topics"): "browse_topics.browse_topics",
     ("GET", "/browse/topics/{topic}"): "browse_topics.browse_topic",

@@ -2,8 +2,8 @@
 
 Rule: a broker has the records of the partitions that it leads, and the groups and transactions that it coordinates.
 Whoever asks the cluster need not know which broker that is, nor that another one takes its place meanwhile.
-A write that gets no answer, since its broker has gone, is an error. One whose leader changes before it is committed is
-written again at the new leader, and may be there twice, as with a producer without idempotence.
+A write is done by an idempotent producer. A write without an answer, since its broker has gone or its leader has
+changed, is repeated at the leader of that moment with the same sequence, so each record is there once.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pykafka_broker.control.bytes_in_json import meant
 from pykafka_broker.testing.cluster_nodes import WAIT_S
 from pykafka_broker.testing.cluster_traffic import ClusterTraffic
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
+from pykafka_broker.testing.data import AT_ONCE
 from pykafka_broker.testing.differences import difference, first_that_fits, listing, missing
 from pykafka_broker.testing.record import ANY, NewRecord, Record, several
 from pykafka_broker.testing.waits import RecordsDiffer, Step, WaitTimeout, wait_until
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 __tracebackhide__ = told_to_the_test
 _PASSING = ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE", "KAFKA_STORAGE_ERROR", "UNKNOWN_TOPIC_OR_PARTITION")
 _MOVED = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
-_AT_ONCE = 1_000  # records in one call
 _TURN_S = 0.5  # how long one coordinator is waited for before it is looked for again
 T = TypeVar("T")
 
@@ -41,32 +41,46 @@ class ClusterData(ClusterTraffic):
     # -- records
 
     def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
-        """Do as on one broker. Raises WaitTimeout where a partition gets no leader, and ConnectionError where a broker
-        goes before it has answered: the records may be there or not.
+        """Do as on one broker. Raises WaitTimeout for a partition without a leader that answers: the records may be
+        there or not.
         """
+        if not requests:
+            return []
         partitions = self._partitions(topic)
         by_partition: dict[int, list[tuple[int, dict[str, Any]]]] = {}
         for number, request in enumerate(requests):
             partition = _partition_for(request, number, len(partitions))
             _check(topic, partition, partitions)
             by_partition.setdefault(partition, []).append((number, {**request, "partition": partition}))
+        producer = self._new_producer()
         written: dict[int, tuple[int, int]] = {}
         for partition, those in by_partition.items():
-            for start in range(0, len(those), _AT_ONCE):
-                some = those[start : start + _AT_ONCE]
+            for start in range(0, len(those), AT_ONCE):
+                some = those[start : start + AT_ONCE]
                 bodies = [request for _, request in some]
+                own = {**producer, "sequences": {str(partition): start}}
 
-                def step(leader: KafkaBroker, bodies: list[dict[str, Any]] = bodies) -> list[tuple[int, int]]:
-                    try:
-                        return leader._write(topic, bodies)
-                    except ConnectionRefusedError:
-                        raise
-                    except ConnectionError as error:
-                        raise _Refused(error) from error
+                def step(
+                    leader: KafkaBroker,
+                    bodies: list[dict[str, Any]] = bodies,
+                    own: dict[str, Any] = own,
+                ) -> list[tuple[int, int]]:
+                    return leader._write_part(topic, bodies, own)
 
                 places = self._at_leader(topic, partition, step)
                 written |= {number: place for (number, _), place in zip(some, places, strict=True)}
         return [written[number] for number in range(len(requests))]
+
+    def _new_producer(self) -> dict[str, Any]:
+        """Return id and epoch of a new idempotent producer, which any broker gives."""
+        found: dict[str, Any] = {}
+
+        def given() -> bool:
+            found.update(self.control.call("POST", "/producers"))
+            return True
+
+        wait_until(given, lambda: "no broker gives a producer id", WAIT_S)
+        return found
 
     def records(
         self,
@@ -207,7 +221,7 @@ class ClusterData(ClusterTraffic):
                 continue
             line = _line(text, number)
             kind = line.pop("type")
-            if gathered and (kind != "record" or line["topic"] != topic or len(gathered) >= _AT_ONCE):
+            if gathered and (kind != "record" or line["topic"] != topic or len(gathered) >= AT_ONCE):
                 self._write(topic, gathered)
                 gathered = []
             if kind == "record":
@@ -462,7 +476,7 @@ class ClusterData(ClusterTraffic):
 class _Refused(Exception):
     """What waiting does not change."""
 
-    def __init__(self, error: ControlError | ConnectionError) -> None:
+    def __init__(self, error: ControlError) -> None:
         super().__init__(error)
         self.error = error
 

@@ -13,7 +13,7 @@ from pykafka_broker.testing.record import Record, from_answer, said, several, to
 
 __tracebackhide__ = told_to_the_test
 
-_AT_ONCE = 1_000  # records in one call
+AT_ONCE = 1_000  # records in one call
 _PART_CHARACTERS = 4 << 20
 _LONG_S = 600.0
 
@@ -83,13 +83,19 @@ class Data(Handle):
         return self._write(topic, list(map(to_request, several(f"produce({topic!r}", records))))
 
     def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
-        """The same for records as the control API takes them (`NewRecord` in its `/openapi.json`)."""
+        """Write records as the control API takes them (`NewRecord` in its `/openapi.json`)."""
         written: list[tuple[int, int]] = []
-        for start in range(0, len(requests), _AT_ONCE):
-            body = {"records": requests[start : start + _AT_ONCE]}
-            answer = self.control.call("POST", f"/topics/{in_path(topic)}/records", body)
-            written += [(each["partition"], each["offset"]) for each in answer]
+        for start in range(0, len(requests), AT_ONCE):
+            written += self._write_part(topic, requests[start : start + AT_ONCE])
         return written
+
+    def _write_part(
+        self, topic: str, requests: Sequence[Mapping[str, Any]], producer: Mapping[str, Any] | None = None
+    ) -> list[tuple[int, int]]:
+        """Write records in one call, which may be repeated if it names a producer."""
+        body = {"records": requests, "producer": producer}
+        answer = self.control.call("POST", f"/topics/{in_path(topic)}/records", body)
+        return [(each["partition"], each["offset"]) for each in answer]
 
     def records(
         self,
@@ -113,7 +119,7 @@ class Data(Handle):
         for number in numbers:
             offset, more = from_offset, True
             while more and (limit is None or len(found) < limit):
-                most = _AT_ONCE if limit is None else min(limit - len(found), _AT_ONCE)
+                most = AT_ONCE if limit is None else min(limit - len(found), AT_ONCE)
                 asked = {"partition": number, "from_offset": offset, "limit": most, **query}
                 page = self.control.call("GET", f"/topics/{in_path(topic)}/records", query=asked)
                 found += map(from_answer, page["records"])

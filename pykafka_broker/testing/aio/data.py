@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pykafka_broker.testing.aio.handle import AsyncHandle
 from pykafka_broker.testing.control_client import in_path, told_to_the_test
-from pykafka_broker.testing.data import _AT_ONCE, _LONG_S, _parts
+from pykafka_broker.testing.data import AT_ONCE, _LONG_S, _parts
 from pykafka_broker.testing.record import Record, from_answer, said, several, to_request
 from typing import Any
 
@@ -81,13 +81,19 @@ class AsyncData(AsyncHandle):
         return await self._write(topic, list(map(to_request, several(f"produce({topic!r}", records))))
 
     async def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
-        """The same for records as the control API takes them (`NewRecord` in its `/openapi.json`)."""
+        """Write records as the control API takes them (`NewRecord` in its `/openapi.json`)."""
         written: list[tuple[int, int]] = []
-        for start in range(0, len(requests), _AT_ONCE):
-            body = {"records": requests[start : start + _AT_ONCE]}
-            answer = await self.control.call("POST", f"/topics/{in_path(topic)}/records", body)
-            written += [(each["partition"], each["offset"]) for each in answer]
+        for start in range(0, len(requests), AT_ONCE):
+            written += await self._write_part(topic, requests[start : start + AT_ONCE])
         return written
+
+    async def _write_part(
+        self, topic: str, requests: Sequence[Mapping[str, Any]], producer: Mapping[str, Any] | None = None
+    ) -> list[tuple[int, int]]:
+        """Write records in one call, which may be repeated if it names a producer."""
+        body = {"records": requests, "producer": producer}
+        answer = await self.control.call("POST", f"/topics/{in_path(topic)}/records", body)
+        return [(each["partition"], each["offset"]) for each in answer]
 
     async def records(
         self,
@@ -111,7 +117,7 @@ class AsyncData(AsyncHandle):
         for number in numbers:
             offset, more = from_offset, True
             while more and (limit is None or len(found) < limit):
-                most = _AT_ONCE if limit is None else min(limit - len(found), _AT_ONCE)
+                most = AT_ONCE if limit is None else min(limit - len(found), AT_ONCE)
                 asked = {"partition": number, "from_offset": offset, "limit": most, **query}
                 page = await self.control.call("GET", f"/topics/{in_path(topic)}/records", query=asked)
                 found += map(from_answer, page["records"])
