@@ -11,18 +11,19 @@ from __future__ import annotations
 import datetime
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.control.bytes_in_json import meant
+from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Transaction
 from pykafka_broker.testing.cluster_nodes import WAIT_S
 from pykafka_broker.testing.cluster_traffic import ClusterTraffic
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import AT_ONCE
 from pykafka_broker.testing.differences import difference, first_that_fits, listing, missing
-from pykafka_broker.testing.record import ANY, NewRecord, Record, several
+from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, several
 from pykafka_broker.testing.waits import RecordsDiffer, Step, WaitTimeout, wait_until
 
 if TYPE_CHECKING:
@@ -134,9 +135,9 @@ class ClusterData(ClusterTraffic):
         self,
         topic: str,
         *,
-        key: Any = ANY,
-        value: Any = ANY,
-        headers: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None,
+        key: NewContent = ANY,
+        value: NewContent = ANY,
+        headers: Headers | None = None,
         partition: int | None = None,
         timeout: float = 10,
         isolation_level: str = "read_committed",
@@ -160,7 +161,7 @@ class ClusterData(ClusterTraffic):
         return fitting[0]
 
     def assert_records(
-        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
+        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> list[Record]:
         """Say that the topic has exactly these records, as on one broker, and return them. Raises RecordsDiffer."""
         expected = several(f"assert_records({topic!r}", records)
@@ -170,7 +171,7 @@ class ClusterData(ClusterTraffic):
         return found
 
     def assert_contains(
-        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
+        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> None:
         """Say that the topic has these records, in any order and among others. Raises RecordsDiffer."""
         expected = several(f"assert_contains({topic!r}", records)
@@ -191,13 +192,15 @@ class ClusterData(ClusterTraffic):
             says = f"topic {topic} got {len(more)} more records within {within_ms} ms{listing(more)}"
             raise RecordsDiffer(says, found=more)
 
-    def _found(self, topic: str, isolation_level: str, timeout: float, enough: Any) -> list[Record]:
+    def _found(
+        self, topic: str, isolation_level: str, timeout: float, enough: Callable[[list[Record]], bool]
+    ) -> list[Record]:
         """Return the records of a topic once they are enough, or once the time is over."""
         found: list[Record] = []
 
         def there() -> bool:
             found[:] = self.records(topic, isolation_level=isolation_level)
-            return bool(enough(found))
+            return enough(found)
 
         self.topic(topic)  # raises ControlError if it is not there
         with suppress(WaitTimeout):  # what is there is compared
@@ -270,24 +273,24 @@ class ClusterData(ClusterTraffic):
 
     # -- groups and transactions
 
-    def groups(self) -> list[dict[str, Any]]:
+    def groups(self) -> list[GroupSummary]:
         """Return all groups of all coordinators, as on one broker."""
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, GroupSummary] = {}
         for node in self.brokers:
             if node.running:
                 for group in node.groups():
                     found[group["group_id"]] = group
         return [found[name] for name in sorted(found)]
 
-    def group(self, group: str) -> dict[str, Any]:
+    def group(self, group: str) -> Group:
         """Return one group with its members and offsets; what is left to read is asked of the leaders."""
 
-        def step(node: KafkaBroker) -> dict[str, Any]:
+        def step(node: KafkaBroker) -> Group:
             return node.group(group)
 
         return self._with_ends(self._at_coordinator(step, group))
 
-    def _with_ends(self, group: dict[str, Any]) -> dict[str, Any]:
+    def _with_ends(self, group: Group) -> Group:
         """Return a group with the ends of the partitions as their leaders have them; its coordinator may lead none."""
         for each in group["offsets"]:
             start, end = self._bounds(each["topic"], each["partition"])
@@ -321,7 +324,7 @@ class ClusterData(ClusterTraffic):
         topic: str | None = None,
         to: str | int | datetime.datetime = "earliest",
         partition: int | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CommittedPartition]:
         """Commit new offsets for a group, as on one broker. Raises ControlError while the group has members."""
         names = sorted({each["topic"] for each in self.group(group)["offsets"]}) if topic is None else [topic]
         if not names:
@@ -351,7 +354,7 @@ class ClusterData(ClusterTraffic):
 
         def step(leader: KafkaBroker) -> tuple[int, int]:
             state = leader.partition(topic, partition)
-            if state["high_watermark"] is None:
+            if state["high_watermark"] is None or state["log_start_offset"] is None:
                 raise ControlError(503, f"broker {state['leader']} does not lead {topic}-{partition} yet", _PASSING[0])
             return state["log_start_offset"], state["high_watermark"]
 
@@ -367,17 +370,17 @@ class ClusterData(ClusterTraffic):
 
     def wait_for_group(
         self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
-    ) -> dict[str, Any]:
+    ) -> Group:
         """Wait until the group is there, in that state ("Stable", "Empty", ...), with exactly that many members."""
 
-        def step(node: KafkaBroker) -> dict[str, Any]:
+        def step(node: KafkaBroker) -> Group:
             return node.wait_for_group(group, state, members, _TURN_S if timeout > 0 else 0)
 
         return self._with_ends(self._wait_at_coordinator(step, timeout, group))
 
     def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and has at most that many records still to read."""
-        offsets: list[dict[str, Any]] = []
+        offsets: list[CommittedPartition] = []
 
         def caught_up() -> bool:
             offsets[:] = self.group(group)["offsets"]
@@ -390,10 +393,10 @@ class ClusterData(ClusterTraffic):
         wait_until(caught_up, instead, timeout)
         return sum(each["lag"] for each in offsets)
 
-    def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> dict[str, Any]:
+    def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
         """Wait until the transaction of that id is in that state ("Ongoing", "CompleteCommit", ...)."""
 
-        def step(node: KafkaBroker) -> dict[str, Any]:
+        def step(node: KafkaBroker) -> Transaction:
             return node.wait_for_transaction(transactional_id, state, _TURN_S if timeout > 0 else 0)
 
         return self._wait_at_coordinator(step, timeout, transactional_id=transactional_id)

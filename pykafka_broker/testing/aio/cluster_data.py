@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pykafka_broker.testing.aio.cluster_traffic import AsyncClusterTraffic
+from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Transaction
 from pykafka_broker.testing.async_waits import Step, wait_until
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster_data import T, _MOVED, _PASSING, _Refused, _TURN_S, _check, _line, _partition_for
@@ -21,7 +22,7 @@ from pykafka_broker.testing.cluster_nodes import WAIT_S
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import AT_ONCE
 from pykafka_broker.testing.differences import difference, first_that_fits, listing, missing
-from pykafka_broker.testing.record import ANY, NewRecord, Record, several
+from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, several
 from pykafka_broker.testing.waits import RecordsDiffer, WaitTimeout
 from typing import Any
 
@@ -128,9 +129,9 @@ class AsyncClusterData(AsyncClusterTraffic):
         self,
         topic: str,
         *,
-        key: Any = ANY,
-        value: Any = ANY,
-        headers: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None,
+        key: NewContent = ANY,
+        value: NewContent = ANY,
+        headers: Headers | None = None,
         partition: int | None = None,
         timeout: float = 10,
         isolation_level: str = "read_committed",
@@ -154,7 +155,7 @@ class AsyncClusterData(AsyncClusterTraffic):
         return fitting[0]
 
     async def assert_records(
-        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
+        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> list[Record]:
         """Say that the topic has exactly these records, as on one broker, and return them. Raises RecordsDiffer."""
         expected = several(f"assert_records({topic!r}", records)
@@ -164,7 +165,7 @@ class AsyncClusterData(AsyncClusterTraffic):
         return found
 
     async def assert_contains(
-        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
+        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> None:
         """Say that the topic has these records, in any order and among others. Raises RecordsDiffer."""
         expected = several(f"assert_contains({topic!r}", records)
@@ -185,13 +186,15 @@ class AsyncClusterData(AsyncClusterTraffic):
             says = f"topic {topic} got {len(more)} more records within {within_ms} ms{listing(more)}"
             raise RecordsDiffer(says, found=more)
 
-    async def _found(self, topic: str, isolation_level: str, timeout: float, enough: Any) -> list[Record]:
+    async def _found(
+        self, topic: str, isolation_level: str, timeout: float, enough: Callable[[list[Record]], bool]
+    ) -> list[Record]:
         """Return the records of a topic once they are enough, or once the time is over."""
         found: list[Record] = []
 
         async def there() -> bool:
             found[:] = await self.records(topic, isolation_level=isolation_level)
-            return bool(enough(found))
+            return enough(found)
 
         await self.topic(topic)  # raises ControlError if it is not there
         with suppress(WaitTimeout):  # what is there is compared
@@ -264,24 +267,24 @@ class AsyncClusterData(AsyncClusterTraffic):
 
     # -- groups and transactions
 
-    async def groups(self) -> list[dict[str, Any]]:
+    async def groups(self) -> list[GroupSummary]:
         """Return all groups of all coordinators, as on one broker."""
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, GroupSummary] = {}
         for node in self.brokers:
             if node.running:
                 for group in await node.groups():
                     found[group["group_id"]] = group
         return [found[name] for name in sorted(found)]
 
-    async def group(self, group: str) -> dict[str, Any]:
+    async def group(self, group: str) -> Group:
         """Return one group with its members and offsets; what is left to read is asked of the leaders."""
 
-        async def step(node: AsyncKafkaBroker) -> dict[str, Any]:
+        async def step(node: AsyncKafkaBroker) -> Group:
             return await node.group(group)
 
         return await self._with_ends(await self._at_coordinator(step, group))
 
-    async def _with_ends(self, group: dict[str, Any]) -> dict[str, Any]:
+    async def _with_ends(self, group: Group) -> Group:
         """Return a group with the ends of the partitions as their leaders have them; its coordinator may lead none."""
         for each in group["offsets"]:
             start, end = await self._bounds(each["topic"], each["partition"])
@@ -315,7 +318,7 @@ class AsyncClusterData(AsyncClusterTraffic):
         topic: str | None = None,
         to: str | int | datetime.datetime = "earliest",
         partition: int | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CommittedPartition]:
         """Commit new offsets for a group, as on one broker. Raises ControlError while the group has members."""
         names = sorted({each["topic"] for each in (await self.group(group))["offsets"]}) if topic is None else [topic]
         if not names:
@@ -345,7 +348,7 @@ class AsyncClusterData(AsyncClusterTraffic):
 
         async def step(leader: AsyncKafkaBroker) -> tuple[int, int]:
             state = await leader.partition(topic, partition)
-            if state["high_watermark"] is None:
+            if state["high_watermark"] is None or state["log_start_offset"] is None:
                 raise ControlError(503, f"broker {state['leader']} does not lead {topic}-{partition} yet", _PASSING[0])
             return state["log_start_offset"], state["high_watermark"]
 
@@ -361,17 +364,17 @@ class AsyncClusterData(AsyncClusterTraffic):
 
     async def wait_for_group(
         self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
-    ) -> dict[str, Any]:
+    ) -> Group:
         """Wait until the group is there, in that state ("Stable", "Empty", ...), with exactly that many members."""
 
-        async def step(node: AsyncKafkaBroker) -> dict[str, Any]:
+        async def step(node: AsyncKafkaBroker) -> Group:
             return await node.wait_for_group(group, state, members, _TURN_S if timeout > 0 else 0)
 
         return await self._with_ends(await self._wait_at_coordinator(step, timeout, group))
 
     async def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and has at most that many records still to read."""
-        offsets: list[dict[str, Any]] = []
+        offsets: list[CommittedPartition] = []
 
         async def caught_up() -> bool:
             offsets[:] = (await self.group(group))["offsets"]
@@ -384,10 +387,10 @@ class AsyncClusterData(AsyncClusterTraffic):
         await wait_until(caught_up, instead, timeout)
         return sum(each["lag"] for each in offsets)
 
-    async def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> dict[str, Any]:
+    async def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
         """Wait until the transaction of that id is in that state ("Ongoing", "CompleteCommit", ...)."""
 
-        async def step(node: AsyncKafkaBroker) -> dict[str, Any]:
+        async def step(node: AsyncKafkaBroker) -> Transaction:
             return await node.wait_for_transaction(transactional_id, state, _TURN_S if timeout > 0 else 0)
 
         return await self._wait_at_coordinator(step, timeout, transactional_id=transactional_id)
