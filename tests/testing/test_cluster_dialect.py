@@ -24,7 +24,7 @@ from pykafka_broker.testing import (
 )
 
 OF_A_PROCESS = {  # of one node
-    *("stop", "kill", "restart", "fork", "give_up", "secure", "pid", "port", "running", "log", "log_since", "log_size"),
+    *("stop", "kill", "restart", "fork", "give_up", "join", "pid", "port", "running", "log", "log_since", "log_size"),
 }
 
 
@@ -276,6 +276,39 @@ def test_a_reset_leaves_an_empty_cluster_of_all_its_nodes(cluster: KafkaCluster)
     assert cluster.records("gone") == []
     with pytest.raises(ValueError, match="a cluster keeps nothing"):
         cluster.reset(keep=["topics"])
+
+
+def test_every_broker_passes_for_an_older_release_and_copies_all_the_same() -> None:
+    with KafkaCluster(brokers=2, emulate="2.1", config={"transaction.state.log.num.partitions": 2}) as cluster:
+        cluster.create_topic("orders", 2)
+        for partition in range(2):
+            cluster.move_leader("orders", partition + 1, partition)
+        producer = Producer(cluster.client_config("confluent") | {"transactional.id": "older", "client.id": "older"})
+        producer.init_transactions(10)
+        producer.begin_transaction()
+        for number in range(4):
+            producer.produce("orders", str(number), partition=number % 2)
+        producer.commit_transaction(10)
+        values = [record.value for record in cluster.wait_for_records("orders", 4)]
+        assert values == ["0", "2", "1", "3"]
+        versions = {each["api"]: each["version"] for each in cluster.requests(client_id="older")}
+        assert versions["Produce"] == 7, "the last one of 2.1"
+        address = cluster.broker(1).bootstrap_servers
+        cluster.broker(1).restart()
+        assert cluster.broker(1).bootstrap_servers == address
+        assert [cluster.wait_for_isr("orders", number, size=2) for number in range(2)]
+    with pytest.raises(ValueError, match=r"emulate=\.\.\. needs a controller of its own"):
+        KafkaCluster(controllers=0, emulate="2.1")
+
+
+def test_an_older_cluster_with_users_is_one_too() -> None:
+    with KafkaCluster(brokers=2, emulate="2.8", security="sasl_plaintext", users={"alice": "secret"}) as cluster:
+        cluster.create_topic("orders")
+        producer = Producer(cluster.client_config("confluent", user="alice") | {"client.id": "older"})
+        producer.produce("orders", "paid")
+        assert producer.flush(10) == 0
+        cluster.assert_records("orders", ["paid"])
+        assert cluster.requests("Produce", client_id="older")[0]["version"] == 9, "the last one of 2.8"
 
 
 def test_what_several_brokers_can_t_do_is_refused_with_the_reason(cluster: KafkaCluster) -> None:
