@@ -28,6 +28,7 @@ _ROUTES: dict[tuple[str, str], str] = {  # module and function below control/api
     ("POST", "/topics/{topic}/config"): "topics.alter_config",
     ("POST", "/topics/{topic}/partitions"): "topics.add_partitions",
     ("GET", "/topics/{topic}/partitions/{partition}"): "cluster.partition",
+    ("POST", "/cluster/settings/reset"): "cluster.reset_settings",
     ("GET", "/coordinator"): "cluster.coordinator",
     ("GET", "/topics/{topic}/records"): "records.records",
     ("POST", "/topics/{topic}/records"): "records.produce",

@@ -208,8 +208,11 @@ class Node(TypedDict):
 
 
 class ClusterState(TypedDict):
-    """A cluster as one node knows it. `controller_id` is -1 while no leader of the metadata is known."""
+    """A cluster as one node knows it. `controller_id` is -1 while no leader of the metadata is known, and
+    `metadata_offset` is how far the node has read the metadata log.
+    """
 
     cluster_id: str
     controller_id: int
+    metadata_offset: int
     brokers: list[Node]

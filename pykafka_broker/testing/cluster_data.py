@@ -11,13 +11,14 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.control.bytes_in_json import meant
-from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Transaction
+from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic, Transaction
 from pykafka_broker.testing.cluster_nodes import WAIT_S
 from pykafka_broker.testing.cluster_traffic import ClusterTraffic
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 __tracebackhide__ = told_to_the_test
 _PASSING = ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE", "KAFKA_STORAGE_ERROR", "UNKNOWN_TOPIC_OR_PARTITION")
 _MOVED = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
+_SETTINGS = {"acls", "configs", "quotas", "users"}
+_KEEPABLE = _SETTINGS | {"clock", "faults", "requests", "topics"}
 _TURN_S = 0.5  # how long one coordinator is waited for before it is looked for again
 T = TypeVar("T")
 
@@ -449,11 +452,15 @@ class ClusterData(ClusterTraffic):
     # -- all of it
 
     def reset(self, keep: Iterable[str] = ()) -> None:
-        """Start the nodes that do not run, end all faults, and delete all topics, and with them all groups, offsets and
-        transactions. Configs, quotas, ACLs and users stay. Clients stay connected.
+        """Start the nodes that do not run, end all faults, delete all topics, and with them all groups, offsets and
+        transactions, and take configs, quotas, ACLs and users back to those of the first start. Clients stay connected.
+        What is named in `keep` stays, as on one broker.
         """
-        if list(keep):
-            raise ValueError("a cluster keeps nothing at a reset: use the cluster of one test, or one KafkaBroker")
+        if isinstance(keep, str):
+            raise TypeError(f"keep must be a list of names: keep=[{keep!r}]")
+        kept = {*keep}
+        if unknown := sorted(kept - _KEEPABLE):
+            raise ValueError(f"{unknown[0]} can't be kept; what can is {', '.join(sorted(_KEEPABLE))}")
         for node in (self.controller, *self.brokers):
             if not node.running:
                 node.start()
@@ -461,9 +468,13 @@ class ClusterData(ClusterTraffic):
             node.unpause()
             node.free_disk()
         self.heal_network()
-        self.faults.clear()
-        self.clock.resume()
+        if "faults" not in kept:
+            self.faults.clear()
+        self.reset_settings(kept & _SETTINGS)
+        again: list[tuple[Topic, int]] = []
         for topic in self.topics(internal=True):
+            if "topics" in kept and not topic["internal"]:
+                again.append((topic, len(self.partition(topic["name"])["replicas"])))
             self.delete_topic(topic["name"])
 
         def empty() -> bool:
@@ -473,7 +484,13 @@ class ClusterData(ClusterTraffic):
             return not left
 
         wait_until(empty, lambda: "not all brokers have deleted all topics", WAIT_S)
-        self.clear_requests()
+        if "clock" not in kept:
+            self.clock.resume()
+            self.clock.set(round(time.time() * 1000))
+        for topic, replicas in again:
+            self.create_topic(topic["name"], topic["partitions"], topic["config"], replication_factor=replicas)
+        if "requests" not in kept:
+            self.clear_requests()
 
 
 class _Refused(Exception):

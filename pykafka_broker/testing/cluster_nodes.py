@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from pykafka_broker.testing.answers import ConfigValue, LogSize, PartitionState, Topic
+from pykafka_broker.testing.answers import ClusterState, ConfigValue, LogSize, PartitionState, Topic
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import Controlled
 from pykafka_broker.testing.handle import BrokerError
@@ -132,6 +132,21 @@ class ClusterNodes(Controlled):
             return True
 
         wait_until(known, lambda: f"not all brokers know the leader of {topic}-{partition}", WAIT_S)
+        return state
+
+    def reset_settings(self, keep: Iterable[str] = ()) -> ClusterState:
+        """Take back configs of brokers and groups, quotas, ACLs and users, as on one broker, and wait until every
+        running broker knows.
+        """
+        state = self.controller.reset_settings(keep)
+
+        def known() -> bool:
+            for node in self.brokers:
+                if node.running and node.cluster()["metadata_offset"] < state["metadata_offset"]:
+                    return False
+            return True
+
+        wait_until(known, lambda: "not all brokers know that the settings are taken back", WAIT_S)
         return state
 
     def wait_for_isr(

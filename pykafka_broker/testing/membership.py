@@ -37,6 +37,13 @@ class Membership(Handle):
         found: PartitionState = self.control.call("POST", "/incidents/leader", body)
         return found
 
+    def reset_settings(self, keep: Iterable[str] = ()) -> ClusterState:
+        """Take back the dynamic configs of brokers and groups, quotas, ACLs and users that the cluster did not have at
+        its first start, except for those named in `keep`; for the node that leads the metadata.
+        """
+        found: ClusterState = self.control.call("POST", "/cluster/settings/reset", {"keep": list(keep)})
+        return found
+
     def cut_off(self, nodes: Iterable[int]) -> None:
         """Lose the connections that this node has made to those nodes, and make no more, until `rejoin`."""
         self.control.call("POST", "/incidents/network", {"nodes": list(nodes)})

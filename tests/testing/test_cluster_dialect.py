@@ -11,6 +11,18 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
 
 from pykafka_broker.testing import (
     AsyncKafkaCluster,
@@ -274,8 +286,70 @@ def test_a_reset_leaves_an_empty_cluster_of_all_its_nodes(cluster: KafkaCluster)
     assert cluster.topics(internal=True) == cluster.groups() == cluster.faults.all() == []
     cluster.create_topic("gone")
     assert cluster.records("gone") == []
-    with pytest.raises(ValueError, match="a cluster keeps nothing"):
-        cluster.reset(keep=["topics"])
+    with pytest.raises(ValueError, match="records can't be kept; what can is acls, clock, configs, faults, quotas"):
+        cluster.reset(keep=["records"])
+
+
+def test_a_reset_keeps_what_is_named(cluster: KafkaCluster) -> None:
+    cluster.reset()
+    cluster.create_topic("stays", 2, {"retention.ms": 1000}, replication_factor=2)
+    cluster.produce("stays", ["gone"])
+    cluster.faults.add(api="Heartbeat", delay_ms=1)
+    cluster.clock.advance(days=1)
+    cluster.reset(keep=["topics", "faults", "clock"])
+    (topic,) = cluster.topics()
+    assert (topic["partitions"], topic["config"]["retention.ms"]) == (2, "1000")
+    assert len(cluster.partition("stays")["replicas"]) == 2
+    assert cluster.records("stays") == []
+    assert len(cluster.faults.all()) == 3
+    assert cluster.clock.now() > (time.time() + 80_000) * 1000
+    cluster.reset()
+    assert cluster.topics() == cluster.faults.all() == []
+    assert abs(cluster.clock.now() - time.time() * 1000) < 10_000
+
+
+def test_a_reset_takes_settings_back_to_those_of_the_first_start() -> None:
+    users, acls = {"admin": "a", "alice": "s"}, ["alice may write and describe topic orders", "admin may do anything"]
+    with KafkaCluster(
+        brokers=2, security="sasl_plaintext", users=users, acls=acls, mechanisms=["SCRAM-SHA-256"]
+    ) as cluster:
+        admin: Any = AdminClient(cluster.client_config("confluent", user="admin"))
+        binding: Any = AclBinding
+        bindings: Any = AclBindingFilter
+        all_acls = bindings("ANY", None, "ANY", None, None, "ANY", "ANY")
+        of_alice = bindings("TOPIC", "orders", "LITERAL", "User:alice", None, "ANY", "ANY")
+        of_bob = binding("TOPIC", "orders", "LITERAL", "User:bob", "*", "READ", "ALLOW")
+        scram = ScramMechanism.SCRAM_SHA_256
+        broker = ConfigResource(ConfigResource.Type.BROKER, "1")
+
+        def settings() -> tuple[set[str], set[str], str]:
+            rights = {str(each) for each in admin.describe_acls(all_acls).result(10)}
+            known = set(admin.describe_user_scram_credentials().result(10))
+            return rights, known, admin.describe_configs([broker])[broker].result(10)["log.cleaner.threads"].value
+
+        before = settings()
+        admin.create_acls([of_bob])[of_bob].result(10)
+        admin.delete_acls([of_alice])[of_alice].result(10)
+        changes: dict[str, Any] = {
+            "bob": UserScramCredentialUpsertion("bob", ScramCredentialInfo(scram, 4096), b"b"),
+            "alice": UserScramCredentialDeletion("alice", scram),
+        }
+        for name, change in changes.items():
+            admin.alter_user_scram_credentials([change])[name].result(10)
+        two = ConfigEntry("log.cleaner.threads", "2", incremental_operation=AlterConfigOpType.SET)
+        broker.add_incremental_config(two)
+        admin.incremental_alter_configs([broker])[broker].result(10)
+        assert all(one != other for one, other in zip(before, settings(), strict=True))
+        cluster.reset(keep=["configs"])
+        assert settings() == (*before[:2], "2")
+        cluster.reset()
+        assert settings() == before
+        cluster.create_topic("orders")
+        alice = Producer(cluster.client_config("confluent", user="alice"))
+        alice.produce("orders", "paid")
+        assert alice.flush(10) == 0
+        with pytest.raises(ControlError, match="node 100 leads the metadata: ask there"):
+            cluster.broker(1).reset_settings()
 
 
 def test_every_broker_passes_for_an_older_release_and_copies_all_the_same() -> None:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import datetime
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pykafka_broker.testing.aio.cluster_traffic import AsyncClusterTraffic
-from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Transaction
+from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic, Transaction
 from pykafka_broker.testing.async_waits import Step, wait_until
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
-from pykafka_broker.testing.cluster_data import T, _MOVED, _PASSING, _Refused, _TURN_S, _check, _line, _partition_for
+from pykafka_broker.testing.cluster_data import T, _KEEPABLE, _MOVED, _PASSING, _Refused, _SETTINGS, _TURN_S, _check, _line, _partition_for
 from pykafka_broker.testing.cluster_nodes import WAIT_S
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import AT_ONCE
@@ -443,11 +444,15 @@ class AsyncClusterData(AsyncClusterTraffic):
     # -- all of it
 
     async def reset(self, keep: Iterable[str] = ()) -> None:
-        """Start the nodes that do not run, end all faults, and delete all topics, and with them all groups, offsets and
-        transactions. Configs, quotas, ACLs and users stay. Clients stay connected.
+        """Start the nodes that do not run, end all faults, delete all topics, and with them all groups, offsets and
+        transactions, and take configs, quotas, ACLs and users back to those of the first start. Clients stay connected.
+        What is named in `keep` stays, as on one broker.
         """
-        if list(keep):
-            raise ValueError("a cluster keeps nothing at a reset: use the cluster of one test, or one KafkaBroker")
+        if isinstance(keep, str):
+            raise TypeError(f"keep must be a list of names: keep=[{keep!r}]")
+        kept = {*keep}
+        if unknown := sorted(kept - _KEEPABLE):
+            raise ValueError(f"{unknown[0]} can't be kept; what can is {', '.join(sorted(_KEEPABLE))}")
         for node in (self.controller, *self.brokers):
             if not node.running:
                 await node.start()
@@ -455,9 +460,13 @@ class AsyncClusterData(AsyncClusterTraffic):
             await node.unpause()
             await node.free_disk()
         await self.heal_network()
-        await self.faults.clear()
-        await self.clock.resume()
+        if "faults" not in kept:
+            await self.faults.clear()
+        await self.reset_settings(kept & _SETTINGS)
+        again: list[tuple[Topic, int]] = []
         for topic in await self.topics(internal=True):
+            if "topics" in kept and not topic["internal"]:
+                again.append((topic, len((await self.partition(topic["name"]))["replicas"])))
             await self.delete_topic(topic["name"])
 
         async def empty() -> bool:
@@ -467,4 +476,10 @@ class AsyncClusterData(AsyncClusterTraffic):
             return not left
 
         await wait_until(empty, lambda: "not all brokers have deleted all topics", WAIT_S)
-        await self.clear_requests()
+        if "clock" not in kept:
+            await self.clock.resume()
+            await self.clock.set(round(time.time() * 1000))
+        for topic, replicas in again:
+            await self.create_topic(topic["name"], topic["partitions"], topic["config"], replication_factor=replicas)
+        if "requests" not in kept:
+            await self.clear_requests()

@@ -12,7 +12,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pykafka_broker.testing.aio.controlled import AsyncControlled
-from pykafka_broker.testing.answers import ConfigValue, LogSize, PartitionState, Topic
+from pykafka_broker.testing.answers import ClusterState, ConfigValue, LogSize, PartitionState, Topic
 from pykafka_broker.testing.async_client import AsyncControlClient
 from pykafka_broker.testing.async_waits import all_at_once, wait_until
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
@@ -132,6 +132,21 @@ class AsyncClusterNodes(AsyncControlled):
             return True
 
         await wait_until(known, lambda: f"not all brokers know the leader of {topic}-{partition}", WAIT_S)
+        return state
+
+    async def reset_settings(self, keep: Iterable[str] = ()) -> ClusterState:
+        """Take back configs of brokers and groups, quotas, ACLs and users, as on one broker, and wait until every
+        running broker knows.
+        """
+        state = await self.controller.reset_settings(keep)
+
+        async def known() -> bool:
+            for node in self.brokers:
+                if node.running and (await node.cluster())["metadata_offset"] < state["metadata_offset"]:
+                    return False
+            return True
+
+        await wait_until(known, lambda: "not all brokers know that the settings are taken back", WAIT_S)
         return state
 
     async def wait_for_isr(
