@@ -60,14 +60,15 @@ class Member(TypedDict):
 
 class CommittedPartition(TypedDict):
     """A partition that a group reads. `lag` is the number of records still to read. `committed` is None without a
-    commit: then all records of the partition are still to read.
+    commit: then all records of the partition are still to read. `end` and `lag` are None if the broker that was asked
+    does not lead the partition; a cluster asks the leaders.
     """
 
     topic: str
     partition: int
     committed: int | None
-    end: int
-    lag: int
+    end: int | None
+    lag: int | None
     metadata: str | None
 
 

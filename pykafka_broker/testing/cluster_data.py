@@ -303,7 +303,7 @@ class ClusterData(ClusterTraffic):
 
     def lag(self, group: str) -> int:
         """Return how many records the group has still to read of the topics that it has committed offsets of."""
-        return sum(each["lag"] for each in self.group(group)["offsets"])
+        return sum(each["lag"] or 0 for each in self.group(group)["offsets"])
 
     def delete_group(self, group: str) -> None:
         """Delete a group with its committed offsets. Raises ControlError while it has members."""
@@ -387,14 +387,14 @@ class ClusterData(ClusterTraffic):
 
         def caught_up() -> bool:
             offsets[:] = self.group(group)["offsets"]
-            return bool(offsets) and sum(each["lag"] for each in offsets) <= lag
+            return bool(offsets) and sum(each["lag"] or 0 for each in offsets) <= lag
 
         def instead() -> str:
             behind = ", ".join(f"{each['topic']}-{each['partition']}: {each['lag']}" for each in offsets if each["lag"])
             return f"group {group} has {f'records to read ({behind})' if offsets else 'committed nothing'}"
 
         wait_until(caught_up, instead, timeout)
-        return sum(each["lag"] for each in offsets)
+        return sum(each["lag"] or 0 for each in offsets)
 
     def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
         """Wait until the transaction of that id is in that state ("Ongoing", "CompleteCommit", ...)."""

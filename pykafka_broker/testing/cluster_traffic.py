@@ -133,6 +133,12 @@ class ClusterFaults(Faults):
     def __init__(self, nodes: Mapping[int, KafkaBroker]) -> None:
         self._nodes = dict(nodes)
 
+    def on(self, broker_id: int) -> ClusterFaults:
+        """Return the faults of one broker alone: `cluster.faults.on(2).add(api="Fetch", delay_ms=100)`."""
+        if broker_id not in self._nodes:
+            raise ValueError(f"no broker {broker_id} is running: {', '.join(map(str, self._nodes))}")
+        return ClusterFaults({broker_id: self._nodes[broker_id]})
+
     def _add(self, body: Mapping[str, Any]) -> Fault:
         added: dict[int, Fault] = {}
         for node_id, node in self._nodes.items():
@@ -170,7 +176,7 @@ class ClusterTraffic(ClusterNodes):
 
     @property
     def faults(self) -> ClusterFaults:
-        """Faults of all brokers that run; those of one are `cluster.broker(1).faults`."""
+        """Faults of all brokers that run; those of one are `cluster.faults.on(1)`."""
         return ClusterFaults(self._brokers_that_run())
 
     def _brokers_that_run(self) -> dict[int, KafkaBroker]:

@@ -290,6 +290,31 @@ def test_a_reset_leaves_an_empty_cluster_of_all_its_nodes(cluster: KafkaCluster)
         cluster.reset(keep=["records"])
 
 
+def test_a_fault_can_be_that_of_one_broker(cluster: KafkaCluster) -> None:
+    cluster.reset()
+    with cluster.faults.on(2).add(api="Metadata", delay_ms=1, client_id="slowed") as fault:
+        assert [each["node_id"] for each in cluster.faults.all()] == [2]
+        assert cluster.broker(1).faults.all() == cluster.broker(3).faults.all() == cluster.faults.on(1).all() == []
+        for broker_id in (1, 2):
+            client = AdminClient({**cluster.broker(broker_id).client_config("confluent"), "client.id": "slowed"})
+            assert len(client.list_topics(timeout=10).brokers) == 3
+        assert fault.wait(1) >= 1
+    with pytest.raises(ValueError, match="no broker 7 is running: 1, 2, 3"):
+        cluster.faults.on(7)
+
+
+def test_a_broker_does_not_tell_the_lag_of_partitions_that_others_lead(cluster: KafkaCluster) -> None:
+    led_by_all(cluster, "shared-out")
+    cluster.produce("shared-out", [{"value": "x", "partition": number} for number in range(3)])
+    for number in range(3):
+        cluster.commit("shared", "shared-out", 0, number)
+    assert [each["lag"] for each in cluster.group("shared")["offsets"]] == [1, 1, 1]
+    coordinator = cluster.coordinator("shared")
+    alone = cluster.broker(coordinator).group("shared")["offsets"]
+    assert [each["lag"] for each in alone] == [1 if number + 1 == coordinator else None for number in range(3)]
+    assert [each["end"] for each in alone] == [each["lag"] for each in alone]
+
+
 def test_a_reset_keeps_what_is_named(cluster: KafkaCluster) -> None:
     cluster.reset()
     cluster.create_topic("stays", 2, {"retention.ms": 1000}, replication_factor=2)

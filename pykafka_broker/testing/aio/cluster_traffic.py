@@ -132,6 +132,12 @@ class AsyncClusterFaults(AsyncFaults):
     def __init__(self, nodes: Mapping[int, AsyncKafkaBroker]) -> None:
         self._nodes = dict(nodes)
 
+    def on(self, broker_id: int) -> AsyncClusterFaults:
+        """Return the faults of one broker alone: `cluster.faults.on(2).add(api="Fetch", delay_ms=100)`."""
+        if broker_id not in self._nodes:
+            raise ValueError(f"no broker {broker_id} is running: {', '.join(map(str, self._nodes))}")
+        return AsyncClusterFaults({broker_id: self._nodes[broker_id]})
+
     @entered
     async def _add(self, body: Mapping[str, Any]) -> AsyncFault:
         added: dict[int, AsyncFault] = {}
@@ -170,7 +176,7 @@ class AsyncClusterTraffic(AsyncClusterNodes):
 
     @property
     def faults(self) -> AsyncClusterFaults:
-        """Faults of all brokers that run; those of one are `cluster.broker(1).faults`."""
+        """Faults of all brokers that run; those of one are `cluster.faults.on(1)`."""
         return AsyncClusterFaults(self._brokers_that_run())
 
     def _brokers_that_run(self) -> dict[int, AsyncKafkaBroker]:
