@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, is_typeddict
 
 from pages.markdown import plain
 from pykafka_broker import testing
+from pykafka_broker.testing import answers
 from pykafka_broker.testing.clock import Clock
 from pykafka_broker.testing.traffic import Fault, Faults
 
@@ -42,13 +43,26 @@ _ONLY_TOLD = {
     "RemoteBroker",
 }  # they have the methods of another
 _NOT_MADE = {testing.Record, testing.KafkaBrokerTestCase}  # by who writes a test
+_ANSWERS = """Dicts that calls return, such as `broker.topic("orders")["partitions"]`. Their types are in
+`pykafka_broker.testing.answers`.
+"""
 _ERRORS = ("RecordsDiffer", "WaitTimeout", "BrokerError", "ControlError")
 
 
 def python() -> str:
     parts = [_HEAD, *(_described(name, kind) for name, kind in _classes().items())]
     errors = [f"- `{name}`: {_told(getattr(testing, name))}" for name in _ERRORS]
-    return "\n".join([*parts, "## Errors\n\n" + "\n".join(errors) + "\n"])
+    return "\n".join([*parts, _answers(), "## Errors\n\n" + "\n".join(errors) + "\n"])
+
+
+def _answers() -> str:
+    """The dicts that calls return."""
+    told = [
+        f"- `{kind.__name__}`: {_told(kind)} Keys: {', '.join(f'`{name}`' for name in kind.__annotations__)}."
+        for kind in vars(answers).values()
+        if is_typeddict(kind)
+    ]
+    return f"## Answers\n\n{_ANSWERS}\n" + "\n".join(told) + "\n"
 
 
 def _described(name: str, kind: type) -> str:
@@ -68,7 +82,7 @@ def _members(kind: type) -> Iterator[tuple[str, str]]:
         if isinstance(member, property):
             yield name, _told(_with_text(kind, name).fget)
         elif inspect.isfunction(member):
-            yield f"{name}{_signature(member)}", _told(_with_text(kind, name))
+            yield f"{name}{_signature(member)}{_result(member)}", _told(_with_text(kind, name))
 
 
 def _with_text(kind: type, name: str) -> Any:
@@ -80,6 +94,11 @@ def _with_text(kind: type, name: str) -> Any:
 def _told(thing: Any) -> str:
     """Without the examples that may follow."""
     return plain((inspect.getdoc(thing) or "").partition("\n\n")[0])
+
+
+def _result(function: Any) -> str:
+    annotation = inspect.signature(function).return_annotation
+    return "" if annotation in ("None", "NoReturn", inspect.Signature.empty) else f" -> {annotation}"
 
 
 def _signature(function: Any, *, wide: bool = False) -> str:

@@ -1,15 +1,16 @@
 """From a frame to a reply, as an older release of Kafka.
 
 Rule: a router of this kind is only there where a release is emulated, so that nobody else pays for it. What the release
-did not serve it hangs up on, as Kafka does.
+did not serve it hangs up on, as Kafka does. The brokers of a cluster have a listener of their own, where nothing is
+emulated: they talk to each other as they always do.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import Endpoint, Pieces, Router
+from pykafka_broker.broker.context import ConnectionContext, RequestContext
+from pykafka_broker.broker.router import Endpoint, PendingReply, Pieces, Router
 from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -38,6 +39,13 @@ class EmulatedRouter(Router):
     def __init__(self, services: Services, emulation: Emulation) -> None:
         super().__init__(services)
         self._emulation = emulation
+        self._between_brokers = Router(services)
+
+    def dispatch(self, connection: ConnectionContext, frame: memoryview | bytes) -> Pieces | PendingReply | None:
+        """Serve one frame, as `Router.dispatch`."""
+        if self._services.emulation_for(connection) is None:
+            return self._between_brokers.dispatch(connection, frame)
+        return super().dispatch(connection, frame)
 
     def _new_endpoint(self, api_key: int) -> Endpoint:
         if api_key not in self._emulation.versions:

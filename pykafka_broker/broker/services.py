@@ -15,6 +15,7 @@ from pykafka_broker.broker.coordinator_log import partition_for
 from pykafka_broker.broker.encoded_reply import ReplyCache
 from pykafka_broker.broker.fetch_session import FetchSessionCache
 from pykafka_broker.broker.metadata_source import MetadataSource
+from pykafka_broker.broker.neighbours import inter_broker_listener
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import NO_EPOCH, Partition
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Operation, Resource, Rights, denial, tell_denial
@@ -279,6 +280,12 @@ class Services:
         from pykafka_broker.broker.topic_creation import create_missing_topics
 
         create_missing_topics(self.node, names, spend)
+
+    def emulation_for(self, connection: ConnectionContext) -> Emulation | None:
+        """Return the release that a connection sees. Brokers of a cluster see none, on the listener that is theirs."""
+        if self.node.roles.alone or connection.listener != inter_broker_listener(self.node):
+            return self.emulation
+        return None
 
     @property
     def not_yet_created(self) -> ErrorCode:

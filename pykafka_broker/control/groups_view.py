@@ -33,13 +33,13 @@ class Member:
 @dataclass
 class CommittedPartition:
     """What a group has read of one partition: `lag` is what is left. Without a commit `committed` is null, and all that
-    the partition holds is left."""
+    the partition holds is left. `end` and `lag` are null if another broker leads the partition: only that one knows."""
 
     topic: str
     partition: int
     committed: int | None
-    end: int
-    lag: int
+    end: int | None
+    lag: int | None
     metadata: str | None
 
 
@@ -158,7 +158,7 @@ def committed(services: Services, group_id: str) -> list[CommittedPartition]:
         image = services.image.topics.get(topic)
         for number in sorted(image.partitions) if image is not None else ():
             there = offsets.get(number)
-            start, end = _bounds(services, topic, number)
+            start, end = _bounds(services, topic, number) or (0, None)
             position = start if there is None else there.offset
             found.append(
                 CommittedPartition(
@@ -166,20 +166,22 @@ def committed(services: Services, group_id: str) -> list[CommittedPartition]:
                     number,
                     None if there is None else there.offset,
                     end,
-                    max(0, end - position),
+                    None if end is None else max(0, end - position),
                     None if there is None else there.metadata,
                 )
             )
     return found
 
 
-def _bounds(services: Services, topic: str, number: int) -> tuple[int, int]:
+def _bounds(services: Services, topic: str, number: int) -> tuple[int, int] | None:
+    """Return log start and high watermark; None if this broker does not lead the partition."""
     try:
         partition = services.replicas.leader(topic, number)
     except ApiError:
-        return 0, 0
+        return None
     return partition.log.log_start_offset, partition.high_watermark
 
 
 def total_lag(partitions: Iterable[CommittedPartition]) -> int:
-    return sum(each.lag for each in partitions)
+    """Return the records that are left in the partitions that this broker leads."""
+    return sum(each.lag or 0 for each in partitions)

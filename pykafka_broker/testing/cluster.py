@@ -52,10 +52,9 @@ class KafkaCluster(ClusterData):
     quick: a dead broker is missed after 3 s and not after Kafka's 9 (`QUICK` has all of it); `config` goes before that.
     Without `data_dir` each node has a temporary directory, which `close` removes. port: that of broker 1, the others
     have the ones after it, the controller the last; free ones are taken where it is 0. schema_registry: whether there
-    is one beside each broker. strict, security, users, acls, mechanisms, client_auth and allow_unknown_config: as of
-    `KafkaBroker`, for all brokers; the nodes reach each other on listeners of their own without TLS and logins. A
-    cluster can't pass for an older release (`emulate`): its nodes talk to each other as Kafka 4.3 does. Use it with
-    `with`. `async with` gives an `AsyncKafkaCluster`.
+    is one beside each broker. emulate, strict, security, users, acls, mechanisms, client_auth and allow_unknown_config:
+    as of `KafkaBroker`, for all brokers. With security or emulate the nodes reach each other on listeners of their own,
+    without TLS and logins, as Kafka 4.3 does. Use it with `with`. `async with` gives an `AsyncKafkaCluster`.
     """
 
     def __init__(
@@ -67,6 +66,7 @@ class KafkaCluster(ClusterData):
         config: Mapping[str, object] | None = None,
         configs: Mapping[int, Mapping[str, object]] | None = None,
         quick: bool = True,
+        emulate: str | None = None,
         strict: bool = True,
         security: str | None = None,
         users: Mapping[str, str] | Iterable[str] = (),
@@ -94,6 +94,9 @@ class KafkaCluster(ClusterData):
             )
         if racks is not None and len(racks) != brokers:
             raise ValueError(f"{len(racks)} racks for {brokers} brokers")
+        if emulate is not None and not controllers:
+            raise ValueError("emulate=... needs a controller of its own: leave out controllers=0")
+        self._emulate = emulate
         self._security: Security | None = None
         if security is not None or users or acls is not None or mechanisms is not None or client_auth is not None:
             if not controllers:
@@ -162,30 +165,38 @@ class KafkaCluster(ClusterData):
             config["broker.rack"] = self._racks[node_id]
         if node_id == self._controller_id:
             config |= self._of_controller(node_id, controller)
+        inner = self._security is not None or self._emulate is not None
+        if inner and node_id != self._controller_id:
+            config |= self._inner_listener()
         if self._security is not None:
-            config |= self._secure(self._security, node_id)
+            config |= self._secure(self._security)
         config |= self._common | self._own.get(node_id, {})
         port = self._port + node_id - 1 if self._port and node_id in self._ids else 0
         registry = self._schema_registry and node_id in self._ids
         folder = None if self._directory is None else self._directory / f"node-{node_id}"
-        node = KafkaBroker(config, data_dir=folder, port=port, schema_registry=registry, **self._options)
+        emulate = None if node_id == self._controller_id else self._emulate
+        node = KafkaBroker(
+            config, data_dir=folder, port=port, schema_registry=registry, emulate=emulate, **self._options
+        )
         format_directories({"log.dirs": str(node.data_dir), **config}, self.cluster_id)
-        if self._security is not None:
-            if node_id == self._controller_id:
-                self._security.write_first_records(Path(config.get("metadata.log.dir", node.data_dir)))
-            else:
-                node.secure(self._security, f"{INTERNAL}://{self.host}:0")
+        if inner and node_id != self._controller_id:
+            node.join(f"{INTERNAL}://{self.host}:0", self._security)
+        elif self._security is not None:
+            self._security.write_first_records(Path(config.get("metadata.log.dir", node.data_dir)))
         return node
 
-    def _secure(self, security: Security, node_id: int) -> dict[str, str]:
-        """Return the configs of a node of a cluster with security. The nodes are super users to each other."""
+    def _inner_listener(self) -> dict[str, str]:
+        """Return the configs of a broker with a listener for the other nodes."""
+        outer = "PLAINTEXT" if self._security is None else self._security.listener
+        protocols = {outer: outer, INTERNAL: "PLAINTEXT", CONTROLLER: "PLAINTEXT"}
+        return {
+            "listener.security.protocol.map": ",".join(f"{name}:{each}" for name, each in protocols.items()),
+            "inter.broker.listener.name": INTERNAL,
+        }
+
+    def _secure(self, security: Security) -> dict[str, str]:
+        """Return the rights in a cluster with security. The nodes are super users to each other."""
         config = {}
-        if node_id != self._controller_id:
-            protocols = {security.listener: security.listener, INTERNAL: "PLAINTEXT", CONTROLLER: "PLAINTEXT"}
-            config = {
-                "listener.security.protocol.map": ",".join(f"{name}:{each}" for name, each in protocols.items()),
-                "inter.broker.listener.name": INTERNAL,
-            }
         if security.acls is not None:
             config["authorizer.class.name"] = AUTHORIZER
             config["super.users"] = ";".join([*security.super_users, "User:ANONYMOUS"])

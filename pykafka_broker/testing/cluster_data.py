@@ -2,8 +2,8 @@
 
 Rule: a broker has the records of the partitions that it leads, and the groups and transactions that it coordinates.
 Whoever asks the cluster need not know which broker that is, nor that another one takes its place meanwhile.
-A write that gets no answer, since its broker has gone, is an error. One whose leader changes before it is committed is
-written again at the new leader, and may be there twice, as with a producer without idempotence.
+A write is done by an idempotent producer. A write without an answer, since its broker has gone or its leader has
+changed, is repeated at the leader of that moment with the same sequence, so each record is there once.
 """
 
 from __future__ import annotations
@@ -11,17 +11,20 @@ from __future__ import annotations
 import datetime
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.control.bytes_in_json import meant
+from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic, Transaction
 from pykafka_broker.testing.cluster_nodes import WAIT_S
 from pykafka_broker.testing.cluster_traffic import ClusterTraffic
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
+from pykafka_broker.testing.data import AT_ONCE
 from pykafka_broker.testing.differences import difference, first_that_fits, listing, missing
-from pykafka_broker.testing.record import ANY, NewRecord, Record, several
+from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, several
 from pykafka_broker.testing.waits import RecordsDiffer, Step, WaitTimeout, wait_until
 
 if TYPE_CHECKING:
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
 __tracebackhide__ = told_to_the_test
 _PASSING = ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE", "KAFKA_STORAGE_ERROR", "UNKNOWN_TOPIC_OR_PARTITION")
 _MOVED = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
-_AT_ONCE = 1_000  # records in one call
+_SETTINGS = {"acls", "configs", "quotas", "users"}
+_KEEPABLE = _SETTINGS | {"clock", "faults", "requests", "topics"}
 _TURN_S = 0.5  # how long one coordinator is waited for before it is looked for again
 T = TypeVar("T")
 
@@ -41,32 +45,46 @@ class ClusterData(ClusterTraffic):
     # -- records
 
     def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
-        """Do as on one broker. Raises WaitTimeout where a partition gets no leader, and ConnectionError where a broker
-        goes before it has answered: the records may be there or not.
+        """Do as on one broker. Raises WaitTimeout for a partition without a leader that answers: the records may be
+        there or not.
         """
+        if not requests:
+            return []
         partitions = self._partitions(topic)
         by_partition: dict[int, list[tuple[int, dict[str, Any]]]] = {}
         for number, request in enumerate(requests):
             partition = _partition_for(request, number, len(partitions))
             _check(topic, partition, partitions)
             by_partition.setdefault(partition, []).append((number, {**request, "partition": partition}))
+        producer = self._new_producer()
         written: dict[int, tuple[int, int]] = {}
         for partition, those in by_partition.items():
-            for start in range(0, len(those), _AT_ONCE):
-                some = those[start : start + _AT_ONCE]
+            for start in range(0, len(those), AT_ONCE):
+                some = those[start : start + AT_ONCE]
                 bodies = [request for _, request in some]
+                own = {**producer, "sequences": {str(partition): start}}
 
-                def step(leader: KafkaBroker, bodies: list[dict[str, Any]] = bodies) -> list[tuple[int, int]]:
-                    try:
-                        return leader._write(topic, bodies)
-                    except ConnectionRefusedError:
-                        raise
-                    except ConnectionError as error:
-                        raise _Refused(error) from error
+                def step(
+                    leader: KafkaBroker,
+                    bodies: list[dict[str, Any]] = bodies,
+                    own: dict[str, Any] = own,
+                ) -> list[tuple[int, int]]:
+                    return leader._write_part(topic, bodies, own)
 
                 places = self._at_leader(topic, partition, step)
                 written |= {number: place for (number, _), place in zip(some, places, strict=True)}
         return [written[number] for number in range(len(requests))]
+
+    def _new_producer(self) -> dict[str, Any]:
+        """Return id and epoch of a new idempotent producer, which any broker gives."""
+        found: dict[str, Any] = {}
+
+        def given() -> bool:
+            found.update(self.control.call("POST", "/producers"))
+            return True
+
+        wait_until(given, lambda: "no broker gives a producer id", WAIT_S)
+        return found
 
     def records(
         self,
@@ -120,9 +138,9 @@ class ClusterData(ClusterTraffic):
         self,
         topic: str,
         *,
-        key: Any = ANY,
-        value: Any = ANY,
-        headers: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None,
+        key: NewContent = ANY,
+        value: NewContent = ANY,
+        headers: Headers | None = None,
         partition: int | None = None,
         timeout: float = 10,
         isolation_level: str = "read_committed",
@@ -146,7 +164,7 @@ class ClusterData(ClusterTraffic):
         return fitting[0]
 
     def assert_records(
-        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
+        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> list[Record]:
         """Say that the topic has exactly these records, as on one broker, and return them. Raises RecordsDiffer."""
         expected = several(f"assert_records({topic!r}", records)
@@ -156,7 +174,7 @@ class ClusterData(ClusterTraffic):
         return found
 
     def assert_contains(
-        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
+        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> None:
         """Say that the topic has these records, in any order and among others. Raises RecordsDiffer."""
         expected = several(f"assert_contains({topic!r}", records)
@@ -177,13 +195,15 @@ class ClusterData(ClusterTraffic):
             says = f"topic {topic} got {len(more)} more records within {within_ms} ms{listing(more)}"
             raise RecordsDiffer(says, found=more)
 
-    def _found(self, topic: str, isolation_level: str, timeout: float, enough: Any) -> list[Record]:
+    def _found(
+        self, topic: str, isolation_level: str, timeout: float, enough: Callable[[list[Record]], bool]
+    ) -> list[Record]:
         """Return the records of a topic once they are enough, or once the time is over."""
         found: list[Record] = []
 
         def there() -> bool:
             found[:] = self.records(topic, isolation_level=isolation_level)
-            return bool(enough(found))
+            return enough(found)
 
         self.topic(topic)  # raises ControlError if it is not there
         with suppress(WaitTimeout):  # what is there is compared
@@ -207,7 +227,7 @@ class ClusterData(ClusterTraffic):
                 continue
             line = _line(text, number)
             kind = line.pop("type")
-            if gathered and (kind != "record" or line["topic"] != topic or len(gathered) >= _AT_ONCE):
+            if gathered and (kind != "record" or line["topic"] != topic or len(gathered) >= AT_ONCE):
                 self._write(topic, gathered)
                 gathered = []
             if kind == "record":
@@ -256,24 +276,24 @@ class ClusterData(ClusterTraffic):
 
     # -- groups and transactions
 
-    def groups(self) -> list[dict[str, Any]]:
+    def groups(self) -> list[GroupSummary]:
         """Return all groups of all coordinators, as on one broker."""
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, GroupSummary] = {}
         for node in self.brokers:
             if node.running:
                 for group in node.groups():
                     found[group["group_id"]] = group
         return [found[name] for name in sorted(found)]
 
-    def group(self, group: str) -> dict[str, Any]:
+    def group(self, group: str) -> Group:
         """Return one group with its members and offsets; what is left to read is asked of the leaders."""
 
-        def step(node: KafkaBroker) -> dict[str, Any]:
+        def step(node: KafkaBroker) -> Group:
             return node.group(group)
 
         return self._with_ends(self._at_coordinator(step, group))
 
-    def _with_ends(self, group: dict[str, Any]) -> dict[str, Any]:
+    def _with_ends(self, group: Group) -> Group:
         """Return a group with the ends of the partitions as their leaders have them; its coordinator may lead none."""
         for each in group["offsets"]:
             start, end = self._bounds(each["topic"], each["partition"])
@@ -283,7 +303,7 @@ class ClusterData(ClusterTraffic):
 
     def lag(self, group: str) -> int:
         """Return how many records the group has still to read of the topics that it has committed offsets of."""
-        return sum(each["lag"] for each in self.group(group)["offsets"])
+        return sum(each["lag"] or 0 for each in self.group(group)["offsets"])
 
     def delete_group(self, group: str) -> None:
         """Delete a group with its committed offsets. Raises ControlError while it has members."""
@@ -307,7 +327,7 @@ class ClusterData(ClusterTraffic):
         topic: str | None = None,
         to: str | int | datetime.datetime = "earliest",
         partition: int | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CommittedPartition]:
         """Commit new offsets for a group, as on one broker. Raises ControlError while the group has members."""
         names = sorted({each["topic"] for each in self.group(group)["offsets"]}) if topic is None else [topic]
         if not names:
@@ -337,7 +357,7 @@ class ClusterData(ClusterTraffic):
 
         def step(leader: KafkaBroker) -> tuple[int, int]:
             state = leader.partition(topic, partition)
-            if state["high_watermark"] is None:
+            if state["high_watermark"] is None or state["log_start_offset"] is None:
                 raise ControlError(503, f"broker {state['leader']} does not lead {topic}-{partition} yet", _PASSING[0])
             return state["log_start_offset"], state["high_watermark"]
 
@@ -353,33 +373,33 @@ class ClusterData(ClusterTraffic):
 
     def wait_for_group(
         self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
-    ) -> dict[str, Any]:
+    ) -> Group:
         """Wait until the group is there, in that state ("Stable", "Empty", ...), with exactly that many members."""
 
-        def step(node: KafkaBroker) -> dict[str, Any]:
+        def step(node: KafkaBroker) -> Group:
             return node.wait_for_group(group, state, members, _TURN_S if timeout > 0 else 0)
 
         return self._with_ends(self._wait_at_coordinator(step, timeout, group))
 
     def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and has at most that many records still to read."""
-        offsets: list[dict[str, Any]] = []
+        offsets: list[CommittedPartition] = []
 
         def caught_up() -> bool:
             offsets[:] = self.group(group)["offsets"]
-            return bool(offsets) and sum(each["lag"] for each in offsets) <= lag
+            return bool(offsets) and sum(each["lag"] or 0 for each in offsets) <= lag
 
         def instead() -> str:
             behind = ", ".join(f"{each['topic']}-{each['partition']}: {each['lag']}" for each in offsets if each["lag"])
             return f"group {group} has {f'records to read ({behind})' if offsets else 'committed nothing'}"
 
         wait_until(caught_up, instead, timeout)
-        return sum(each["lag"] for each in offsets)
+        return sum(each["lag"] or 0 for each in offsets)
 
-    def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> dict[str, Any]:
+    def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
         """Wait until the transaction of that id is in that state ("Ongoing", "CompleteCommit", ...)."""
 
-        def step(node: KafkaBroker) -> dict[str, Any]:
+        def step(node: KafkaBroker) -> Transaction:
             return node.wait_for_transaction(transactional_id, state, _TURN_S if timeout > 0 else 0)
 
         return self._wait_at_coordinator(step, timeout, transactional_id=transactional_id)
@@ -432,11 +452,15 @@ class ClusterData(ClusterTraffic):
     # -- all of it
 
     def reset(self, keep: Iterable[str] = ()) -> None:
-        """Start the nodes that do not run, end all faults, and delete all topics, and with them all groups, offsets and
-        transactions. Configs, quotas, ACLs and users stay. Clients stay connected.
+        """Start the nodes that do not run, end all faults, delete all topics, and with them all groups, offsets and
+        transactions, and take configs, quotas, ACLs and users back to those of the first start. Clients stay connected.
+        What is named in `keep` stays, as on one broker.
         """
-        if list(keep):
-            raise ValueError("a cluster keeps nothing at a reset: use the cluster of one test, or one KafkaBroker")
+        if isinstance(keep, str):
+            raise TypeError(f"keep must be a list of names: keep=[{keep!r}]")
+        kept = {*keep}
+        if unknown := sorted(kept - _KEEPABLE):
+            raise ValueError(f"{unknown[0]} can't be kept; what can is {', '.join(sorted(_KEEPABLE))}")
         for node in (self.controller, *self.brokers):
             if not node.running:
                 node.start()
@@ -444,9 +468,13 @@ class ClusterData(ClusterTraffic):
             node.unpause()
             node.free_disk()
         self.heal_network()
-        self.faults.clear()
-        self.clock.resume()
+        if "faults" not in kept:
+            self.faults.clear()
+        self.reset_settings(kept & _SETTINGS)
+        again: list[tuple[Topic, int]] = []
         for topic in self.topics(internal=True):
+            if "topics" in kept and not topic["internal"]:
+                again.append((topic, len(self.partition(topic["name"])["replicas"])))
             self.delete_topic(topic["name"])
 
         def empty() -> bool:
@@ -456,13 +484,19 @@ class ClusterData(ClusterTraffic):
             return not left
 
         wait_until(empty, lambda: "not all brokers have deleted all topics", WAIT_S)
-        self.clear_requests()
+        if "clock" not in kept:
+            self.clock.resume()
+            self.clock.set(round(time.time() * 1000))
+        for topic, replicas in again:
+            self.create_topic(topic["name"], topic["partitions"], topic["config"], replication_factor=replicas)
+        if "requests" not in kept:
+            self.clear_requests()
 
 
 class _Refused(Exception):
     """What waiting does not change."""
 
-    def __init__(self, error: ControlError | ConnectionError) -> None:
+    def __init__(self, error: ControlError) -> None:
         super().__init__(error)
         self.error = error
 

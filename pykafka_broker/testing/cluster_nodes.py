@@ -7,10 +7,12 @@ refused with the reason.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
+from pykafka_broker.testing.answers import ClusterState, ConfigValue, LogSize, PartitionState, Topic
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import Controlled
 from pykafka_broker.testing.handle import BrokerError
@@ -78,11 +80,11 @@ class ClusterNodes(Controlled):
         self,
         name: str,
         partitions: int | None = None,
-        config: Mapping[str, str | int | float | bool] | None = None,
+        config: Mapping[str, ConfigValue] | None = None,
         *,
         replication_factor: int | None = None,
         exist_ok: bool = False,
-    ) -> dict[str, Any]:
+    ) -> Topic:
         """Make a topic and wait until all replicas of its partitions are in sync. There are as many replicas as there
         are brokers, up to three, unless replication_factor says how many. All else is as on one broker.
         """
@@ -99,7 +101,7 @@ class ClusterNodes(Controlled):
             self.wait_for_isr(name, number)
         return topic
 
-    def partition(self, topic: str, partition: int = 0) -> dict[str, Any]:
+    def partition(self, topic: str, partition: int = 0) -> PartitionState:
         """Return leader, leader epoch, replicas and those in sync, as the node that knows best has them."""
         problem: Exception | None = None
         for node in self._asked():
@@ -117,7 +119,7 @@ class ClusterNodes(Controlled):
         """Return the ids of the replicas in sync."""
         return list(self.partition(topic, partition)["isr"])
 
-    def move_leader(self, topic: str, leader: int, partition: int = 0) -> dict[str, Any]:
+    def move_leader(self, topic: str, leader: int, partition: int = 0) -> PartitionState:
         """Make that broker, which has to be in sync, the leader, and wait until every running broker knows."""
         state = self.controller.move_leader(topic, leader, partition)
 
@@ -130,6 +132,21 @@ class ClusterNodes(Controlled):
             return True
 
         wait_until(known, lambda: f"not all brokers know the leader of {topic}-{partition}", WAIT_S)
+        return state
+
+    def reset_settings(self, keep: Iterable[str] = ()) -> ClusterState:
+        """Take back configs of brokers and groups, quotas, ACLs and users, as on one broker, and wait until every
+        running broker knows.
+        """
+        state = self.controller.reset_settings(keep)
+
+        def known() -> bool:
+            for node in self.brokers:
+                if node.running and node.cluster()["metadata_offset"] < state["metadata_offset"]:
+                    return False
+            return True
+
+        wait_until(known, lambda: "not all brokers know that the settings are taken back", WAIT_S)
         return state
 
     def wait_for_isr(
@@ -147,10 +164,11 @@ class ClusterNodes(Controlled):
         wanted = (
             f"exactly {sorted(nodes)}" if nodes is not None else "all of them" if size is None else f"{size} of them"
         )
-        state: dict[str, Any] = {"replicas": "unknown", "isr": "unknown"}
+        known: list[PartitionState] = []
 
         def reached() -> bool:
-            state.update(self.partition(topic, partition))
+            state = self.partition(topic, partition)
+            known[:] = [state]
             if nodes is not None:
                 found = {*state["isr"]} == {*nodes}
             else:
@@ -158,7 +176,10 @@ class ClusterNodes(Controlled):
             return found and self._leader_knows(topic, partition, state)
 
         def told() -> str:
-            return f"of replicas {state['replicas']} of {topic}-{partition} {state['isr']} are in sync, not {wanted}"
+            if not known:
+                return f"the replicas of {topic}-{partition} are unknown"
+            replicas, isr = known[0]["replicas"], known[0]["isr"]
+            return f"of replicas {replicas} of {topic}-{partition} {isr} are in sync, not {wanted}"
 
         wait_until(reached, told, timeout)
         return self.isr(topic, partition)
@@ -185,16 +206,17 @@ class ClusterNodes(Controlled):
 
     def _wait_for_running(self, topic: str, partition: int) -> None:
         """Wait until all replicas whose brokers run are in sync."""
-        state: dict[str, Any] = {}
+        isr: list[int] = []
 
         def reached() -> bool:
-            state.update(self.partition(topic, partition))
+            state = self.partition(topic, partition)
+            isr[:] = state["isr"]
             running = {node_id for node_id in state["replicas"] if self.broker(node_id).running}
-            return running <= {*state["isr"]}
+            return running <= {*isr}
 
-        wait_until(reached, lambda: f"of {topic}-{partition} only {state.get('isr')} are in sync", WAIT_S)
+        wait_until(reached, lambda: f"of {topic}-{partition} only {isr} are in sync", WAIT_S)
 
-    def _leader_knows(self, topic: str, partition: int, state: Mapping[str, Any]) -> bool:
+    def _leader_knows(self, topic: str, partition: int, state: PartitionState) -> bool:
         """Whether the leader, which hears of it after the controller, acts by that state. Where no broker of the
         cluster leads, nobody is waited for.
         """
@@ -237,19 +259,19 @@ class ClusterNodes(Controlled):
 
     # -- what is done to each broker
 
-    def compact(self, topic: str) -> list[dict[str, Any]]:
+    def compact(self, topic: str) -> list[LogSize]:
         """Compact a topic now, on all brokers; return what its replicas hold afterwards."""
 
-        def step(node: KafkaBroker) -> list[dict[str, Any]]:
+        def step(node: KafkaBroker) -> list[LogSize]:
             return node.compact(topic)
 
         found = all_at_once([node for node in self.brokers if node.running], step)
         return [state for states in found for state in states]
 
-    def apply_retention(self, topic: str) -> list[dict[str, Any]]:
+    def apply_retention(self, topic: str) -> list[LogSize]:
         """Delete what retention lets go, now, on all brokers; return what the topic's replicas hold afterwards."""
 
-        def step(node: KafkaBroker) -> list[dict[str, Any]]:
+        def step(node: KafkaBroker) -> list[LogSize]:
             return node.apply_retention(topic)
 
         found = all_at_once([node for node in self.brokers if node.running], step)
@@ -273,7 +295,7 @@ class ClusterNodes(Controlled):
         """Refuse, as `snapshot`."""
         _refuse_state("delete_snapshot")
 
-    def dump(self, path: Any = None) -> NoReturn:
+    def dump(self, path: str | os.PathLike[str] | None = None) -> NoReturn:
         """Refuse, as `snapshot`; `records` reads a topic of a cluster."""
         _refuse_state("dump")
 

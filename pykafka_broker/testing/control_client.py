@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -73,17 +74,22 @@ class ControlClient:
     def _exchange(
         self, method: str, target: str, data: bytes | None, headers: dict[str, str], timeout_s: float
     ) -> tuple[int, str, bytes]:
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            pass
-        else:
-            try:  # it may have been closed meanwhile: a broker that was started again does not know it
-                return self._ask(connection, method, target, data, headers, timeout_s)
-            except (http.client.RemoteDisconnected, ConnectionError, BrokenPipeError):
-                self.close()  # the others are as old
-        connection = http.client.HTTPConnection(self._host, self._port)
+        connection = self._open_idle() or http.client.HTTPConnection(self._host, self._port)
         return self._ask(connection, method, target, data, headers, timeout_s)
+
+    def _open_idle(self) -> http.client.HTTPConnection | None:
+        """Return an idle connection that the broker has not closed. So a call is never sent twice: the first one may
+        have been carried out.
+        """
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:  # another thread was faster
+                break
+            if _is_open(connection):
+                return connection
+            connection.close()
+        return None
 
     def _ask(
         self,
@@ -115,6 +121,20 @@ class ControlClient:
 def _close_all(connections: list[http.client.HTTPConnection]) -> None:
     while connections:
         connections.pop().close()
+
+
+def _is_open(connection: http.client.HTTPConnection) -> bool:
+    """Whether an idle connection is neither closed by the broker nor holds bytes that nobody has asked for."""
+    if connection.sock is None:
+        return False
+    connection.sock.settimeout(0)
+    try:
+        connection.sock.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def in_path(part: str) -> str:

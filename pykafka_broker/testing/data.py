@@ -7,13 +7,14 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from pykafka_broker.testing.answers import CommittedPartition, ConfigValue, Group, GroupSummary, Topic
 from pykafka_broker.testing.control_client import in_path, told_to_the_test
 from pykafka_broker.testing.handle import Handle
-from pykafka_broker.testing.record import Record, from_answer, said, several, to_request
+from pykafka_broker.testing.record import Record, RecordLike, from_answer, said, several, to_request
 
 __tracebackhide__ = told_to_the_test
 
-_AT_ONCE = 1_000  # records in one call
+AT_ONCE = 1_000  # records in one call
 _PART_CHARACTERS = 4 << 20
 _LONG_S = 600.0
 
@@ -27,11 +28,11 @@ class Data(Handle):
         self,
         name: str,
         partitions: int | None = None,
-        config: Mapping[str, str | int | float | bool] | None = None,
+        config: Mapping[str, ConfigValue] | None = None,
         *,
         replication_factor: int | None = None,
         exist_ok: bool = False,
-    ) -> dict[str, Any]:
+    ) -> Topic:
         """Make a topic of one partition, or of as many as are named; `config` are Kafka's topic configs. With
         `exist_ok` the topic may be there already, with the partitions and configs that are named. Returns name,
         topic_id, partitions and config. Raises ControlError where Kafka refuses it.
@@ -43,37 +44,37 @@ class Data(Handle):
             "replication_factor": replication_factor,
             "exist_ok": exist_ok,
         }
-        topic: dict[str, Any] = self.control.call("POST", "/topics", body)
+        topic: Topic = self.control.call("POST", "/topics", body)
         return topic
 
-    def alter_config(self, topic: str, config: Mapping[str, str | int | float | bool | None]) -> dict[str, Any]:
+    def alter_config(self, topic: str, config: Mapping[str, ConfigValue | None]) -> Topic:
         """Set configs of a topic; None takes one back to its default. Returns the topic."""
         path = f"/topics/{in_path(topic)}/config"
-        changed: dict[str, Any] = self.control.call("POST", path, {"config": dict(config)})
+        changed: Topic = self.control.call("POST", path, {"config": dict(config)})
         return changed
 
-    def add_partitions(self, topic: str, *, total: int) -> dict[str, Any]:
+    def add_partitions(self, topic: str, *, total: int) -> Topic:
         """Add partitions to a topic, so that it has `total` of them. Returns the topic."""
-        grown: dict[str, Any] = self.control.call("POST", f"/topics/{in_path(topic)}/partitions", {"total": total})
+        grown: Topic = self.control.call("POST", f"/topics/{in_path(topic)}/partitions", {"total": total})
         return grown
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic with its records."""
         self.control.call("DELETE", f"/topics/{in_path(topic)}")
 
-    def topics(self, internal: bool = False) -> list[dict[str, Any]]:
+    def topics(self, internal: bool = False) -> list[Topic]:
         """All topics; with `internal` also Kafka's own."""
-        topics: list[dict[str, Any]] = self.control.call("GET", "/topics", query={"internal": internal})
+        topics: list[Topic] = self.control.call("GET", "/topics", query={"internal": internal})
         return topics
 
-    def topic(self, topic: str) -> dict[str, Any]:
+    def topic(self, topic: str) -> Topic:
         """One topic."""
-        found: dict[str, Any] = self.control.call("GET", f"/topics/{in_path(topic)}")
+        found: Topic = self.control.call("GET", f"/topics/{in_path(topic)}")
         return found
 
     # -- records
 
-    def produce(self, topic: str, records: Iterable[Any]) -> list[tuple[int, int]]:
+    def produce(self, topic: str, records: Iterable[RecordLike]) -> list[tuple[int, int]]:
         """Write records and return partition and offset of each, once they are committed.
 
         A record is a value, or a pair of key and value, or a dict with `value` or `key`, and perhaps `headers`,
@@ -83,13 +84,19 @@ class Data(Handle):
         return self._write(topic, list(map(to_request, several(f"produce({topic!r}", records))))
 
     def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
-        """The same for records as the control API takes them (`NewRecord` in its `/openapi.json`)."""
+        """Write records as the control API takes them (`NewRecord` in its `/openapi.json`)."""
         written: list[tuple[int, int]] = []
-        for start in range(0, len(requests), _AT_ONCE):
-            body = {"records": requests[start : start + _AT_ONCE]}
-            answer = self.control.call("POST", f"/topics/{in_path(topic)}/records", body)
-            written += [(each["partition"], each["offset"]) for each in answer]
+        for start in range(0, len(requests), AT_ONCE):
+            written += self._write_part(topic, requests[start : start + AT_ONCE])
         return written
+
+    def _write_part(
+        self, topic: str, requests: Sequence[Mapping[str, Any]], producer: Mapping[str, Any] | None = None
+    ) -> list[tuple[int, int]]:
+        """Write records in one call, which may be repeated if it names a producer."""
+        body = {"records": requests, "producer": producer}
+        answer = self.control.call("POST", f"/topics/{in_path(topic)}/records", body)
+        return [(each["partition"], each["offset"]) for each in answer]
 
     def records(
         self,
@@ -113,7 +120,7 @@ class Data(Handle):
         for number in numbers:
             offset, more = from_offset, True
             while more and (limit is None or len(found) < limit):
-                most = _AT_ONCE if limit is None else min(limit - len(found), _AT_ONCE)
+                most = AT_ONCE if limit is None else min(limit - len(found), AT_ONCE)
                 asked = {"partition": number, "from_offset": offset, "limit": most, **query}
                 page = self.control.call("GET", f"/topics/{in_path(topic)}/records", query=asked)
                 found += map(from_answer, page["records"])
@@ -159,14 +166,14 @@ class Data(Handle):
 
     # -- groups
 
-    def groups(self) -> list[dict[str, Any]]:
+    def groups(self) -> list[GroupSummary]:
         """All groups: group_id, type, state, protocol_type and the number of members."""
-        groups: list[dict[str, Any]] = self.control.call("GET", "/groups")
+        groups: list[GroupSummary] = self.control.call("GET", "/groups")
         return groups
 
-    def group(self, group: str) -> dict[str, Any]:
+    def group(self, group: str) -> Group:
         """One group, with its members and its offsets."""
-        found: dict[str, Any] = self.control.call("GET", f"/groups/{in_path(group)}")
+        found: Group = self.control.call("GET", f"/groups/{in_path(group)}")
         return found
 
     def lag(self, group: str) -> int:
@@ -190,7 +197,7 @@ class Data(Handle):
         topic: str | None = None,
         to: str | int | datetime.datetime = "earliest",
         partition: int | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CommittedPartition]:
         """Commit new offsets for a group: "earliest", "latest", an offset, or the first offset of a time. All topics
         that the group has committed offsets of where none is named. Returns what is committed then, as
         `group(...)["offsets"]`. Raises ControlError while the group has members.
@@ -200,7 +207,7 @@ class Data(Handle):
             body["to_time"] = round(to.timestamp() * 1000)
         else:
             body["to"] = to
-        found: list[dict[str, Any]] = self.control.call("POST", f"/groups/{in_path(group)}/offsets/reset", body)
+        found: list[CommittedPartition] = self.control.call("POST", f"/groups/{in_path(group)}/offsets/reset", body)
         return found
 
 

@@ -5,8 +5,7 @@ Rule: a method is one operation of the control API and says no more than it.
 
 from __future__ import annotations
 
-from typing import Any
-
+from pykafka_broker.testing.answers import LogSize
 from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.handle import Handle
 
@@ -34,14 +33,14 @@ class Incidents(Handle):
         """End the session of a member (its member id, group.instance.id or client id)."""
         self.control.call("POST", "/incidents/member", {"group": group, "member": member})
 
-    def compact(self, topic: str) -> list[dict[str, Any]]:
+    def compact(self, topic: str) -> list[LogSize]:
         """Compact a topic now, all that it holds; returns what its partitions hold afterwards."""
-        found: list[dict[str, Any]] = self.control.call("POST", "/incidents/compaction", {"topic": topic})
+        found: list[LogSize] = self.control.call("POST", "/incidents/compaction", {"topic": topic})
         return found
 
-    def apply_retention(self, topic: str) -> list[dict[str, Any]]:
+    def apply_retention(self, topic: str) -> list[LogSize]:
         """Delete what retention lets go, now; returns what the topic's partitions hold afterwards."""
-        found: list[dict[str, Any]] = self.control.call("POST", "/incidents/retention", {"topic": topic})
+        found: list[LogSize] = self.control.call("POST", "/incidents/retention", {"topic": topic})
         return found
 
     def fill_disk(self) -> None:

@@ -122,9 +122,9 @@ class KafkaBroker(Controlled):
             raise ValueError("security=... makes the listener itself: leave out the config listeners, or configure all")
         return Security(protocol, host=self.host, **wanted)
 
-    def secure(self, security: Security, inner_listener: str) -> None:
-        """Give a node of a cluster the security of the cluster, and a listener for the other nodes."""
-        self._security, self._inner_listener = security, inner_listener
+    def join(self, inner_listener: str, security: Security | None) -> None:
+        """Give a node of a cluster a listener for the other nodes, and the security of the cluster."""
+        self._inner_listener, self._security = inner_listener, security
 
     def _configured_dir(self) -> str | None:
         """The first of the directories that the config names."""
@@ -244,6 +244,8 @@ class KafkaBroker(Controlled):
                 "--override",
                 f"listeners={','.join(filter(None, (own, self._inner_listener)))}",
             ]
+        elif self._inner_listener:
+            command += ["--override", f"listeners=PLAINTEXT://{self._address},{self._inner_listener}"]
         elif "listeners" not in self.config:
             command += ["--listen", self._address]
         if not {"log.dirs", "log.dir"} & self.config.keys():

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 Content = str | bytes | None
+# Text, bytes, or what JSON can say; a mapping or a sequence is written as JSON.
+NewContent: TypeAlias = str | bytes | bytearray | memoryview | float | Collection[object] | None
+Headers: TypeAlias = Mapping[str, NewContent] | Iterable[tuple[str, NewContent]]
 
 
 class _Any:
@@ -69,11 +72,14 @@ class NewRecord:
     `NewRecord(value={"value": 3, "unit": "C"})`. Fields that are left out are written as none and are not compared.
     """
 
-    value: Any = ANY
-    key: Any = ANY
-    headers: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None
+    value: NewContent = ANY
+    key: NewContent = ANY
+    headers: Headers | None = None
     timestamp: int | None = None
     partition: int | None = None
+
+
+RecordLike: TypeAlias = NewRecord | Record | NewContent  # a pair of key and value is a collection
 
 
 def _bytes(content: Content) -> bytes | None:

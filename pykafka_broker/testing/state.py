@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from pykafka_broker.testing.answers import Snapshot
 from pykafka_broker.testing.control_client import in_path, told_to_the_test
 from pykafka_broker.testing.handle import Handle
 
@@ -25,18 +25,18 @@ class State(Handle):
             raise TypeError(f"keep must be a list of names: keep=[{keep!r}]")
         self.control.call("POST", "/reset", {"keep": list(keep)}, timeout_s=_LONG_S)
 
-    def snapshot(self, name: str) -> dict[str, Any]:
+    def snapshot(self, name: str) -> Snapshot:
         """Keep the whole state under a name, transactions that are open included. Returns name and size_bytes."""
-        taken: dict[str, Any] = self.control.call("POST", _path(name), timeout_s=_LONG_S)
+        taken: Snapshot = self.control.call("POST", _path(name), timeout_s=_LONG_S)
         return taken
 
     def restore(self, name: str) -> None:
         """All is again as it was when that snapshot was taken. Clients stay connected. It can be restored again."""
         self.control.call("POST", f"{_path(name)}/restore", timeout_s=_LONG_S)
 
-    def snapshots(self) -> list[dict[str, Any]]:
+    def snapshots(self) -> list[Snapshot]:
         """Name and size_bytes of each snapshot."""
-        found: list[dict[str, Any]] = self.control.call("GET", "/snapshots")
+        found: list[Snapshot] = self.control.call("GET", "/snapshots")
         return found
 
     def delete_snapshot(self, name: str) -> None:

@@ -9,6 +9,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pykafka_broker.testing.answers import ChaosState, Connection, FaultState, SeenRequest
 from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
 from pykafka_broker.testing.handle import Handle
 from pykafka_broker.testing.waits import wait
@@ -26,9 +27,9 @@ class Fault:
     def __repr__(self) -> str:
         return f"<Fault {self.id}>"
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> FaultState:
         """Its hits, and what it was added with."""
-        found: dict[str, Any] = self._control.call("GET", f"/faults/{self.id}")
+        found: FaultState = self._control.call("GET", f"/faults/{self.id}")
         return found
 
     @property
@@ -94,18 +95,18 @@ class Faults:
     def _add(self, body: Mapping[str, Any]) -> Fault:
         return Fault(self._control, int(self._control.call("POST", "/faults", body)["id"]))
 
-    def all(self) -> list[dict[str, Any]]:
+    def all(self) -> list[FaultState]:
         """All of them, in the order in which they were added."""
-        found: list[dict[str, Any]] = self._control.call("GET", "/faults")
+        found: list[FaultState] = self._control.call("GET", "/faults")
         return found
 
     def clear(self) -> None:
         """End all of them, chaos included."""
         self._control.call("DELETE", "/faults")
 
-    def chaos(self, seed: int, rate: float = 0.05) -> dict[str, Any]:
+    def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
         """Disturb that share of all requests at random, the same ones from the same seed."""
-        found: dict[str, Any] = self._control.call("POST", "/chaos", {"seed": seed, "rate": float(rate)})
+        found: ChaosState = self._control.call("POST", "/chaos", {"seed": seed, "rate": float(rate)})
         return found
 
 
@@ -117,13 +118,13 @@ class Traffic(Handle):
         """What clients have to cope with on purpose."""
         return Faults(self.control)
 
-    def chaos(self, seed: int, rate: float = 0.05) -> dict[str, Any]:
+    def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
         """Disturb that share of all requests at random, the same ones from the same seed; a rate of 0 ends it."""
         return self.faults.chaos(seed, rate)
 
-    def connections(self, client_id: str | None = None) -> list[dict[str, Any]]:
+    def connections(self, client_id: str | None = None) -> list[Connection]:
         """Who is connected: connection, client_id, principal, software, client, listener. A `*` stands for anything."""
-        found: list[dict[str, Any]] = self.control.call("GET", "/connections", query={"client_id": client_id})
+        found: list[Connection] = self.control.call("GET", "/connections", query={"client_id": client_id})
         return found
 
     def metrics(self) -> str:
@@ -143,17 +144,17 @@ class Traffic(Handle):
         transactional_id: str | None = None,
         error: str | None = None,
         since: datetime.datetime | float | None = None,
-        after: int = 0,
+        after: int | None = None,
         waiting: bool = True,
         bodies: bool = False,
         limit: int = 1000,
-    ) -> list[dict[str, Any]]:
+    ) -> list[SeenRequest]:
         """The last requests of clients with their answers. `since` is a time: a datetime, seconds since 1970 as
         `time.time()` has them, or milliseconds as an int; `after` is a request's `number`.
         """
         query = {name: value for name, value in locals().items() if name != "self"}
         query["since"] = epoch_ms(since)
-        found: list[dict[str, Any]] = self.control.call("GET", "/requests", query=query)
+        found: list[SeenRequest] = self.control.call("GET", "/requests", query=query)
         return found
 
     def clear_requests(self) -> None:
@@ -173,16 +174,16 @@ class Traffic(Handle):
         transactional_id: str | None = None,
         error: str | None = None,
         since: datetime.datetime | float | None = None,
-        after: int = 0,
+        after: int | None = None,
         waiting: bool = True,
         n: int = 1,
         bodies: bool = False,
         timeout: float = 10,
-    ) -> list[dict[str, Any]]:
+    ) -> list[SeenRequest]:
         """Wait until the log has so many such requests; returns them."""
         body = {name: value for name, value in locals().items() if name not in ("self", "timeout")}
         body["since"] = epoch_ms(since)
-        found: list[dict[str, Any]] = wait(self.control, "waits/request", timeout, body)
+        found: list[SeenRequest] = wait(self.control, "waits/request", timeout, body)
         return found
 
 

@@ -10,10 +10,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from pykafka_broker.testing.answers import Connection, Group, Transaction
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.data import Data
 from pykafka_broker.testing.handle import BrokerError
-from pykafka_broker.testing.record import ANY, NewRecord, Record, from_answer, several, to_expectation
+from pykafka_broker.testing.record import (
+    ANY,
+    Headers,
+    NewContent,
+    NewRecord,
+    Record,
+    RecordLike,
+    from_answer,
+    several,
+    to_expectation,
+)
 
 __tracebackhide__ = told_to_the_test
 
@@ -31,7 +42,7 @@ class RecordsDiffer(AssertionError):
     `Record`s that the topic has, at most the first 5,000.
     """
 
-    def __init__(self, says: str, expected: Sequence[Any] = (), found: Sequence[Record] = ()) -> None:
+    def __init__(self, says: str, expected: Sequence[RecordLike] = (), found: Sequence[Record] = ()) -> None:
         super().__init__(says)
         self.expected = list(expected)
         self.found = list(found)
@@ -46,9 +57,9 @@ class Waits(Data):
 
     def wait_for_group(
         self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
-    ) -> dict[str, Any]:
+    ) -> Group:
         """Wait until the group is there, in that state ("Stable", "Empty", ...), with exactly so many members."""
-        found: dict[str, Any] = self._ask("waits/group", timeout, {"group": group, "state": state, "members": members})
+        found: Group = self._ask("waits/group", timeout, {"group": group, "state": state, "members": members})
         return found
 
     def wait_for_records(
@@ -64,9 +75,9 @@ class Waits(Data):
         self,
         topic: str,
         *,
-        key: Any = ANY,
-        value: Any = ANY,
-        headers: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None,
+        key: NewContent = ANY,
+        value: NewContent = ANY,
+        headers: Headers | None = None,
         partition: int | None = None,
         timeout: float = 10,
         isolation_level: str = "read_committed",
@@ -83,24 +94,22 @@ class Waits(Data):
         """Wait until the group has committed offsets and has at most so many records still to read."""
         return int(self._ask("waits/lag", timeout, {"group": group, "lag": lag})["lag"])
 
-    def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> dict[str, Any]:
+    def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
         """Wait until the transaction of that id is in that state ("Ongoing", "CompleteCommit", ...)."""
         body = {"transactional_id": transactional_id, "state": state}
-        found: dict[str, Any] = self._ask("waits/transaction", timeout, body)
+        found: Transaction = self._ask("waits/transaction", timeout, body)
         return found
 
-    def wait_for_connections(
-        self, client_id: str | None = None, n: int = 1, timeout: float = 10
-    ) -> list[dict[str, Any]]:
+    def wait_for_connections(self, client_id: str | None = None, n: int = 1, timeout: float = 10) -> list[Connection]:
         """Wait until at least `n` connections of that client id are there; with `n` 0, until there is none. A `*`
         stands for anything.
         """
         body = {"client_id": client_id, "n": n}
-        found: list[dict[str, Any]] = wait(self.control, "waits/connections", timeout, body)
+        found: list[Connection] = wait(self.control, "waits/connections", timeout, body)
         return found
 
     def assert_records(
-        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
+        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> list[Record]:
         """Say that the topic has exactly these records, as `produce` takes them, and return them. None is a tombstone,
         or no key; a dict is compared with the record's JSON; fields that are left out, and `ANY`, are not compared.
@@ -113,7 +122,7 @@ class Waits(Data):
         return self._whole(page, topic, len(expected), isolation_level)
 
     def assert_contains(
-        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
+        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> None:
         """Say that the topic has these records, in any order and among others. They are as `assert_records` takes them.
         With a `timeout` there is time for them to come. Raises RecordsDiffer.
@@ -122,7 +131,7 @@ class Waits(Data):
         expected = several(f"assert_contains({topic!r}", records)
         self._assert("assertions/contains", topic, expected, timeout, isolation_level)
 
-    def _assert(self, path: str, topic: str, expected: list[Any], timeout: float, isolation_level: str) -> Any:
+    def _assert(self, path: str, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> Any:
         __tracebackhide__ = True
         records = list(map(to_expectation, expected))
         try:

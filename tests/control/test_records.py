@@ -33,6 +33,22 @@ def test_what_is_written_is_read_again(broker: KafkaBroker) -> None:
     assert third["value"] == third.value == '{"a":[1,null]}'
 
 
+def test_a_call_that_is_repeated_with_its_producer_is_carried_out_once(broker: KafkaBroker) -> None:
+    broker.create_topic("once", partitions=2)
+    producer = broker.control.call("POST", "/producers")
+    records = [{"value": "a", "partition": 0}, {"value": "b", "partition": 1}, {"value": "c", "partition": 0}]
+    first = broker.control.call("POST", "/topics/once/records", {"records": records, "producer": producer})
+    again = broker.control.call("POST", "/topics/once/records", {"records": records, "producer": producer})
+    assert first == again
+    following = {"records": records[:1], "producer": {**producer, "sequences": {"0": 2}}}
+    too_far = {"records": records[:1], "producer": {**producer, "sequences": {"0": 7}}}
+    assert broker.control.call("POST", "/topics/once/records", following) == [{"partition": 0, "offset": 2}]
+    assert [each.value for each in broker.records("once")] == ["a", "c", "a", "b"]
+    with pytest.raises(ControlError, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
+        broker.control.call("POST", "/topics/once/records", too_far)
+    assert broker.control.call("POST", "/producers")["producer_id"] > producer["producer_id"]
+
+
 def test_values_alone_and_pairs_are_records(broker: KafkaBroker) -> None:
     broker.create_topic("short")
     broker.produce("short", ["a", b"b", ("k", "c"), {"json": True}, 5])

@@ -36,7 +36,7 @@ def test_a_new_option_is_told_and_a_hidden_one_is_not() -> None:
 
 def test_a_method_is_told_as_it_is_called_with_what_it_inherits_from() -> None:
     page = text_of("python.md")
-    assert "- `wait_for_lag(group: str, lag: int = 0, timeout: float = 10)`: Wait until" in page
+    assert "- `wait_for_lag(group: str, lag: int = 0, timeout: float = 10) -> int`: Wait until" in page
     assert "- `bootstrap_servers`: The address" in page
     assert "- `_" not in page
 

@@ -11,6 +11,18 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
 
 from pykafka_broker.testing import (
     AsyncKafkaCluster,
@@ -24,7 +36,7 @@ from pykafka_broker.testing import (
 )
 
 OF_A_PROCESS = {  # of one node
-    *("stop", "kill", "restart", "fork", "give_up", "secure", "pid", "port", "running", "log", "log_since", "log_size"),
+    *("stop", "kill", "restart", "fork", "give_up", "join", "pid", "port", "running", "log", "log_since", "log_size"),
 }
 
 
@@ -274,8 +286,128 @@ def test_a_reset_leaves_an_empty_cluster_of_all_its_nodes(cluster: KafkaCluster)
     assert cluster.topics(internal=True) == cluster.groups() == cluster.faults.all() == []
     cluster.create_topic("gone")
     assert cluster.records("gone") == []
-    with pytest.raises(ValueError, match="a cluster keeps nothing"):
-        cluster.reset(keep=["topics"])
+    with pytest.raises(ValueError, match="records can't be kept; what can is acls, clock, configs, faults, quotas"):
+        cluster.reset(keep=["records"])
+
+
+def test_a_fault_can_be_that_of_one_broker(cluster: KafkaCluster) -> None:
+    cluster.reset()
+    with cluster.faults.on(2).add(api="Metadata", delay_ms=1, client_id="slowed") as fault:
+        assert [each["node_id"] for each in cluster.faults.all()] == [2]
+        assert cluster.broker(1).faults.all() == cluster.broker(3).faults.all() == cluster.faults.on(1).all() == []
+        for broker_id in (1, 2):
+            client = AdminClient({**cluster.broker(broker_id).client_config("confluent"), "client.id": "slowed"})
+            assert len(client.list_topics(timeout=10).brokers) == 3
+        assert fault.wait(1) >= 1
+    with pytest.raises(ValueError, match="no broker 7 is running: 1, 2, 3"):
+        cluster.faults.on(7)
+
+
+def test_a_broker_does_not_tell_the_lag_of_partitions_that_others_lead(cluster: KafkaCluster) -> None:
+    led_by_all(cluster, "shared-out")
+    cluster.produce("shared-out", [{"value": "x", "partition": number} for number in range(3)])
+    for number in range(3):
+        cluster.commit("shared", "shared-out", 0, number)
+    assert [each["lag"] for each in cluster.group("shared")["offsets"]] == [1, 1, 1]
+    coordinator = cluster.coordinator("shared")
+    alone = cluster.broker(coordinator).group("shared")["offsets"]
+    assert [each["lag"] for each in alone] == [1 if number + 1 == coordinator else None for number in range(3)]
+    assert [each["end"] for each in alone] == [each["lag"] for each in alone]
+
+
+def test_a_reset_keeps_what_is_named(cluster: KafkaCluster) -> None:
+    cluster.reset()
+    cluster.create_topic("stays", 2, {"retention.ms": 1000}, replication_factor=2)
+    cluster.produce("stays", ["gone"])
+    cluster.faults.add(api="Heartbeat", delay_ms=1)
+    cluster.clock.advance(days=1)
+    cluster.reset(keep=["topics", "faults", "clock"])
+    (topic,) = cluster.topics()
+    assert (topic["partitions"], topic["config"]["retention.ms"]) == (2, "1000")
+    assert len(cluster.partition("stays")["replicas"]) == 2
+    assert cluster.records("stays") == []
+    assert len(cluster.faults.all()) == 3
+    assert cluster.clock.now() > (time.time() + 80_000) * 1000
+    cluster.reset()
+    assert cluster.topics() == cluster.faults.all() == []
+    assert abs(cluster.clock.now() - time.time() * 1000) < 10_000
+
+
+def test_a_reset_takes_settings_back_to_those_of_the_first_start() -> None:
+    users, acls = {"admin": "a", "alice": "s"}, ["alice may write and describe topic orders", "admin may do anything"]
+    with KafkaCluster(
+        brokers=2, security="sasl_plaintext", users=users, acls=acls, mechanisms=["SCRAM-SHA-256"]
+    ) as cluster:
+        admin: Any = AdminClient(cluster.client_config("confluent", user="admin"))
+        binding: Any = AclBinding
+        bindings: Any = AclBindingFilter
+        all_acls = bindings("ANY", None, "ANY", None, None, "ANY", "ANY")
+        of_alice = bindings("TOPIC", "orders", "LITERAL", "User:alice", None, "ANY", "ANY")
+        of_bob = binding("TOPIC", "orders", "LITERAL", "User:bob", "*", "READ", "ALLOW")
+        scram = ScramMechanism.SCRAM_SHA_256
+        broker = ConfigResource(ConfigResource.Type.BROKER, "1")
+
+        def settings() -> tuple[set[str], set[str], str]:
+            rights = {str(each) for each in admin.describe_acls(all_acls).result(10)}
+            known = set(admin.describe_user_scram_credentials().result(10))
+            return rights, known, admin.describe_configs([broker])[broker].result(10)["log.cleaner.threads"].value
+
+        before = settings()
+        admin.create_acls([of_bob])[of_bob].result(10)
+        admin.delete_acls([of_alice])[of_alice].result(10)
+        changes: dict[str, Any] = {
+            "bob": UserScramCredentialUpsertion("bob", ScramCredentialInfo(scram, 4096), b"b"),
+            "alice": UserScramCredentialDeletion("alice", scram),
+        }
+        for name, change in changes.items():
+            admin.alter_user_scram_credentials([change])[name].result(10)
+        two = ConfigEntry("log.cleaner.threads", "2", incremental_operation=AlterConfigOpType.SET)
+        broker.add_incremental_config(two)
+        admin.incremental_alter_configs([broker])[broker].result(10)
+        assert all(one != other for one, other in zip(before, settings(), strict=True))
+        cluster.reset(keep=["configs"])
+        assert settings() == (*before[:2], "2")
+        cluster.reset()
+        assert settings() == before
+        cluster.create_topic("orders")
+        alice = Producer(cluster.client_config("confluent", user="alice"))
+        alice.produce("orders", "paid")
+        assert alice.flush(10) == 0
+        with pytest.raises(ControlError, match="node 100 leads the metadata: ask there"):
+            cluster.broker(1).reset_settings()
+
+
+def test_every_broker_passes_for_an_older_release_and_copies_all_the_same() -> None:
+    with KafkaCluster(brokers=2, emulate="2.1", config={"transaction.state.log.num.partitions": 2}) as cluster:
+        cluster.create_topic("orders", 2)
+        for partition in range(2):
+            cluster.move_leader("orders", partition + 1, partition)
+        producer = Producer(cluster.client_config("confluent") | {"transactional.id": "older", "client.id": "older"})
+        producer.init_transactions(10)
+        producer.begin_transaction()
+        for number in range(4):
+            producer.produce("orders", str(number), partition=number % 2)
+        producer.commit_transaction(10)
+        values = [record.value for record in cluster.wait_for_records("orders", 4)]
+        assert values == ["0", "2", "1", "3"]
+        versions = {each["api"]: each["version"] for each in cluster.requests(client_id="older")}
+        assert versions["Produce"] == 7, "the last one of 2.1"
+        address = cluster.broker(1).bootstrap_servers
+        cluster.broker(1).restart()
+        assert cluster.broker(1).bootstrap_servers == address
+        assert [cluster.wait_for_isr("orders", number, size=2) for number in range(2)]
+    with pytest.raises(ValueError, match=r"emulate=\.\.\. needs a controller of its own"):
+        KafkaCluster(controllers=0, emulate="2.1")
+
+
+def test_an_older_cluster_with_users_is_one_too() -> None:
+    with KafkaCluster(brokers=2, emulate="2.8", security="sasl_plaintext", users={"alice": "secret"}) as cluster:
+        cluster.create_topic("orders")
+        producer = Producer(cluster.client_config("confluent", user="alice") | {"client.id": "older"})
+        producer.produce("orders", "paid")
+        assert producer.flush(10) == 0
+        cluster.assert_records("orders", ["paid"])
+        assert cluster.requests("Produce", client_id="older")[0]["version"] == 9, "the last one of 2.8"
 
 
 def test_what_several_brokers_can_t_do_is_refused_with_the_reason(cluster: KafkaCluster) -> None:

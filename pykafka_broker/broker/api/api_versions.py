@@ -32,6 +32,7 @@ from pykafka_broker.protocol.messages.api_versions_response import (
 )
 
 if TYPE_CHECKING:
+    from pykafka_broker.broker.emulation import Emulation
     from pykafka_broker.broker.observed_metadata import ObservedMetadata
 
 _SOFTWARE_FROM = 3
@@ -43,7 +44,8 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 def api_versions(
     services: Services, context: RequestContext, request: ApiVersionsRequest | None
 ) -> ApiVersionsResponse | EncodedReply:
-    return answered(services, context, request, _ranges)
+    emulation = services.emulation_for(context.connection)
+    return answered(services, context, request, _ranges if emulation is None else _emulated_ranges)
 
 
 def answered(
@@ -53,9 +55,10 @@ def answered(
     ranges: Callable[[Services], list[ApiVersion]],
 ) -> ApiVersionsResponse | EncodedReply:
     """The answer with these ranges."""
+    emulation = services.emulation_for(context.connection)
     if request is None:
         own = [key for key in ranges(services) if key.api_key == ApiKey.API_VERSIONS]
-        told = services.emulation is None or services.emulation.tells_own_range
+        told = emulation is None or emulation.tells_own_range
         return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, own if told else [])
     version = context.api_version
     if version >= _SOFTWARE_FROM:
@@ -71,15 +74,16 @@ def answered(
     known = cache.get(services.image, key)
     if known is not None:
         return known
-    answer = _answer(services, version, ranges(services))
+    answer = _answer(services, version, ranges(services), emulation)
     return cache.put(services.image, key, EncodedReply(answer.encode(version)))
 
 
-def _answer(services: Services, version: int, ranges: list[ApiVersion]) -> ApiVersionsResponse:
+def _answer(
+    services: Services, version: int, ranges: list[ApiVersion], emulation: Emulation | None
+) -> ApiVersionsResponse:
     features = dict(services.image.features)
     if services.metadata.kraft_version:  # kept by the quorum, not by the controller
         features[KRAFT_VERSION] = services.metadata.kraft_version
-    emulation = services.emulation
     return ApiVersionsResponse(
         api_keys=ranges,
         supported_features=[
@@ -97,9 +101,12 @@ def _answer(services: Services, version: int, ranges: list[ApiVersion]) -> ApiVe
     )
 
 
+def _emulated_ranges(services: Services) -> list[ApiVersion]:
+    assert services.emulation is not None
+    return [ApiVersion(key, *versions) for key, versions in services.emulation.versions.items()]
+
+
 def _ranges(services: Services) -> list[ApiVersion]:
-    if services.emulation is not None:
-        return [ApiVersion(key, *versions) for key, versions in services.emulation.versions.items()]
     if services.node.observed is not None:
         return _ranges_of_both(services.node.observed)
     return [ApiVersion(api_key, *served_versions(api_key)) for api_key in sorted(ROUTES)]

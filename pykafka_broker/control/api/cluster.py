@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from pykafka_broker.broker.metadata_source import LocalMetadata
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.control.control import Control
+from pykafka_broker.control.kept import SETTINGS, settings_taken_back
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import Limits
 from pykafka_broker.errors import ApiError
@@ -35,10 +37,13 @@ class Node:
 
 @dataclass
 class Cluster:
-    """The cluster as this node knows it; `controller_id` is -1 while nobody is known to lead the metadata."""
+    """The cluster as this node knows it; `controller_id` is -1 while nobody is known to lead the metadata, and
+    `metadata_offset` is how far this node has read the metadata log.
+    """
 
     cluster_id: str
     controller_id: int
+    metadata_offset: int
     brokers: list[Node]
 
 
@@ -79,7 +84,12 @@ def cluster(control: Control) -> Cluster:
         )
         for each in services.image.brokers.values()
     ]
-    return Cluster(services.cluster_id, services.metadata.quorum.leader_id, sorted(brokers, key=lambda it: it.node_id))
+    return Cluster(
+        services.cluster_id,
+        services.metadata.quorum.leader_id,
+        services.metadata.applied_offset,
+        sorted(brokers, key=lambda it: it.node_id),
+    )
 
 
 def _silent_ms(services: Services, broker_id: int) -> int | None:
@@ -109,13 +119,31 @@ def move_leader(control: Control, topic: str, leader: NodeId, partition: Number 
     found, state = _find(control, topic, partition)
     if leader not in state.isr:
         raise Problem(409, f"{leader} is not in sync: {', '.join(map(str, state.isr)) or 'nobody'}")
-    local = control.broker.node.local
-    if local is None:
-        raise Problem(409, f"node {control.services.metadata.quorum.leader_id} leads the metadata: ask there")
+    local = _leading(control)
     version = local.controller.partition_record_version()
     record = PartitionChangeRecord(partition, found.id, leader=leader)
     control.in_turn(lambda: local.commit([ApiMessageAndVersion(record, version)]))
     return _state(control, *_find(control, topic, partition))
+
+
+def reset_settings(control: Control, keep: list[str] | None = None) -> Cluster:
+    """Take back the dynamic configs of brokers and groups, quotas, ACLs and users that the cluster did not have at its
+    first start, except for those named in `keep`. Asked of the node that leads the metadata.
+    """
+    if unknown := sorted({*(keep or ())} - SETTINGS):
+        raise Problem(400, f"{unknown[0]} can't be kept; what can is {', '.join(sorted(SETTINGS))}")
+    local = _leading(control)
+    if records := settings_taken_back(control.broker.node, keep or ()):
+        control.in_turn(lambda: local.commit(records))
+    return cluster(control)
+
+
+def _leading(control: Control) -> LocalMetadata:
+    """Return the metadata that this node leads. Raises `Problem` 409."""
+    local = control.broker.node.local
+    if local is None:
+        raise Problem(409, f"node {control.services.metadata.quorum.leader_id} leads the metadata: ask there")
+    return local
 
 
 def cut_off(control: Control, nodes: list[NodeId]) -> None:

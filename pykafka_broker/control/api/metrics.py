@@ -115,7 +115,7 @@ def _of_groups(control: Control) -> Iterator[Metric]:
         for place in committed(services, each.group_id)
     }
     labels = "consumergroup", "topic", "partition"
-    lags = {key: place.lag for key, place in offsets.items()}
+    lags = {key: place.lag for key, place in offsets.items() if place.lag is not None}
     yield _gauges("kafka_consumergroup_lag", "Records that a group has still to read", labels, lags)
     current = {key: place.committed for key, place in offsets.items() if place.committed is not None}
     yield _gauges("kafka_consumergroup_current_offset", "What a group has committed", labels, current)

@@ -20,6 +20,7 @@ from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.records.builder import BatchBuilder
@@ -28,6 +29,7 @@ from pykafka_broker.records.record import Record as StoredRecord
 MOST_AT_ONCE = 5_000
 Partition = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
 Offset = Annotated[int, Limits(minimum=0, maximum=2**63 - 1)]
+Sequence = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
 _TIMEOUT_MS = 30_000
 _ALL = -1
 _MADE_MEANWHILE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
@@ -54,6 +56,24 @@ class NewRecord:
     partition: Partition | None = None
     value_base64: str | None = None
     key_base64: str | None = None
+
+
+@dataclass
+class NewProducer:
+    """The id and epoch of an idempotent producer that has written nothing yet."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass
+class Producer:
+    """An idempotent producer. `sequences` has the sequence of the first record of each partition, by the partition; 0
+    for a partition that is left out."""
+
+    producer_id: Annotated[int, Limits(minimum=0, maximum=2**63 - 1)]
+    producer_epoch: Annotated[int, Limits(minimum=0, maximum=2**15 - 1)]
+    sequences: dict[str, Sequence] = field(default_factory=dict)
 
 
 @dataclass
@@ -91,10 +111,22 @@ class Records:
     more: bool
 
 
+async def new_producer(control: Control) -> NewProducer:
+    """Return the id of a new idempotent producer, for calls of `produce` that may have to be repeated."""
+    answer = await control.inside.ask(InitProducerIdRequest(transactional_id=None))
+    raise_if(answer.error_code)
+    return NewProducer(answer.producer_id, answer.producer_epoch)
+
+
 async def produce(
-    control: Control, topic: str, records: Annotated[list[NewRecord], Limits(max_length=MOST_AT_ONCE)]
+    control: Control,
+    topic: str,
+    records: Annotated[list[NewRecord], Limits(max_length=MOST_AT_ONCE)],
+    producer: Producer | None = None,
 ) -> list[Written]:
-    """Write records. They are answered in their order, once they are committed, with partition and offset of each."""
+    """Write records. They are answered in their order, once they are committed, with partition and offset of each. A
+    call that got no answer may be repeated with the same producer, sequences and partitions, at another leader too: the
+    records are there once."""
     partitions = await _partitions(control, topic)
     by_partition: dict[int, list[tuple[int, StoredRecord]]] = {}
     now = control.services.clock.wall
@@ -103,7 +135,7 @@ async def produce(
         by_partition.setdefault(index, []).append((number, stored))
     written: dict[int, Written] = {}
     for index, those in by_partition.items():
-        base = await _append(control, topic, index, [stored for _, stored in those])
+        base = await _append(control, topic, index, [stored for _, stored in those], producer)
         written |= {number: Written(index, base + place) for place, (number, _) in enumerate(those)}
     return [written[number] for number in range(len(records))]
 
@@ -136,10 +168,15 @@ def _partition_for(control: Control, record: NewRecord, stored: StoredRecord, pa
     return turn
 
 
-async def _append(control: Control, topic: str, partition: int, records: list[StoredRecord]) -> int:
-    """The offset of the first of them."""
+async def _append(
+    control: Control, topic: str, partition: int, records: list[StoredRecord], producer: Producer | None
+) -> int:
+    """Return the offset of the first record."""
     check_led_here(control, topic, partition)
     builder = BatchBuilder()
+    if producer is not None:
+        builder.producer_id, builder.producer_epoch = producer.producer_id, producer.producer_epoch
+        builder.base_sequence = producer.sequences.get(str(partition), 0)
     for offset, record in zip(count(), records, strict=False):
         record.offset = offset
     builder.extend(records)

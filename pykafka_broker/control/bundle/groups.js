@@ -42,7 +42,7 @@ export async function group(main, context, id) {
     { title: "Partition", number: true, of: (each) => String(each.partition) },
     { title: "Committed", number: true, of: (each) => number(each.committed) },
     { title: "End", number: true, of: (each) => number(each.end) },
-    { title: "Lag", number: true, of: (each) => (each.lag ? tag(number(each.lag), "warn") : "0") },
+    { title: "Lag", number: true, of: (each) => (each.lag ? tag(number(each.lag), "warn") : number(each.lag)) },
   ], [], "It has committed nothing.");
   main.append(el("h1", {}, id), about, el("h2", {}, "Members"), members.element, el("h2", {}, "Offsets"), offsets.element);
   let last = "";

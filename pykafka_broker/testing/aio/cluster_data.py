@@ -3,24 +3,27 @@
 
 Rule: a broker has the records of the partitions that it leads, and the groups and transactions that it coordinates.
 Whoever asks the cluster need not know which broker that is, nor that another one takes its place meanwhile.
-A write that gets no answer, since its broker has gone, is an error. One whose leader changes before it is committed is
-written again at the new leader, and may be there twice, as with a producer without idempotence.
+A write is done by an idempotent producer. A write without an answer, since its broker has gone or its leader has
+changed, is repeated at the leader of that moment with the same sequence, so each record is there once.
 """
 
 from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pykafka_broker.testing.aio.cluster_traffic import AsyncClusterTraffic
+from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic, Transaction
 from pykafka_broker.testing.async_waits import Step, wait_until
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
-from pykafka_broker.testing.cluster_data import T, _AT_ONCE, _MOVED, _PASSING, _Refused, _TURN_S, _check, _line, _partition_for
+from pykafka_broker.testing.cluster_data import T, _KEEPABLE, _MOVED, _PASSING, _Refused, _SETTINGS, _TURN_S, _check, _line, _partition_for
 from pykafka_broker.testing.cluster_nodes import WAIT_S
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
+from pykafka_broker.testing.data import AT_ONCE
 from pykafka_broker.testing.differences import difference, first_that_fits, listing, missing
-from pykafka_broker.testing.record import ANY, NewRecord, Record, several
+from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, several
 from pykafka_broker.testing.waits import RecordsDiffer, WaitTimeout
 from typing import Any
 
@@ -34,32 +37,46 @@ class AsyncClusterData(AsyncClusterTraffic):
     # -- records
 
     async def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
-        """Do as on one broker. Raises WaitTimeout where a partition gets no leader, and ConnectionError where a broker
-        goes before it has answered: the records may be there or not.
+        """Do as on one broker. Raises WaitTimeout for a partition without a leader that answers: the records may be
+        there or not.
         """
+        if not requests:
+            return []
         partitions = await self._partitions(topic)
         by_partition: dict[int, list[tuple[int, dict[str, Any]]]] = {}
         for number, request in enumerate(requests):
             partition = _partition_for(request, number, len(partitions))
             _check(topic, partition, partitions)
             by_partition.setdefault(partition, []).append((number, {**request, "partition": partition}))
+        producer = await self._new_producer()
         written: dict[int, tuple[int, int]] = {}
         for partition, those in by_partition.items():
-            for start in range(0, len(those), _AT_ONCE):
-                some = those[start : start + _AT_ONCE]
+            for start in range(0, len(those), AT_ONCE):
+                some = those[start : start + AT_ONCE]
                 bodies = [request for _, request in some]
+                own = {**producer, "sequences": {str(partition): start}}
 
-                async def step(leader: AsyncKafkaBroker, bodies: list[dict[str, Any]] = bodies) -> list[tuple[int, int]]:
-                    try:
-                        return await leader._write(topic, bodies)
-                    except ConnectionRefusedError:
-                        raise
-                    except ConnectionError as error:
-                        raise _Refused(error) from error
+                async def step(
+                    leader: AsyncKafkaBroker,
+                    bodies: list[dict[str, Any]] = bodies,
+                    own: dict[str, Any] = own,
+                ) -> list[tuple[int, int]]:
+                    return await leader._write_part(topic, bodies, own)
 
                 places = await self._at_leader(topic, partition, step)
                 written |= {number: place for (number, _), place in zip(some, places, strict=True)}
         return [written[number] for number in range(len(requests))]
+
+    async def _new_producer(self) -> dict[str, Any]:
+        """Return id and epoch of a new idempotent producer, which any broker gives."""
+        found: dict[str, Any] = {}
+
+        async def given() -> bool:
+            found.update(await self.control.call("POST", "/producers"))
+            return True
+
+        await wait_until(given, lambda: "no broker gives a producer id", WAIT_S)
+        return found
 
     async def records(
         self,
@@ -113,9 +130,9 @@ class AsyncClusterData(AsyncClusterTraffic):
         self,
         topic: str,
         *,
-        key: Any = ANY,
-        value: Any = ANY,
-        headers: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None,
+        key: NewContent = ANY,
+        value: NewContent = ANY,
+        headers: Headers | None = None,
         partition: int | None = None,
         timeout: float = 10,
         isolation_level: str = "read_committed",
@@ -139,7 +156,7 @@ class AsyncClusterData(AsyncClusterTraffic):
         return fitting[0]
 
     async def assert_records(
-        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
+        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> list[Record]:
         """Say that the topic has exactly these records, as on one broker, and return them. Raises RecordsDiffer."""
         expected = several(f"assert_records({topic!r}", records)
@@ -149,7 +166,7 @@ class AsyncClusterData(AsyncClusterTraffic):
         return found
 
     async def assert_contains(
-        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
+        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> None:
         """Say that the topic has these records, in any order and among others. Raises RecordsDiffer."""
         expected = several(f"assert_contains({topic!r}", records)
@@ -170,13 +187,15 @@ class AsyncClusterData(AsyncClusterTraffic):
             says = f"topic {topic} got {len(more)} more records within {within_ms} ms{listing(more)}"
             raise RecordsDiffer(says, found=more)
 
-    async def _found(self, topic: str, isolation_level: str, timeout: float, enough: Any) -> list[Record]:
+    async def _found(
+        self, topic: str, isolation_level: str, timeout: float, enough: Callable[[list[Record]], bool]
+    ) -> list[Record]:
         """Return the records of a topic once they are enough, or once the time is over."""
         found: list[Record] = []
 
         async def there() -> bool:
             found[:] = await self.records(topic, isolation_level=isolation_level)
-            return bool(enough(found))
+            return enough(found)
 
         await self.topic(topic)  # raises ControlError if it is not there
         with suppress(WaitTimeout):  # what is there is compared
@@ -200,7 +219,7 @@ class AsyncClusterData(AsyncClusterTraffic):
                 continue
             line = _line(text, number)
             kind = line.pop("type")
-            if gathered and (kind != "record" or line["topic"] != topic or len(gathered) >= _AT_ONCE):
+            if gathered and (kind != "record" or line["topic"] != topic or len(gathered) >= AT_ONCE):
                 await self._write(topic, gathered)
                 gathered = []
             if kind == "record":
@@ -249,24 +268,24 @@ class AsyncClusterData(AsyncClusterTraffic):
 
     # -- groups and transactions
 
-    async def groups(self) -> list[dict[str, Any]]:
+    async def groups(self) -> list[GroupSummary]:
         """Return all groups of all coordinators, as on one broker."""
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, GroupSummary] = {}
         for node in self.brokers:
             if node.running:
                 for group in await node.groups():
                     found[group["group_id"]] = group
         return [found[name] for name in sorted(found)]
 
-    async def group(self, group: str) -> dict[str, Any]:
+    async def group(self, group: str) -> Group:
         """Return one group with its members and offsets; what is left to read is asked of the leaders."""
 
-        async def step(node: AsyncKafkaBroker) -> dict[str, Any]:
+        async def step(node: AsyncKafkaBroker) -> Group:
             return await node.group(group)
 
         return await self._with_ends(await self._at_coordinator(step, group))
 
-    async def _with_ends(self, group: dict[str, Any]) -> dict[str, Any]:
+    async def _with_ends(self, group: Group) -> Group:
         """Return a group with the ends of the partitions as their leaders have them; its coordinator may lead none."""
         for each in group["offsets"]:
             start, end = await self._bounds(each["topic"], each["partition"])
@@ -276,7 +295,7 @@ class AsyncClusterData(AsyncClusterTraffic):
 
     async def lag(self, group: str) -> int:
         """Return how many records the group has still to read of the topics that it has committed offsets of."""
-        return sum(each["lag"] for each in (await self.group(group))["offsets"])
+        return sum(each["lag"] or 0 for each in (await self.group(group))["offsets"])
 
     async def delete_group(self, group: str) -> None:
         """Delete a group with its committed offsets. Raises ControlError while it has members."""
@@ -300,7 +319,7 @@ class AsyncClusterData(AsyncClusterTraffic):
         topic: str | None = None,
         to: str | int | datetime.datetime = "earliest",
         partition: int | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CommittedPartition]:
         """Commit new offsets for a group, as on one broker. Raises ControlError while the group has members."""
         names = sorted({each["topic"] for each in (await self.group(group))["offsets"]}) if topic is None else [topic]
         if not names:
@@ -330,7 +349,7 @@ class AsyncClusterData(AsyncClusterTraffic):
 
         async def step(leader: AsyncKafkaBroker) -> tuple[int, int]:
             state = await leader.partition(topic, partition)
-            if state["high_watermark"] is None:
+            if state["high_watermark"] is None or state["log_start_offset"] is None:
                 raise ControlError(503, f"broker {state['leader']} does not lead {topic}-{partition} yet", _PASSING[0])
             return state["log_start_offset"], state["high_watermark"]
 
@@ -346,33 +365,33 @@ class AsyncClusterData(AsyncClusterTraffic):
 
     async def wait_for_group(
         self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
-    ) -> dict[str, Any]:
+    ) -> Group:
         """Wait until the group is there, in that state ("Stable", "Empty", ...), with exactly that many members."""
 
-        async def step(node: AsyncKafkaBroker) -> dict[str, Any]:
+        async def step(node: AsyncKafkaBroker) -> Group:
             return await node.wait_for_group(group, state, members, _TURN_S if timeout > 0 else 0)
 
         return await self._with_ends(await self._wait_at_coordinator(step, timeout, group))
 
     async def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and has at most that many records still to read."""
-        offsets: list[dict[str, Any]] = []
+        offsets: list[CommittedPartition] = []
 
         async def caught_up() -> bool:
             offsets[:] = (await self.group(group))["offsets"]
-            return bool(offsets) and sum(each["lag"] for each in offsets) <= lag
+            return bool(offsets) and sum(each["lag"] or 0 for each in offsets) <= lag
 
         def instead() -> str:
             behind = ", ".join(f"{each['topic']}-{each['partition']}: {each['lag']}" for each in offsets if each["lag"])
             return f"group {group} has {f'records to read ({behind})' if offsets else 'committed nothing'}"
 
         await wait_until(caught_up, instead, timeout)
-        return sum(each["lag"] for each in offsets)
+        return sum(each["lag"] or 0 for each in offsets)
 
-    async def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> dict[str, Any]:
+    async def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
         """Wait until the transaction of that id is in that state ("Ongoing", "CompleteCommit", ...)."""
 
-        async def step(node: AsyncKafkaBroker) -> dict[str, Any]:
+        async def step(node: AsyncKafkaBroker) -> Transaction:
             return await node.wait_for_transaction(transactional_id, state, _TURN_S if timeout > 0 else 0)
 
         return await self._wait_at_coordinator(step, timeout, transactional_id=transactional_id)
@@ -425,11 +444,15 @@ class AsyncClusterData(AsyncClusterTraffic):
     # -- all of it
 
     async def reset(self, keep: Iterable[str] = ()) -> None:
-        """Start the nodes that do not run, end all faults, and delete all topics, and with them all groups, offsets and
-        transactions. Configs, quotas, ACLs and users stay. Clients stay connected.
+        """Start the nodes that do not run, end all faults, delete all topics, and with them all groups, offsets and
+        transactions, and take configs, quotas, ACLs and users back to those of the first start. Clients stay connected.
+        What is named in `keep` stays, as on one broker.
         """
-        if list(keep):
-            raise ValueError("a cluster keeps nothing at a reset: use the cluster of one test, or one KafkaBroker")
+        if isinstance(keep, str):
+            raise TypeError(f"keep must be a list of names: keep=[{keep!r}]")
+        kept = {*keep}
+        if unknown := sorted(kept - _KEEPABLE):
+            raise ValueError(f"{unknown[0]} can't be kept; what can is {', '.join(sorted(_KEEPABLE))}")
         for node in (self.controller, *self.brokers):
             if not node.running:
                 await node.start()
@@ -437,9 +460,13 @@ class AsyncClusterData(AsyncClusterTraffic):
             await node.unpause()
             await node.free_disk()
         await self.heal_network()
-        await self.faults.clear()
-        await self.clock.resume()
+        if "faults" not in kept:
+            await self.faults.clear()
+        await self.reset_settings(kept & _SETTINGS)
+        again: list[tuple[Topic, int]] = []
         for topic in await self.topics(internal=True):
+            if "topics" in kept and not topic["internal"]:
+                again.append((topic, len((await self.partition(topic["name"]))["replicas"])))
             await self.delete_topic(topic["name"])
 
         async def empty() -> bool:
@@ -449,4 +476,10 @@ class AsyncClusterData(AsyncClusterTraffic):
             return not left
 
         await wait_until(empty, lambda: "not all brokers have deleted all topics", WAIT_S)
-        await self.clear_requests()
+        if "clock" not in kept:
+            await self.clock.resume()
+            await self.clock.set(round(time.time() * 1000))
+        for topic, replicas in again:
+            await self.create_topic(topic["name"], topic["partitions"], topic["config"], replication_factor=replicas)
+        if "requests" not in kept:
+            await self.clear_requests()

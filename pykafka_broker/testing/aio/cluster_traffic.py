@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pykafka_broker.testing.aio.clock import AsyncClock
 from pykafka_broker.testing.aio.cluster_nodes import AsyncClusterNodes
 from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
+from pykafka_broker.testing.answers import ChaosState, Connection, FaultState, SeenRequest
 from pykafka_broker.testing.async_waits import all_at_once, entered, wait_until
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster_nodes import WAIT_S
@@ -97,14 +98,14 @@ class AsyncClusterFault(AsyncFault):
     def __repr__(self) -> str:
         return f"<Fault of brokers {', '.join(map(str, self._faults))}>"
 
-    async def describe(self) -> dict[str, Any]:
+    async def describe(self) -> FaultState:
         """Return what the fault was added with, its hits, and its hits by broker (`nodes`)."""
-        nodes: dict[int, int] = {}
-        described: dict[str, Any] = {}
+        described: dict[int, FaultState] = {}
         for node_id, fault in self._faults.items():
-            described = await fault.describe()
-            nodes[node_id] = described["hits"]
-        return {**described, "hits": sum(nodes.values()), "nodes": nodes}
+            described[node_id] = await fault.describe()
+        hits = {node_id: each["hits"] for node_id, each in described.items()}
+        held = sum(each["held"] for each in described.values())
+        return {**next(iter(described.values())), "hits": sum(hits.values()), "held": held, "nodes": hits}
 
     async def wait(self, n: int = 1, timeout: float = 10) -> int:
         """Wait until the fault has affected that many requests; return its hits."""
@@ -131,6 +132,12 @@ class AsyncClusterFaults(AsyncFaults):
     def __init__(self, nodes: Mapping[int, AsyncKafkaBroker]) -> None:
         self._nodes = dict(nodes)
 
+    def on(self, broker_id: int) -> AsyncClusterFaults:
+        """Return the faults of one broker alone: `cluster.faults.on(2).add(api="Fetch", delay_ms=100)`."""
+        if broker_id not in self._nodes:
+            raise ValueError(f"no broker {broker_id} is running: {', '.join(map(str, self._nodes))}")
+        return AsyncClusterFaults({broker_id: self._nodes[broker_id]})
+
     @entered
     async def _add(self, body: Mapping[str, Any]) -> AsyncFault:
         added: dict[int, AsyncFault] = {}
@@ -138,9 +145,9 @@ class AsyncClusterFaults(AsyncFaults):
             added[node_id] = await node.faults._add(body)
         return AsyncClusterFault(added)
 
-    async def all(self) -> list[dict[str, Any]]:
+    async def all(self) -> list[FaultState]:
         """Return the faults of all brokers, with the `node_id` of each."""
-        found: list[dict[str, Any]] = []
+        found: list[FaultState] = []
         for node_id, node in self._nodes.items():
             for fault in await node.faults.all():
                 found.append({**fault, "node_id": node_id})
@@ -151,12 +158,12 @@ class AsyncClusterFaults(AsyncFaults):
         for node in self._nodes.values():
             await node.faults.clear()
 
-    async def chaos(self, seed: int, rate: float = 0.05) -> dict[str, Any]:
+    async def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
         """Disturb that share of all requests at random, on all brokers, the same ones from the same seed."""
-        found: dict[str, Any] = {}
+        hits = 0
         for node in self._nodes.values():
-            found = await node.faults.chaos(seed, rate)
-        return found
+            hits += (await node.faults.chaos(seed, rate))["hits"]
+        return {"seed": seed, "rate": float(rate), "hits": hits}
 
 
 class AsyncClusterTraffic(AsyncClusterNodes):
@@ -169,28 +176,26 @@ class AsyncClusterTraffic(AsyncClusterNodes):
 
     @property
     def faults(self) -> AsyncClusterFaults:
-        """Faults of all brokers that run; those of one are `cluster.broker(1).faults`."""
+        """Faults of all brokers that run; those of one are `cluster.faults.on(1)`."""
         return AsyncClusterFaults(self._brokers_that_run())
 
     def _brokers_that_run(self) -> dict[int, AsyncKafkaBroker]:
         self._running()
         return {node_id: self.broker(node_id) for node_id in self._ids if self.broker(node_id).running}
 
-    async def connections(self, client_id: str | None = None) -> list[dict[str, Any]]:
-        """Return who is connected to any broker, with the `node_id` of that."""
-        found: list[dict[str, Any]] = []
+    async def connections(self, client_id: str | None = None) -> list[Connection]:
+        """Return the connections of clients to any broker, with the `node_id` of that."""
+        found: list[Connection] = []
         for node_id, node in self._brokers_that_run().items():
             for each in await node.connections(client_id):
                 found.append({**each, "node_id": node_id})
         return found
 
-    async def wait_for_connections(
-        self, client_id: str | None = None, n: int = 1, timeout: float = 10
-    ) -> list[dict[str, Any]]:
+    async def wait_for_connections(self, client_id: str | None = None, n: int = 1, timeout: float = 10) -> list[Connection]:
         """Wait until at least `n` connections of that client id are there; with `n` 0, until there is none. Connections
         of brokers to each other count too, so name a client.
         """
-        found: list[dict[str, Any]] = []
+        found: list[Connection] = []
 
         async def there() -> bool:
             found[:] = await self.connections(client_id)
@@ -212,16 +217,16 @@ class AsyncClusterTraffic(AsyncClusterNodes):
         transactional_id: str | None = None,
         error: str | None = None,
         since: datetime.datetime | float | None = None,
-        after: int = 0,
+        after: int | None = None,
         waiting: bool = True,
         bodies: bool = False,
         limit: int = 1000,
-    ) -> list[dict[str, Any]]:
+    ) -> list[SeenRequest]:
         """Return the last requests of clients to any broker with their answers, each with the `node_id` of its broker.
         `number` and `after` count the requests of one broker.
         """
         wanted = {name: value for name, value in locals().items() if name != "self"}
-        found: list[dict[str, Any]] = []
+        found: list[SeenRequest] = []
         for node_id, node in self._brokers_that_run().items():
             for each in await node.requests(**wanted):
                 found.append({**each, "node_id": node_id})
@@ -245,15 +250,15 @@ class AsyncClusterTraffic(AsyncClusterNodes):
         transactional_id: str | None = None,
         error: str | None = None,
         since: datetime.datetime | float | None = None,
-        after: int = 0,
+        after: int | None = None,
         waiting: bool = True,
         n: int = 1,
         bodies: bool = False,
         timeout: float = 10,
-    ) -> list[dict[str, Any]]:
+    ) -> list[SeenRequest]:
         """Wait until the logs of all brokers have that many such requests together; return them."""
         wanted = {name: value for name, value in locals().items() if name not in ("self", "timeout", "n")}
-        found: list[dict[str, Any]] = []
+        found: list[SeenRequest] = []
 
         async def there() -> bool:
             found[:] = await self.requests(**wanted)

@@ -7,9 +7,10 @@ import datetime
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pykafka_broker.testing.aio.handle import AsyncHandle
+from pykafka_broker.testing.answers import CommittedPartition, ConfigValue, Group, GroupSummary, Topic
 from pykafka_broker.testing.control_client import in_path, told_to_the_test
-from pykafka_broker.testing.data import _AT_ONCE, _LONG_S, _parts
-from pykafka_broker.testing.record import Record, from_answer, said, several, to_request
+from pykafka_broker.testing.data import AT_ONCE, _LONG_S, _parts
+from pykafka_broker.testing.record import Record, RecordLike, from_answer, said, several, to_request
 from typing import Any
 
 
@@ -25,11 +26,11 @@ class AsyncData(AsyncHandle):
         self,
         name: str,
         partitions: int | None = None,
-        config: Mapping[str, str | int | float | bool] | None = None,
+        config: Mapping[str, ConfigValue] | None = None,
         *,
         replication_factor: int | None = None,
         exist_ok: bool = False,
-    ) -> dict[str, Any]:
+    ) -> Topic:
         """Make a topic of one partition, or of as many as are named; `config` are Kafka's topic configs. With
         `exist_ok` the topic may be there already, with the partitions and configs that are named. Returns name,
         topic_id, partitions and config. Raises ControlError where Kafka refuses it.
@@ -41,37 +42,37 @@ class AsyncData(AsyncHandle):
             "replication_factor": replication_factor,
             "exist_ok": exist_ok,
         }
-        topic: dict[str, Any] = await self.control.call("POST", "/topics", body)
+        topic: Topic = await self.control.call("POST", "/topics", body)
         return topic
 
-    async def alter_config(self, topic: str, config: Mapping[str, str | int | float | bool | None]) -> dict[str, Any]:
+    async def alter_config(self, topic: str, config: Mapping[str, ConfigValue | None]) -> Topic:
         """Set configs of a topic; None takes one back to its default. Returns the topic."""
         path = f"/topics/{in_path(topic)}/config"
-        changed: dict[str, Any] = await self.control.call("POST", path, {"config": dict(config)})
+        changed: Topic = await self.control.call("POST", path, {"config": dict(config)})
         return changed
 
-    async def add_partitions(self, topic: str, *, total: int) -> dict[str, Any]:
+    async def add_partitions(self, topic: str, *, total: int) -> Topic:
         """Add partitions to a topic, so that it has `total` of them. Returns the topic."""
-        grown: dict[str, Any] = await self.control.call("POST", f"/topics/{in_path(topic)}/partitions", {"total": total})
+        grown: Topic = await self.control.call("POST", f"/topics/{in_path(topic)}/partitions", {"total": total})
         return grown
 
     async def delete_topic(self, topic: str) -> None:
         """Delete a topic with its records."""
         await self.control.call("DELETE", f"/topics/{in_path(topic)}")
 
-    async def topics(self, internal: bool = False) -> list[dict[str, Any]]:
+    async def topics(self, internal: bool = False) -> list[Topic]:
         """All topics; with `internal` also Kafka's own."""
-        topics: list[dict[str, Any]] = await self.control.call("GET", "/topics", query={"internal": internal})
+        topics: list[Topic] = await self.control.call("GET", "/topics", query={"internal": internal})
         return topics
 
-    async def topic(self, topic: str) -> dict[str, Any]:
+    async def topic(self, topic: str) -> Topic:
         """One topic."""
-        found: dict[str, Any] = await self.control.call("GET", f"/topics/{in_path(topic)}")
+        found: Topic = await self.control.call("GET", f"/topics/{in_path(topic)}")
         return found
 
     # -- records
 
-    async def produce(self, topic: str, records: Iterable[Any]) -> list[tuple[int, int]]:
+    async def produce(self, topic: str, records: Iterable[RecordLike]) -> list[tuple[int, int]]:
         """Write records and return partition and offset of each, once they are committed.
 
         A record is a value, or a pair of key and value, or a dict with `value` or `key`, and perhaps `headers`,
@@ -81,13 +82,19 @@ class AsyncData(AsyncHandle):
         return await self._write(topic, list(map(to_request, several(f"produce({topic!r}", records))))
 
     async def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
-        """The same for records as the control API takes them (`NewRecord` in its `/openapi.json`)."""
+        """Write records as the control API takes them (`NewRecord` in its `/openapi.json`)."""
         written: list[tuple[int, int]] = []
-        for start in range(0, len(requests), _AT_ONCE):
-            body = {"records": requests[start : start + _AT_ONCE]}
-            answer = await self.control.call("POST", f"/topics/{in_path(topic)}/records", body)
-            written += [(each["partition"], each["offset"]) for each in answer]
+        for start in range(0, len(requests), AT_ONCE):
+            written += await self._write_part(topic, requests[start : start + AT_ONCE])
         return written
+
+    async def _write_part(
+        self, topic: str, requests: Sequence[Mapping[str, Any]], producer: Mapping[str, Any] | None = None
+    ) -> list[tuple[int, int]]:
+        """Write records in one call, which may be repeated if it names a producer."""
+        body = {"records": requests, "producer": producer}
+        answer = await self.control.call("POST", f"/topics/{in_path(topic)}/records", body)
+        return [(each["partition"], each["offset"]) for each in answer]
 
     async def records(
         self,
@@ -111,7 +118,7 @@ class AsyncData(AsyncHandle):
         for number in numbers:
             offset, more = from_offset, True
             while more and (limit is None or len(found) < limit):
-                most = _AT_ONCE if limit is None else min(limit - len(found), _AT_ONCE)
+                most = AT_ONCE if limit is None else min(limit - len(found), AT_ONCE)
                 asked = {"partition": number, "from_offset": offset, "limit": most, **query}
                 page = await self.control.call("GET", f"/topics/{in_path(topic)}/records", query=asked)
                 found += map(from_answer, page["records"])
@@ -157,14 +164,14 @@ class AsyncData(AsyncHandle):
 
     # -- groups
 
-    async def groups(self) -> list[dict[str, Any]]:
+    async def groups(self) -> list[GroupSummary]:
         """All groups: group_id, type, state, protocol_type and the number of members."""
-        groups: list[dict[str, Any]] = await self.control.call("GET", "/groups")
+        groups: list[GroupSummary] = await self.control.call("GET", "/groups")
         return groups
 
-    async def group(self, group: str) -> dict[str, Any]:
+    async def group(self, group: str) -> Group:
         """One group, with its members and its offsets."""
-        found: dict[str, Any] = await self.control.call("GET", f"/groups/{in_path(group)}")
+        found: Group = await self.control.call("GET", f"/groups/{in_path(group)}")
         return found
 
     async def lag(self, group: str) -> int:
@@ -188,7 +195,7 @@ class AsyncData(AsyncHandle):
         topic: str | None = None,
         to: str | int | datetime.datetime = "earliest",
         partition: int | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CommittedPartition]:
         """Commit new offsets for a group: "earliest", "latest", an offset, or the first offset of a time. All topics
         that the group has committed offsets of where none is named. Returns what is committed then, as
         `group(...)["offsets"]`. Raises ControlError while the group has members.
@@ -198,5 +205,5 @@ class AsyncData(AsyncHandle):
             body["to_time"] = round(to.timestamp() * 1000)
         else:
             body["to"] = to
-        found: list[dict[str, Any]] = await self.control.call("POST", f"/groups/{in_path(group)}/offsets/reset", body)
+        found: list[CommittedPartition] = await self.control.call("POST", f"/groups/{in_path(group)}/offsets/reset", body)
         return found

@@ -7,8 +7,8 @@ Rule: a method is one operation of the control API and says no more than it.
 from __future__ import annotations
 
 from pykafka_broker.testing.aio.handle import AsyncHandle
+from pykafka_broker.testing.answers import LogSize
 from pykafka_broker.testing.control_client import told_to_the_test
-from typing import Any
 
 
 __tracebackhide__ = told_to_the_test
@@ -35,14 +35,14 @@ class AsyncIncidents(AsyncHandle):
         """End the session of a member (its member id, group.instance.id or client id)."""
         await self.control.call("POST", "/incidents/member", {"group": group, "member": member})
 
-    async def compact(self, topic: str) -> list[dict[str, Any]]:
+    async def compact(self, topic: str) -> list[LogSize]:
         """Compact a topic now, all that it holds; returns what its partitions hold afterwards."""
-        found: list[dict[str, Any]] = await self.control.call("POST", "/incidents/compaction", {"topic": topic})
+        found: list[LogSize] = await self.control.call("POST", "/incidents/compaction", {"topic": topic})
         return found
 
-    async def apply_retention(self, topic: str) -> list[dict[str, Any]]:
+    async def apply_retention(self, topic: str) -> list[LogSize]:
         """Delete what retention lets go, now; returns what the topic's partitions hold afterwards."""
-        found: list[dict[str, Any]] = await self.control.call("POST", "/incidents/retention", {"topic": topic})
+        found: list[LogSize] = await self.control.call("POST", "/incidents/retention", {"topic": topic})
         return found
 
     async def fill_disk(self) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pykafka_broker.testing.aio.handle import AsyncHandle
+from pykafka_broker.testing.answers import ClusterState, PartitionState
 from pykafka_broker.testing.control_client import in_path, told_to_the_test
-from typing import Any
 
 
 __tracebackhide__ = told_to_the_test
@@ -15,16 +15,16 @@ __tracebackhide__ = told_to_the_test
 class AsyncMembership(AsyncHandle):
     """A broker among others."""
 
-    async def cluster(self) -> dict[str, Any]:
+    async def cluster(self) -> ClusterState:
         """The cluster's id, who leads its metadata, and its brokers."""
-        found: dict[str, Any] = await self.control.call("GET", "/cluster")
+        found: ClusterState = await self.control.call("GET", "/cluster")
         return found
 
-    async def partition(self, topic: str, partition: int = 0) -> dict[str, Any]:
+    async def partition(self, topic: str, partition: int = 0) -> PartitionState:
         """Return leader, leader epoch, replicas and those in sync of a partition; of the leader also log_start_offset
         and high_watermark, the bounds of what consumers may read.
         """
-        found: dict[str, Any] = await self.control.call("GET", f"/topics/{in_path(topic)}/partitions/{partition}")
+        found: PartitionState = await self.control.call("GET", f"/topics/{in_path(topic)}/partitions/{partition}")
         return found
 
     async def coordinator(self, group: str | None = None, transactional_id: str | None = None) -> int:
@@ -32,10 +32,17 @@ class AsyncMembership(AsyncHandle):
         query = {"group": group, "transactional_id": transactional_id}
         return int((await self.control.call("GET", "/coordinator", query=query))["node_id"])
 
-    async def move_leader(self, topic: str, leader: int, partition: int = 0) -> dict[str, Any]:
+    async def move_leader(self, topic: str, leader: int, partition: int = 0) -> PartitionState:
         """Make one of the replicas in sync the leader; for the node that leads the metadata."""
         body = {"topic": topic, "partition": partition, "leader": leader}
-        found: dict[str, Any] = await self.control.call("POST", "/incidents/leader", body)
+        found: PartitionState = await self.control.call("POST", "/incidents/leader", body)
+        return found
+
+    async def reset_settings(self, keep: Iterable[str] = ()) -> ClusterState:
+        """Take back the dynamic configs of brokers and groups, quotas, ACLs and users that the cluster did not have at
+        its first start, except for those named in `keep`; for the node that leads the metadata.
+        """
+        found: ClusterState = await self.control.call("POST", "/cluster/settings/reset", {"keep": list(keep)})
         return found
 
     async def cut_off(self, nodes: Iterable[int]) -> None:

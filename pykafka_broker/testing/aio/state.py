@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pykafka_broker.testing.aio.handle import AsyncHandle
+from pykafka_broker.testing.answers import Snapshot
 from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.state import _LONG_S, _path
-from typing import Any
 
 
 __tracebackhide__ = told_to_the_test
@@ -25,18 +25,18 @@ class AsyncState(AsyncHandle):
             raise TypeError(f"keep must be a list of names: keep=[{keep!r}]")
         await self.control.call("POST", "/reset", {"keep": list(keep)}, timeout_s=_LONG_S)
 
-    async def snapshot(self, name: str) -> dict[str, Any]:
+    async def snapshot(self, name: str) -> Snapshot:
         """Keep the whole state under a name, transactions that are open included. Returns name and size_bytes."""
-        taken: dict[str, Any] = await self.control.call("POST", _path(name), timeout_s=_LONG_S)
+        taken: Snapshot = await self.control.call("POST", _path(name), timeout_s=_LONG_S)
         return taken
 
     async def restore(self, name: str) -> None:
         """All is again as it was when that snapshot was taken. Clients stay connected. It can be restored again."""
         await self.control.call("POST", f"{_path(name)}/restore", timeout_s=_LONG_S)
 
-    async def snapshots(self) -> list[dict[str, Any]]:
+    async def snapshots(self) -> list[Snapshot]:
         """Name and size_bytes of each snapshot."""
-        found: list[dict[str, Any]] = await self.control.call("GET", "/snapshots")
+        found: list[Snapshot] = await self.control.call("GET", "/snapshots")
         return found
 
     async def delete_snapshot(self, name: str) -> None:

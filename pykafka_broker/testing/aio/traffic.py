@@ -10,6 +10,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from pykafka_broker.testing.aio.handle import AsyncHandle
 from pykafka_broker.testing.aio.waits import wait
+from pykafka_broker.testing.answers import ChaosState, Connection, FaultState, SeenRequest
 from pykafka_broker.testing.async_client import AsyncControlClient
 from pykafka_broker.testing.async_waits import entered
 from pykafka_broker.testing.control_client import told_to_the_test
@@ -30,9 +31,9 @@ class AsyncFault:
     def __repr__(self) -> str:
         return f"<Fault {self.id}>"
 
-    async def describe(self) -> dict[str, Any]:
+    async def describe(self) -> FaultState:
         """Its hits, and what it was added with."""
-        found: dict[str, Any] = await self._control.call("GET", f"/faults/{self.id}")
+        found: FaultState = await self._control.call("GET", f"/faults/{self.id}")
         return found
 
     @property
@@ -100,18 +101,18 @@ class AsyncFaults:
     async def _add(self, body: Mapping[str, Any]) -> AsyncFault:
         return AsyncFault(self._control, int((await self._control.call("POST", "/faults", body))["id"]))
 
-    async def all(self) -> list[dict[str, Any]]:
+    async def all(self) -> list[FaultState]:
         """All of them, in the order in which they were added."""
-        found: list[dict[str, Any]] = await self._control.call("GET", "/faults")
+        found: list[FaultState] = await self._control.call("GET", "/faults")
         return found
 
     async def clear(self) -> None:
         """End all of them, chaos included."""
         await self._control.call("DELETE", "/faults")
 
-    async def chaos(self, seed: int, rate: float = 0.05) -> dict[str, Any]:
+    async def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
         """Disturb that share of all requests at random, the same ones from the same seed."""
-        found: dict[str, Any] = await self._control.call("POST", "/chaos", {"seed": seed, "rate": float(rate)})
+        found: ChaosState = await self._control.call("POST", "/chaos", {"seed": seed, "rate": float(rate)})
         return found
 
 
@@ -123,13 +124,13 @@ class AsyncTraffic(AsyncHandle):
         """What clients have to cope with on purpose."""
         return AsyncFaults(self.control)
 
-    async def chaos(self, seed: int, rate: float = 0.05) -> dict[str, Any]:
+    async def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
         """Disturb that share of all requests at random, the same ones from the same seed; a rate of 0 ends it."""
         return await self.faults.chaos(seed, rate)
 
-    async def connections(self, client_id: str | None = None) -> list[dict[str, Any]]:
+    async def connections(self, client_id: str | None = None) -> list[Connection]:
         """Who is connected: connection, client_id, principal, software, client, listener. A `*` stands for anything."""
-        found: list[dict[str, Any]] = await self.control.call("GET", "/connections", query={"client_id": client_id})
+        found: list[Connection] = await self.control.call("GET", "/connections", query={"client_id": client_id})
         return found
 
     async def metrics(self) -> str:
@@ -149,17 +150,17 @@ class AsyncTraffic(AsyncHandle):
         transactional_id: str | None = None,
         error: str | None = None,
         since: datetime.datetime | float | None = None,
-        after: int = 0,
+        after: int | None = None,
         waiting: bool = True,
         bodies: bool = False,
         limit: int = 1000,
-    ) -> list[dict[str, Any]]:
+    ) -> list[SeenRequest]:
         """The last requests of clients with their answers. `since` is a time: a datetime, seconds since 1970 as
         `time.time()` has them, or milliseconds as an int; `after` is a request's `number`.
         """
         query = {name: value for name, value in locals().items() if name != "self"}
         query["since"] = epoch_ms(since)
-        found: list[dict[str, Any]] = await self.control.call("GET", "/requests", query=query)
+        found: list[SeenRequest] = await self.control.call("GET", "/requests", query=query)
         return found
 
     async def clear_requests(self) -> None:
@@ -179,14 +180,14 @@ class AsyncTraffic(AsyncHandle):
         transactional_id: str | None = None,
         error: str | None = None,
         since: datetime.datetime | float | None = None,
-        after: int = 0,
+        after: int | None = None,
         waiting: bool = True,
         n: int = 1,
         bodies: bool = False,
         timeout: float = 10,
-    ) -> list[dict[str, Any]]:
+    ) -> list[SeenRequest]:
         """Wait until the log has so many such requests; returns them."""
         body = {name: value for name, value in locals().items() if name not in ("self", "timeout")}
         body["since"] = epoch_ms(since)
-        found: list[dict[str, Any]] = await wait(self.control, "waits/request", timeout, body)
+        found: list[SeenRequest] = await wait(self.control, "waits/request", timeout, body)
         return found

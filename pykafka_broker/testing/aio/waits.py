@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pykafka_broker.testing.aio.data import AsyncData
+from pykafka_broker.testing.answers import Connection, Group, Transaction
 from pykafka_broker.testing.async_client import AsyncControlClient
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
-from pykafka_broker.testing.record import ANY, NewRecord, Record, from_answer, several, to_expectation
+from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, from_answer, several, to_expectation
 from pykafka_broker.testing.waits import RecordsDiffer, WaitTimeout, _DOES_NOT_HOLD, _NOT_IN_TIME, _SPARE_S, check_timeout
 from typing import Any
 
@@ -23,9 +24,9 @@ class AsyncWaits(AsyncData):
 
     async def wait_for_group(
         self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
-    ) -> dict[str, Any]:
+    ) -> Group:
         """Wait until the group is there, in that state ("Stable", "Empty", ...), with exactly so many members."""
-        found: dict[str, Any] = await self._ask("waits/group", timeout, {"group": group, "state": state, "members": members})
+        found: Group = await self._ask("waits/group", timeout, {"group": group, "state": state, "members": members})
         return found
 
     async def wait_for_records(
@@ -41,9 +42,9 @@ class AsyncWaits(AsyncData):
         self,
         topic: str,
         *,
-        key: Any = ANY,
-        value: Any = ANY,
-        headers: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None,
+        key: NewContent = ANY,
+        value: NewContent = ANY,
+        headers: Headers | None = None,
         partition: int | None = None,
         timeout: float = 10,
         isolation_level: str = "read_committed",
@@ -60,24 +61,22 @@ class AsyncWaits(AsyncData):
         """Wait until the group has committed offsets and has at most so many records still to read."""
         return int((await self._ask("waits/lag", timeout, {"group": group, "lag": lag}))["lag"])
 
-    async def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> dict[str, Any]:
+    async def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
         """Wait until the transaction of that id is in that state ("Ongoing", "CompleteCommit", ...)."""
         body = {"transactional_id": transactional_id, "state": state}
-        found: dict[str, Any] = await self._ask("waits/transaction", timeout, body)
+        found: Transaction = await self._ask("waits/transaction", timeout, body)
         return found
 
-    async def wait_for_connections(
-        self, client_id: str | None = None, n: int = 1, timeout: float = 10
-    ) -> list[dict[str, Any]]:
+    async def wait_for_connections(self, client_id: str | None = None, n: int = 1, timeout: float = 10) -> list[Connection]:
         """Wait until at least `n` connections of that client id are there; with `n` 0, until there is none. A `*`
         stands for anything.
         """
         body = {"client_id": client_id, "n": n}
-        found: list[dict[str, Any]] = await wait(self.control, "waits/connections", timeout, body)
+        found: list[Connection] = await wait(self.control, "waits/connections", timeout, body)
         return found
 
     async def assert_records(
-        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
+        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> list[Record]:
         """Say that the topic has exactly these records, as `produce` takes them, and return them. None is a tombstone,
         or no key; a dict is compared with the record's JSON; fields that are left out, and `ANY`, are not compared.
@@ -90,7 +89,7 @@ class AsyncWaits(AsyncData):
         return await self._whole(page, topic, len(expected), isolation_level)
 
     async def assert_contains(
-        self, topic: str, records: Iterable[Any], timeout: float = 0, isolation_level: str = "read_committed"
+        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> None:
         """Say that the topic has these records, in any order and among others. They are as `assert_records` takes them.
         With a `timeout` there is time for them to come. Raises RecordsDiffer.
@@ -99,7 +98,7 @@ class AsyncWaits(AsyncData):
         expected = several(f"assert_contains({topic!r}", records)
         await self._assert("assertions/contains", topic, expected, timeout, isolation_level)
 
-    async def _assert(self, path: str, topic: str, expected: list[Any], timeout: float, isolation_level: str) -> Any:
+    async def _assert(self, path: str, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> Any:
         __tracebackhide__ = True
         records = list(map(to_expectation, expected))
         try:
