@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
@@ -33,7 +34,13 @@ TOPICS: dict[str, dict[str, str]] = {
     "transactions": {},
     "compacted": {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"},
 }
-QUICK_CLEANER = {"log.cleaner.backoff.ms": "100"}
+# Topics whose records are deleted up to an offset within a batch; of "transactions" that is one of an aborted one.
+TRIMMED = ("codec-none", "codec-zstd", "transactions")
+QUICK = {
+    "log.cleaner.backoff.ms": "100",
+    "log.flush.start.offset.checkpoint.interval.ms": "100",
+    "log.initial.task.delay.ms": "0",
+}
 
 Place = tuple[int, int]  # partition and offset
 Content = tuple[bytes | None, bytes | None, object, object]  # key, value, timestamp, headers
@@ -45,6 +52,7 @@ class Written:
 
     records: dict[str, dict[Place, Content]] = field(default_factory=lambda: {topic: {} for topic in TOPICS})
     aborted: set[Place] = field(default_factory=set)  # of "transactions"
+    starts: dict[tuple[str, int], int] = field(default_factory=dict)  # topic and partition; of those that are trimmed
     committed: dict[int, int] = field(default_factory=dict)  # offsets of the group in "codec-none"
     topic_ids: dict[str, str] = field(default_factory=dict)
     rounds: int = 0
@@ -52,6 +60,10 @@ class Written:
     def note(self, error: object, message: Message) -> None:
         assert error is None, error
         self.records[str(message.topic())][place(message)] = content(message)
+
+    def readable(self, topic: str) -> dict[Place, Content]:
+        """Return the records of a topic from the start of each of its partitions on."""
+        return {at: record for at, record in self.records[topic].items() if at[1] >= self.starts.get((topic, at[0]), 0)}
 
 
 def place(message: Message) -> Place:
@@ -88,6 +100,7 @@ def write(bootstrap: str, written: Written) -> None:
         assert producer.flush(30) == 0
     write_compacted(bootstrap, written)
     write_transactions(bootstrap, written)
+    trim(bootstrap, written)
 
 
 def write_codec(bootstrap: str, written: Written, codec: str) -> Producer:
@@ -157,14 +170,37 @@ def write_transactions(bootstrap: str, written: Written) -> None:
     consumer.close()
 
 
+def trim(bootstrap: str, written: Written) -> None:
+    """Delete records up to the middle of what this round wrote, or aborted: partition 0 within a batch, 1 up to the
+    marker behind it, where nothing of the transaction is left to be read.
+    """
+    for topic in TRIMMED:
+        places = written.aborted if topic == "transactions" else written.records[topic]
+        for partition in (0, 1):
+            offsets = sorted(offset for where, offset in places if where == partition)
+            of_round = offsets[-(len(offsets) // written.rounds) :]
+            within = of_round[len(of_round) // 2]
+            written.starts[topic, partition] = of_round[-1] + 1 if partition and topic == "transactions" else within
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    places_to = [TopicPartition(*where, offset) for where, offset in written.starts.items()]
+    for where, deleted in admin.delete_records(places_to).items():
+        assert deleted.result(20).low_watermark == written.starts[where.topic, where.partition]
+
+
+def is_checkpointed(directories: Sequence[Path], written: Written) -> bool:
+    """Tell whether the starts of the trimmed partitions are on the disk, so that they outlive a kill."""
+    files = [directory / "log-start-offset-checkpoint" for directory in directories]
+    lines = [line for file in files if file.exists() for line in file.read_text().splitlines()]
+    return {f"{topic} {partition} {start}" for (topic, partition), start in written.starts.items()} <= set(lines)
+
+
 def check(bootstrap: str, written: Written) -> None:
     by_codec = [f"codec-{codec}" for codec in CODECS]
     found = read(bootstrap, [*by_codec, "transactions"])
     for topic in by_codec:
-        expected = written.records[topic]
-        check_same(found[topic], expected)
-        assert len(expected) == RECORDS * written.rounds, "a place was given to two records"
-    everything = written.records["transactions"]
+        check_same(found[topic], written.readable(topic))
+        assert len(written.records[topic]) == RECORDS * written.rounds, "a place was given to two records"
+    everything = written.readable("transactions")
     check_same(found["transactions"], everything)
     decided = {place: content for place, content in everything.items() if place not in written.aborted}
     check_same(read(bootstrap, ["transactions"], "read_committed")["transactions"], decided)

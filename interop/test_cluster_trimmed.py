@@ -5,11 +5,12 @@ Rule: whichever of both programs leads or follows, whoever comes back is in sync
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from interop.batches import batch
@@ -17,6 +18,11 @@ from interop.cluster_clients import TIMEOUT_S, admin_at, in_sync
 from interop.kafka_cluster import OURS, THEIRS, KafkaCluster, Node
 from interop.raw import RawClient
 from interop.waiting import eventually
+from pykafka_broker.protocol.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -174,3 +180,89 @@ def test_deleting_records_waits_for_nobody_who_is_dead(cluster: KafkaCluster) ->
         cluster.broker(back).start()
     wait_for_isr(cluster, "alone", OUR_LEADER, OUR_FOLLOWER, THEIR_BROKER)
     assert delete_records(leader, "alone", 30) == (0, 30)
+
+
+# -- copies that are made anew
+
+ABORTED, CUT, COMMITTED = 10, 5, 10  # records of a transaction, the new start within it, records of the next one
+
+
+def append_transactions(cluster: KafkaCluster, topic: str, leader: int) -> None:
+    """One that is aborted at 0 to 9, one that is committed at 11 to 20, and a start within the aborted one."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": topic, "linger.ms": 50})
+    producer.init_transactions(PATIENCE_S)
+    for count, end in ((ABORTED, producer.abort_transaction), (COMMITTED, producer.commit_transaction)):
+        producer.begin_transaction()
+        for _ in range(count):
+            producer.produce(topic, b"v", partition=0)
+        assert producer.flush(PATIENCE_S) == 0
+        end(PATIENCE_S)
+    wait_for_offset(cluster.broker(leader), topic, LATEST, ABORTED + COMMITTED + 2)
+    assert delete_records(cluster.broker(leader), topic, CUT) == (0, CUT)
+
+
+def offsets_read(cluster: KafkaCluster, topic: str, isolation_level: str) -> list[int]:
+    """Return the offsets of all records that a consumer gets."""
+    config = {"group.id": topic, "enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer({**config, "bootstrap.servers": cluster.bootstrap_servers, "isolation.level": isolation_level})
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    found: list[int] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        message = consumer.poll(0.1)
+        if message is None:
+            continue
+        error = message.error()
+        if error is None:
+            found.append(message.offset() or 0)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            consumer.close()
+            return found
+    raise AssertionError(f"{topic} has no end: {found}")
+
+
+def assert_whole(cluster: KafkaCluster, topic: str, leader: int) -> None:
+    """A broker that leads now has what the one before had."""
+    wait_for_offset(cluster.broker(leader), topic, EARLIEST, CUT)
+    committed = list(range(ABORTED + 1, ABORTED + 1 + COMMITTED))
+    assert offsets_read(cluster, topic, "read_committed") == committed
+    assert offsets_read(cluster, topic, "read_uncommitted") == [*range(CUT, ABORTED), *committed]
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [(OUR_LEADER, OUR_FOLLOWER), (OUR_LEADER, THEIR_BROKER), (THEIR_BROKER, OUR_FOLLOWER)]
+)
+def test_a_trimmed_partition_moves_to_a_broker_without_it(cluster: KafkaCluster, source: int, target: int) -> None:
+    topic = f"moves-{source}-{target}"
+    make(cluster, topic, source)
+    append_transactions(cluster, topic, source)
+    wanted = ReassignableTopic(topic, [ReassignablePartition(0, [target])])
+    with RawClient(cluster.broker(source).address) as client:
+        [moved] = client.call(AlterPartitionReassignmentsRequest(10_000, topics=[wanted]), 0).responses
+    assert not moved.partitions[0].error_code
+    wait_for_isr(cluster, topic, target)
+    assert_whole(cluster, topic, target)
+
+
+@pytest.mark.parametrize(
+    ("leader", "follower"), [(OUR_LEADER, OUR_FOLLOWER), (OUR_LEADER, THEIR_BROKER), (THEIR_BROKER, OUR_FOLLOWER)]
+)
+def test_a_follower_with_a_wiped_disk_copies_a_trimmed_partition(
+    cluster: KafkaCluster, leader: int, follower: int
+) -> None:
+    topic = f"wiped-{leader}-{follower}"
+    make(cluster, topic, leader, follower)
+    append_transactions(cluster, topic, leader)
+    node = cluster.broker(follower)
+    node.stop()
+    wait_for_isr(cluster, topic, leader)
+    for path in (node.directory / "data-0").iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != "meta.properties":
+            path.unlink()
+    node.start()
+    wait_for_isr(cluster, topic, leader, follower)
+    cluster.broker(leader).stop()
+    wait_for_isr(cluster, topic, follower)
+    assert_whole(cluster, topic, follower)

@@ -41,11 +41,11 @@ def jvm() -> Iterator[JavaTools]:
 
 
 def ours(directory: Path) -> KafkaBroker:
-    return KafkaBroker(exchanged.QUICK_CLEANER, data_dir=directory / "logs")
+    return KafkaBroker(exchanged.QUICK, data_dir=directory / "logs")
 
 
 def kafka(directory: Path) -> RealKafka:
-    return RealKafka(exchanged.QUICK_CLEANER, directory=directory)
+    return RealKafka(exchanged.QUICK, directory=directory)
 
 
 def test_kafka_to_ours_and_back(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_kafka_to_ours_and_back(tmp_path: Path) -> None:
         exchanged.write(broker.bootstrap_servers, written)
     with ours(tmp_path) as broker:
         go_on(broker.bootstrap_servers, written)
-        broker.kill()
+        kill(broker, written, tmp_path / "logs")
     with kafka(tmp_path) as broker:
         exchanged.check(broker.bootstrap_servers, written)
 
@@ -71,7 +71,7 @@ def test_ours_to_kafka_and_back(tmp_path: Path, jvm: JavaTools) -> None:
     dump_everything(jvm, tmp_path / "logs")
     with kafka(tmp_path) as broker:
         go_on(broker.bootstrap_servers, written)
-        broker.kill()
+        kill(broker, written, tmp_path / "logs")
     with ours(tmp_path) as broker:
         exchanged.check(broker.bootstrap_servers, written)
     dump_everything(jvm, tmp_path / "logs")
@@ -80,7 +80,7 @@ def test_ours_to_kafka_and_back(tmp_path: Path, jvm: JavaTools) -> None:
 def test_a_dynamic_quorum_with_two_directories(tmp_path: Path, jvm: JavaTools) -> None:
     """kraft.version 1 (KIP-853), directories in the metadata (KIP-858), a metadata log that begins with a snapshot."""
     first, second = tmp_path / "logs", tmp_path / "more"
-    config = {**exchanged.QUICK_CLEANER, "log.dirs": f"{first},{second}"}
+    config = {**exchanged.QUICK, "log.dirs": f"{first},{second}"}
     written = exchanged.Written()
     with RealKafka(config, directory=tmp_path, standalone=True) as broker:
         exchanged.create(broker.bootstrap_servers, written)
@@ -89,7 +89,7 @@ def test_a_dynamic_quorum_with_two_directories(tmp_path: Path, jvm: JavaTools) -
     with KafkaBroker({**config, **trimming, "log.segment.delete.delay.ms": "0"}) as ours:
         go_on(ours.bootstrap_servers, written)
         moved = move_one(ours.bootstrap_servers, first, second)
-        ours.kill()
+        kill(ours, written, first, second)
     metadata = first / "__cluster_metadata-0"
     logs, snapshots = sorted(metadata.glob("*.log")), sorted(metadata.glob("*.checkpoint"))
     assert int(logs[0].stem) > 0
@@ -99,7 +99,7 @@ def test_a_dynamic_quorum_with_two_directories(tmp_path: Path, jvm: JavaTools) -
     with RealKafka(config, directory=tmp_path, standalone=True) as broker:
         go_on(broker.bootstrap_servers, written)
         assert log_dirs(broker.bootstrap_servers)[moved] == str(second)
-        broker.kill()
+        kill(broker, written, first, second)
     with KafkaBroker(config) as ours:
         exchanged.check(ours.bootstrap_servers, written)
         assert log_dirs(ours.bootstrap_servers)[moved] == str(second)
@@ -137,6 +137,12 @@ def go_on(bootstrap: str, written: exchanged.Written) -> None:
     """Whatever the other one left is there; what comes now, the next one has to find."""
     exchanged.check(bootstrap, written)
     exchanged.write(bootstrap, written)
+
+
+def kill(broker: RealKafka | KafkaBroker, written: exchanged.Written, *directories: Path) -> None:
+    """Kill a broker that has written down where its trimmed partitions begin."""
+    eventually(lambda: exchanged.is_checkpointed(directories, written), True)
+    broker.kill()
 
 
 def dump_everything(jvm: JavaTools, data_dir: Path) -> None:

@@ -1,6 +1,7 @@
 """Where partitions end that other brokers lead (ListOffsets).
 
-Rule: a question is a place that an answer may rest on. What can't be heard has no offset, and nobody asks twice.
+Rule: a question is a place that an answer may rest on. What can't be heard has no offset, and nobody asks twice; a
+question to a broker that does not lead the partition any more ends at once.
 """
 
 from __future__ import annotations
@@ -64,8 +65,15 @@ class EndOffsetRequests(Gathering[Question]):
         self.send(leader, question)
         return question
 
+    def forget_moved(self) -> None:
+        """End the questions to brokers that do not lead the partition any more."""
+        for leader, question in self._wanted():
+            state = self._node.image.partition(*question.partition)
+            if not question.is_answered and (state is None or state.leader != leader):
+                question.end(UNKNOWN)
+
     def _choose(self, waiting: list[Question]) -> tuple[list[Question], list[Question]]:
-        return waiting, []
+        return [question for question in waiting if not question.is_answered], []
 
     def _request(self, wanted: list[Question]) -> Message:
         topics: dict[str, set[int]] = {}
@@ -86,4 +94,5 @@ class EndOffsetRequests(Gathering[Question]):
                 for one in topic.partitions:
                     found[topic.name, one.partition_index] = UNKNOWN if one.error_code else one.offset
         for question in wanted:
-            question.end(found.get(question.partition, UNKNOWN))
+            if not question.is_answered:
+                question.end(found.get(question.partition, UNKNOWN))

@@ -278,13 +278,19 @@ class ShareHost:
 
     def end_offset(self, topic: str, number: int) -> Steps[int]:
         """Up to where a partition is committed; -1 if its leader is another node and does not say."""
-        state = self._node.image.partition(topic, number)
-        if state is None or state.leader in (self._node.id, -1):
-            return self._node.replicas.leader(topic, number).high_watermark
-        question = self._end_offsets.ask(state.leader, topic, number)
-        if question.after:
-            yield question.after
-        return question.offset
+        asked, offset = self._node.id, -1
+        while offset < 0:
+            state = self._node.image.partition(topic, number)
+            if state is None or state.leader in (self._node.id, -1):
+                return self._node.replicas.leader(topic, number).high_watermark
+            if state.leader == asked:
+                break
+            asked = state.leader
+            question = self._end_offsets.ask(asked, topic, number)
+            if question.after:
+                yield question.after
+            offset = question.offset
+        return offset
 
     # -- states that this node keeps
 
@@ -405,6 +411,8 @@ class ShareHost:
         if "_requests" in self.__dict__ and (delta.changed_partitions or delta.deleted):
             self._requests.forget_moved()
             self._reading = {key: reading for key, reading in self._reading.items() if reading.question.after}
+        if "_end_offsets" in self.__dict__ and (delta.changed_partitions or delta.deleted):
+            self._end_offsets.forget_moved()
         lost = {(of.id, each.partition) for of, each in delta.changed_partitions if each.leader != self._node.id}
         if lost:
             self.partitions.drop_lost(lost)

@@ -1,12 +1,15 @@
 """Reading share partitions for one share fetch.
 
 Rule: what is read is handed out at once, so nothing is read before it is sure that it will be sent. Of a long log only
-as much is read at a time as one answer is likely to hold. An answer exceeds `max_bytes` by its first batch alone.
+as much is read at a time as one answer is likely to hold. Partitions that can hand out records have equal parts of
+`max_bytes`, and what one of them does not fill is not given to others (Kafka: PartitionMaxBytesStrategy.UNIFORM). An
+answer exceeds the limits by its first batch alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from pykafka_broker.broker.share_partitions import NotYet, SharePartitions
@@ -103,9 +106,25 @@ class ShareReader:
                 return True
         return failed
 
-    def read(self, partitions: Iterable[TopicPartition], now: int) -> Steps[Found]:
+    def _count_open(self, partitions: Collection[TopicPartition]) -> Steps[int]:
+        """Count the partitions that may hand out records, whether or not their logs have any."""
+        if len(partitions) == 1 or self._max_bytes <= 0:
+            return 1
+        limits = self._shares.limits(self._group_id)
+        count = 0
+        pace = Pace()
+        for topic_partition in partitions:
+            if pace.due(_LIKE_ITEMS):
+                yield None
+            with suppress(NotYet, ApiError):
+                count += self._shares.get(self._key(topic_partition)).can_acquire(limits)
+        return count
+
+    def read(self, partitions: Collection[TopicPartition], now: int) -> Steps[Found]:
         """Hand out what there is; partitions without anything are left out."""
         left_bytes, left_records = self._max_bytes, self._max_records
+        count = yield from self._count_open(partitions)
+        part_bytes = max(1, left_bytes // max(1, count))
         found: Found = {}
         is_first = True
         known: dict[Refused, Refused] = {}  # what many are refused for, once
@@ -114,7 +133,7 @@ class ShareReader:
             if pace.due(_LIKE_ITEMS):
                 yield None
             try:
-                data = self._read(topic_partition, left_bytes, left_records, is_first, now)
+                data = self._read(topic_partition, min(part_bytes, left_bytes), left_records, is_first, now)
             except NotYet:
                 continue
             except ApiError as error:

@@ -1,7 +1,7 @@
 """How much one share fetch brings: `max_bytes`, exceeded by the first batch alone, and when there is enough.
 
-The numbers are those of a real 4.3.1, asked with batches of 300,073 bytes, for both ways of counting records. It also
-sends the part of a batch that still fits, and divides the limit among partitions; here the first one may fill it.
+The numbers are those of a real 4.3.1, asked with batches of 300,073 bytes, for both ways of counting records. Kafka
+also sends the part of a batch that still fits.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ ENOUGH = [
 
 
 class World:
-    def __init__(self, directory: Path) -> None:
-        self.broker = LightBroker(directory, share_coordinator_state_topic_num_partitions="1")
+    def __init__(self, directory: Path, **config: str) -> None:
+        self.broker = LightBroker(directory, share_coordinator_state_topic_num_partitions="1", **config)
 
     def add(self, name: str, *sizes: int, partitions: int = 1, records: int = 1) -> list[tuple[bytes, int]]:
         """A topic with a batch of each size in each partition, which the group reads from its first record on."""
@@ -100,6 +100,36 @@ def test_several_partitions_share_the_limit(world: World, max_bytes: int, mode: 
         assert size <= max(max_bytes, 300_073)
         brought += size
     assert brought == 3 * 6 * 300_073
+
+
+# Sizes of the batches in each of three partitions, max_bytes, and what one answer has of each partition.
+PARTS: list[tuple[tuple[list[int], ...], int, list[int]]] = [
+    (([300_000] * 6,) * 3, 100_000, [300_073]),
+    (([300_000] * 6,) * 3, 650_000, [300_073]),
+    (([300_000] * 6,) * 3, 2 * MB, [600_146] * 3),
+    (([300_000] * 6,) * 3, 3 * MB, [900_219] * 3),
+    (([300_000] * 6,) * 3, 10 * MB, [1_800_438] * 3),
+    (([], [300_000] * 6, [300_000] * 6), 2 * MB, [600_146] * 2),
+    (([300_000] * 6, [], []), 2 * MB, [600_146]),
+    (([10_000] * 200,) * 3, MB, [34 * 10_073] * 3),
+]
+
+
+@pytest.mark.parametrize("mode", ACQUIRE_MODES)
+@pytest.mark.parametrize(("batches", "max_bytes", "answer"), PARTS)
+def test_partitions_have_equal_parts(
+    world: World, batches: tuple[list[int], ...], max_bytes: int, answer: list[int], mode: int
+) -> None:
+    places = [world.add(f"part-{number}", *sizes)[0] for number, sizes in enumerate(batches)]
+    assert sizes(world.read(places, max_bytes, mode)) == answer
+
+
+def test_a_partition_that_can_hand_out_nothing_has_no_part(tmp_path: Path) -> None:
+    world = World(tmp_path, group_share_partition_max_record_locks="100")
+    places = world.add("full", *[300_000] * 6, partitions=2, records=100)
+    assert len(world.read(places[:1], 1)) == 1
+    assert [data.partition_index for data in world.read(places, MB)] == [1]
+    assert world.read(places, MB) == []
 
 
 def test_batches_larger_than_what_is_read_at_a_time(world: World) -> None:
