@@ -2,6 +2,8 @@
 has to pass there first, since what Kafka does is the measure.
 """
 
+import locale
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -17,6 +19,10 @@ from interop.targets import BROKERS, Target, start
 NewBroker = Callable[..., Target]
 MakeTopic = Callable[..., str]
 NUMBER = count()
+
+# librdkafka makes names small by the locale: with a Turkish one it refuses SASL_PLAINTEXT (docs/troubleshooting.md).
+if locale.setlocale(locale.LC_CTYPE).partition(".")[0] not in ("C", "POSIX"):
+    os.environ["LC_ALL"] = locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -7,6 +7,7 @@ the client's own names.
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import sys
@@ -134,5 +135,7 @@ CLIENTS = {"confluent": confluent, "kafka-python": kafka_python, "aiokafka": aio
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda number, frame: ENDED.set())  # before the client is even imported
+    # When the group is not as it should be, a test shows what its clients have said of it.
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     name, bootstrap, group, topic, settings = sys.argv[1:6]
     CLIENTS[name](bootstrap, group, topic, json.loads(settings))

@@ -26,7 +26,7 @@ def chaos(broker: KafkaBroker, number: int) -> None:
 def test_a_transactional_producer_of_confluent_kafka_goes_on(
     disturb: Callable[[KafkaBroker, int], None], count: int
 ) -> None:
-    """Its librdkafka gives up its only broker when it bootstraps again, and waits for that broker past any time-out."""
+    """Expect no hang: librdkafka gives up its only broker when it bootstraps again, and then waits without a limit."""
     with KafkaBroker() as broker:
         broker.create_topic("in")
         broker.create_topic("orders")

@@ -22,7 +22,7 @@ PACKAGE = "pykafka_broker"
 
 
 def clone(path: Path) -> Path:
-    """What an installation reads of the repository."""
+    """Copy the files of the repository that an installation reads."""
     shutil.copytree(ROOT / PACKAGE, path / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
     for name in PACKED:
         shutil.copy(ROOT / name, path)
@@ -54,12 +54,15 @@ def test_what_the_readme_tells_to_type_works(tmp_path: Path) -> None:
     kept = {
         name: os.environ[name] for name in ("PATH", "TMPDIR", "PIP_CACHE_DIR", "PIP_INDEX_URL") if name in os.environ
     }
-    bash = {"env": kept | {"HOME": str(home)}, "stdout": subprocess.PIPE, "text": True}
+    environment = kept | {"HOME": str(home)}
 
     start = re.findall(r"^```sh\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)[0]
     assert start.endswith("\npykafka-broker --ephemeral\n")
     command = start.replace("pykafka-broker --ephemeral", "exec pykafka-broker --ephemeral --listen 0")
-    with subprocess.Popen(["bash", "-ec", command], cwd=source, **bash) as broker:  # type: ignore[call-overload]
+    with subprocess.Popen(
+        ["bash", "-ec", command], cwd=source, env=environment, stdout=subprocess.PIPE, text=True
+    ) as broker:
+        assert broker.stdout is not None
         lines = iter(broker.stdout.readline, "")
         assert next((line for line in lines if line.startswith("listening on ")), None)
         broker.send_signal(signal.SIGINT)
@@ -70,7 +73,9 @@ def test_what_the_readme_tells_to_type_works(tmp_path: Path) -> None:
     shown = re.findall(r"^```console\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)[0]
     typed = "\n".join(re.findall(r"^\$ (.*)", shown, re.MULTILINE))
     command = typed.replace("/home/me/pykafka-broker", shlex.quote(str(source)))
-    ran = subprocess.run(["bash", "-ec", command], cwd=shop, check=False, **bash)  # type: ignore[call-overload]
+    ran = subprocess.run(
+        ["bash", "-ec", command], cwd=shop, check=False, env=environment, stdout=subprocess.PIPE, text=True
+    )
     assert "1 passed" in ran.stdout, ran.stdout
 
 

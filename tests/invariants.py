@@ -1,4 +1,4 @@
-"""What always holds of a log's offsets, asserted where they are written and where they are read.
+"""Invariants of a log's offsets, asserted where they are written and where they are read.
 
 Rule: production code pays nothing for these assertions: `install` puts functions around methods of `PartitionLog` and
 `Partition`, in tests and in the simulation only. A write is compared with what was known before, and a read with what

@@ -1,4 +1,4 @@
-"""What the verifiable tools tell, without times and rates; fields keep their order."""
+"""Lines of the verifiable tools without times and rates; fields keep their order."""
 
 import json
 

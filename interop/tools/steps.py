@@ -78,7 +78,7 @@ UNREACHABLE = "{nowhere} --bootstrap-server localhost:1 " + QUICK
 
 @dataclass(frozen=True)
 class Step:
-    """One call of a tool.
+    """A call of a tool.
 
     Args:
         stdin: what the tool reads.

@@ -206,7 +206,7 @@ def wait_for(condition: Callable[[], Any], timeout_s: float = 120) -> None:
         time.sleep(0.02)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def eventually() -> Callable[..., None]:
     return wait_for
 

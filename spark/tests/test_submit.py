@@ -47,15 +47,19 @@ DEFAULTS = {
 
 
 class Cluster:
-    """A master and a worker with two cores."""
+    """A master and a worker with two cores.
 
-    def __init__(self, home: Path, stack: ExitStack) -> None:
+    The worker starts when the master answers: a worker that is refused tries again only 5 to 15 s later, six times.
+    """
+
+    def __init__(self, home: Path, stack: ExitStack, wait_for: Callable[..., None]) -> None:
         self._home, self._stack = home, stack
         port, status = free_port(), free_port()
         self.master = f"spark://{LOOPBACK}:{port}"
         self._status = f"http://{LOOPBACK}:{status}/json/"
         address = ["--host", LOOPBACK, "--port", str(port), "--webui-port", str(status)]
         self._start("org.apache.spark.deploy.master.Master", *address)
+        wait_for(self.status)
         limits = ["--cores", "2", "--memory", "600m", "--webui-port", "0", "--work-dir", str(home / "work")]
         self._start("org.apache.spark.deploy.worker.Worker", "--host", LOOPBACK, *limits, self.master)
 
@@ -68,7 +72,8 @@ class Cluster:
         self._stack.callback(end, process)
 
     def status(self) -> dict[str, Any]:
-        with suppress(OSError), urllib.request.urlopen(self._status, timeout=5) as answer:
+        """Return the master's status; empty while its server is not there, or answers with a page and not with JSON."""
+        with suppress(OSError, ValueError), urllib.request.urlopen(self._status, timeout=5) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
         return {}
@@ -85,9 +90,9 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory, eventually: Callable[..., None]) -> Iterator[Cluster]:
     with ExitStack() as stack:
-        yield Cluster(tmp_path_factory.mktemp("cluster"), stack)
+        yield Cluster(tmp_path_factory.mktemp("cluster"), stack, eventually)
 
 
 @pytest.fixture
@@ -116,7 +121,7 @@ def submit(cluster: Cluster, eventually: Callable[..., None], tmp_path: Path) ->
 
 def test_jobs_on_a_cluster(
     submit: Callable[..., dict[str, Any]], cluster: Cluster, make_settings: Any, spark: SparkSession, tmp_path: Path,
-    slow: bool,
+    eventually: Callable[..., None], slow: bool,
 ) -> None:  # fmt: skip
     settings = make_settings(events=1000, late_share=0.0, input=str(tmp_path / "events.jsonl"))
     lines = list(Generator(settings).lines())
@@ -131,7 +136,8 @@ def test_jobs_on_a_cluster(
     table = spark.read.parquet(silver.table_path(settings))
     assert {row.event_id for row in table.select("event_id").collect()} == events
     assert table.count() == done["accepted"] == len(events)
-    assert len(cluster.status()["completedapps"]) >= 2  # the cluster did the work
+    # The cluster did the work; the master hears of an application's end after `spark-submit` is over.
+    eventually(lambda: len(cluster.status().get("completedapps", ())) >= 2)
     if slow:
         assert submit("aggregate", config)["rows"] == len(lines)
         assert submit("store", config, "--offsets", "store")["rows"] == len(lines)

@@ -180,7 +180,7 @@ def test_markers_that_followers_have_to_fetch_hold_no_answer_back(nodes: Neighbo
 
 
 def test_what_is_not_committed_within_the_transactions_timeout_is_answered(nodes: Neighbourhood) -> None:
-    """As Kafka answers it; each transaction has a time-out of its own, and the shorter one is over first."""
+    """Expect Kafka's answers: each transaction has a time-out of its own, and the shorter time-out is over first."""
     nodes.change(TRANSACTION_STATE, 0, isr=[1, 2])
     long = nodes.asked(1, InitProducerIdRequest("long", 60_000), 4)
     short = nodes.asked(1, InitProducerIdRequest("short", 3_000), 4)

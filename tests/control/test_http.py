@@ -83,7 +83,7 @@ def _judge(request: Request) -> Response | int:
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    """Of a listener in another thread that serves only `me`, with up to a megabyte."""
+    """Return the URL of a listener in another thread that serves only `me`, with bodies of up to a megabyte."""
 
     async def serve(request: Request) -> Response:
         return Response(200, "text/plain", str(len(request.body)).encode())

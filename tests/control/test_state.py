@@ -253,10 +253,10 @@ def creating(request: pytest.FixtureRequest) -> Iterator[KafkaBroker]:
 
 @pytest.mark.parametrize("how", ["reset", "restore"])
 class TestReceivedBefore:
-    """What clients had sent before another broker took over makes nothing in that one."""
+    """Requests that were sent before another broker took over: they change nothing in the new broker."""
 
     def test_behind_a_fetch_that_waits(self, creating: KafkaBroker, how: str) -> None:
-        """As a consumer leaves it that was just closed."""
+        """Leave a parked fetch in front of CreateTopics, as a consumer that was just closed does."""
         for goes in (True, False):
             client = RawClient(creating.bootstrap_servers, 30)
             client.send(wait_on("t"), 11)

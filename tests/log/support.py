@@ -254,8 +254,8 @@ class FailingFileSystem:
 
 
 class SweptFileSystem(FailingFileSystem):
-    """One whose n-th call (of those that begin with some words) fails: once, or with every one after it, as for a
-    process that dies there.
+    """A file system whose n-th call (of those that begin with given words) fails: once, or with every later call, as
+    for a process that dies there.
     """
 
     def __init__(self) -> None:

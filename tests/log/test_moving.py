@@ -110,7 +110,7 @@ def test_what_was_cut_off_and_written_anew_is_not_copied_as_it_was(tmp_path: Pat
 @pytest.mark.parametrize("cancelled", [False, True])
 @pytest.mark.parametrize("anew", [False, True])
 def test_a_log_that_is_cut_while_it_is_copied_is_copied_anew(tmp_path: Path, anew: bool, cancelled: bool) -> None:
-    """It is shorter than the copy had it, which says nothing against the disk that it is on."""
+    """Expect a new copy and no disk taken offline: a source shorter than its copy says nothing against the disk."""
     jobs: list[Job] = []
     logs = started(tmp_path)
     fill(logs)

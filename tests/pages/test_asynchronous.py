@@ -22,7 +22,7 @@ class PartError(Exception):
 
 
 class Part:
-    """One part."""
+    """A part of a client."""
 
     def __init__(self, control: ControlClient) -> None:
         self._control = control
@@ -61,7 +61,7 @@ from pykafka_broker.testing.part import PartError, _PATH
 
 
 class AsyncPart:
-    """One part."""
+    """A part of a client."""
 
     def __init__(self, control: AsyncControlClient) -> None:
         self._control = control

@@ -47,7 +47,7 @@ def decoded(broker: KafkaBroker, topic: str, value: bytes, **headers: bytes) -> 
 
 @pytest.fixture(scope="module", autouse=True)
 def topic(broker: KafkaBroker) -> None:
-    broker.create_topic("decoded")
+    broker.create_topic("decoded", exist_ok=True)  # other files may come in between
 
 
 def test_avro(broker: KafkaBroker, rest: Rest) -> None:

@@ -64,6 +64,6 @@ def test_logs_go_without_a_collection(tmp_path: Path) -> None:
 
 
 def logs_of(topic: str, path: Path) -> int:
-    """Those of this test's broker: the process may still hold logs of other tests."""
+    """Count the logs of this test's broker: the process may still hold logs of other tests."""
     logs = [each for each in gc.get_objects() if isinstance(each, PartitionLog)]
     return sum(each.topic == topic and Path(each.directory).is_relative_to(path) for each in logs)

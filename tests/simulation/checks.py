@@ -1,4 +1,4 @@
-"""What must hold after a run, when all is whole again.
+"""Checks of what must hold after a run, when all nodes are well again.
 
 Rule: what was acknowledged or read is there, unless it may be gone: it lies below the start of its log, or a newer
 record of its key is there. Replicas clean their logs at different times: a record that may be gone can be there in the
@@ -19,7 +19,8 @@ Found = dict[TopicPartition, dict[int, bytes]]
 
 
 class Gone:
-    """What may be gone, by what is there: `committed` is what a reader of committed records gets."""
+    """Records that may be gone, judged by the records that are there. committed: the records of a reader of
+    committed ones."""
 
     def __init__(self, history: History, committed: Found) -> None:
         self._history = history
@@ -171,7 +172,7 @@ def _inexact(history: History, committed: Found, gone: Gone) -> Iterable[str]:
 
 
 def _came_back(history: History, committed: Found) -> Iterable[str]:
-    """Of a key whose last record is a tombstone nothing older is there without that."""
+    """Find older records of keys whose tombstone, the last record, is gone."""
     for partition, tombstones in history.tombstones.items():
         of_key: dict[bytes, int] = {}
         for offset, value in committed.get(partition, {}).items():
@@ -184,7 +185,7 @@ def _came_back(history: History, committed: Found) -> Iterable[str]:
 
 
 def _mistimed(history: History, found: Found, gone: Gone) -> Iterable[str]:
-    """What ListOffsets told for a time is the first record that is not older, of all that are there for certain."""
+    """Find answers of ListOffsets by time that are not the first record with that time or a later one."""
     for partition, wanted, told, timestamp, end in history.by_time:
         if partition in history.emptied and not history.starts_last:
             continue  # where the log began then is not known

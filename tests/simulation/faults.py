@@ -192,7 +192,7 @@ def wipe_disk(faults: Faults, node: SimNode) -> None:
 
 
 def fail_once(faults: Faults, node: SimNode) -> None:
-    """One call that needs some file of a partition fails, and no other: the disk is sound."""
+    """Let a single call for some file of a partition fail: the disk itself is sound."""
     life, error = node.life, faults.random.choice(DISK_ERRORS)
     folders = [
         f"{directory}/{folder}" for directory in node.directories for folder in node.disk.list_folders(directory)

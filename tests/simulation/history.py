@@ -38,7 +38,7 @@ class Transaction:
 
 
 class TimeAnswer(NamedTuple):
-    """What ListOffsets has told for a time: the first record that is not older, -1 for none."""
+    """An answer of ListOffsets for a time: the first record with that time or a later one, -1 for none."""
 
     partition: TopicPartition
     wanted: int

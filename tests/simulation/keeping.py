@@ -32,7 +32,7 @@ SETTLED: Configs = {"cleanup.policy": "delete", "retention.ms": "-1", "retention
 
 @dataclass(frozen=True)
 class Keeping:
-    """One form. retention_ms, retention_bytes: of the topic, None where it has none. keyed: the topic is compacted.
+    """A form of a topic. retention_ms, retention_bytes: None without such a limit. keyed: the topic is compacted.
     trimmed: clients call DeleteRecords. most_records: the largest batch. lossy: the topic prefers being led to losing
     nothing (unclean elections, min.insync.replicas 1), so what clients were told does not count.
     """
@@ -65,7 +65,7 @@ class Keeping:
 
     @property
     def deletes(self) -> bool:
-        """Whether the log of a partition may begin above 0."""
+        """Return whether the log of a partition may begin above 0."""
         return self.trimmed or self.retention_ms is not None or self.retention_bytes is not None
 
 
@@ -81,7 +81,7 @@ UNCLEAN = Keeping("unclean", lossy=True, most_records=12)
 UNCLEAN_TRIMMED = Keeping("unclean, trimmed", lossy=True, trimmed=True)
 
 FORMS = (KEPT, BY_TIME, TRIMMED, BY_SIZE, COMPACTED, TRIMMED_BY_SIZE, COMPACTED_TRIMMED, TRIMMED_WIDE)
-"""Those in which clients can rely on what they are told."""
+"""Forms in which clients can rely on what they are told."""
 
 
 def form_of(seed: int) -> Keeping:

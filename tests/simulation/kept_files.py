@@ -12,5 +12,5 @@ class KeptFiles(UnsyncedFileSystem):
     once: set[str] = set()
 
     def after_crash(self, seed: int | None = None, *, keep: bool = False) -> KeptFiles:
-        """As they were."""
+        """Return the files as they were."""
         return self

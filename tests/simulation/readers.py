@@ -61,7 +61,7 @@ class OutOfRange(Exception):
 def fetch(
     client: SimClient, partition: TopicPartition, offset: int, *, committed: bool
 ) -> Generator[Ask | Wait, Any, PartitionData | None]:
-    """What is there from `offset` on; None: try again. Raises OutOfRange where records may go."""
+    """Return the records from `offset` on; None: try again. Raises OutOfRange where records may go."""
     topic, number = partition
     place, epoch = yield from client.leader(partition)
     request = FetchRequest(max_wait_ms=FETCH_MS, min_bytes=1, max_bytes=1 << 20, isolation_level=int(committed))
@@ -252,7 +252,7 @@ class Vacillating:
         self._sure = True
 
     def script(self) -> Script:
-        """One group after the other, until the client stops."""
+        """Serve one group after the other until the client stops."""
         client, number = self._client, 0
         while not client.stopping:
             number += 1

@@ -102,7 +102,7 @@ class Simulation:
         return SimClient(self.network, f"{self.prefix}{name}", bootstrap, self.history)
 
     def add(self, node: SimNode) -> None:
-        """One more."""
+        """Add a node and watch it."""
         self.nodes[node.id] = node
         node.on_made = self._watch
 
@@ -255,7 +255,7 @@ class Simulation:
         return check_history(self.history, found, committed)
 
     def _amiss(self, nodes: list[SimNode], brokers: list[SimNode]) -> Iterator[str]:
-        """What is not as it should be when nothing happens any more."""
+        """Find what is wrong when nothing happens any more."""
         yield from unsettled(brokers)
         yield from differences(nodes, cleaned=self.history.keeping.keyed)
         yield from leftovers(brokers)

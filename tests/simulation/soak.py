@@ -82,7 +82,7 @@ _EVERY_STATE = (
 
 
 class Outcome(NamedTuple):
-    """Of one run. wrong: what failed, with kind and seed; None if nothing did."""
+    """The outcome of a run. wrong: what failed, with kind and seed; None if nothing did."""
 
     kind: str
     form: str
@@ -128,7 +128,7 @@ def _run(kind_and_seed: tuple[str, int]) -> Outcome:
 
 
 def _seeds(text: str) -> range:
-    """Of A-B, both included, or A- without an end."""
+    """Parse A-B, both included, or A- without an end."""
     found = re.fullmatch(r"(\d+)-(\d*)", text)
     if found is None:
         raise argparse.ArgumentTypeError("seeds are given as FIRST-LAST or FIRST-")

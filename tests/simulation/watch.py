@@ -1,4 +1,4 @@
-"""What is looked at all the time while a run goes on.
+"""Checks that are made all the time while a run goes on.
 
 Rule: nothing here changes a node; a look costs production nothing, and the order of what happens in a run is the same
 without it. Offsets of a log are asserted against each other, against what they were before, and against how long

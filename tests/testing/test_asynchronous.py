@@ -302,7 +302,7 @@ BAD = {
 
 
 def checked(path: Path, code: str) -> str:
-    """What mypy says of it."""
+    """Return what mypy says of a piece of code."""
     path.write_text(textwrap.dedent(code))
     command = [
         sys.executable,

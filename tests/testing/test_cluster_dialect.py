@@ -1,4 +1,4 @@
-"""One dialect: what a broker has, a cluster has by the same name and with the same parameters, over all its nodes."""
+"""The dialect that brokers and clusters share: the same names and parameters, over all nodes."""
 
 from __future__ import annotations
 

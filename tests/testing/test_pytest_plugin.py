@@ -269,7 +269,7 @@ def test_an_error_of_the_broker_is_shown_at_the_line_of_the_test(pytester: pytes
 
 
 def test_aiokafka_has_fixtures(pytester: pytest.Pytester) -> None:
-    """With a plugin that runs coroutines, and with none by the factories."""
+    """Use the fixtures with a plugin that runs coroutines, and without one by the factories."""
     pytester.makepyfile("""
         import asyncio
         import pytest

@@ -72,7 +72,8 @@ def _java(it: Client) -> dict[str, Any]:
 
 
 def _librdkafka(it: Client) -> dict[str, Any]:
-    settings: dict[str, Any] = {"security.protocol": it.protocol}
+    # Small letters: librdkafka makes capital ones small by the locale, and a Turkish I becomes none of its letters.
+    settings: dict[str, Any] = {"security.protocol": it.protocol.lower()}
     if it.authority is not None:
         settings["ssl.ca.location"] = str(it.authority)
     if it.identity is not None:

@@ -203,7 +203,7 @@ def test_sessions_count_the_same(world: World) -> None:
 
 
 def test_compaction_that_took_the_rest_of_a_segment_does_not_make_a_wait_endless(world: World) -> None:
-    """What begins behind the last batch of a segment is counted from the next segment on."""
+    """Count bytes from the next segment on when the offset lies behind the last batch of a segment."""
     log = world.broker.partition_log("seg", 0)
     first = next(iter(log.segments))
     rest = [place for place in first.batches() if place.base_offset >= 1]

@@ -42,13 +42,13 @@ def test_a_cluster_may_do_without_streams_groups(tmp_path: Path) -> None:
 
 
 def partitions(member: StreamsMember) -> list[int]:
-    """Those of changelogs, as the group is described."""
+    """Return the partition counts of the changelog topics, as the group is described."""
     [group] = member.describe_streams().groups
     return [topic.partitions for one in group.topology.subtopologies for topic in one.state_changelog_topics]
 
 
 def test_internal_topics_are_described_from_the_second_epoch_on(tmp_path: Path) -> None:
-    """As by Kafka, where the changelog of a new group is there: the first epoch and plain heartbeats show nothing."""
+    """Expect Kafka's answers for a new group with its changelog: first epoch and plain heartbeats show no topics."""
     stage = world(tmp_path)
     source, changelog = stage.topic("t", 2), stage.topic("log", 2)
     topology = one_step(source, changelogs=[TopicInfo(changelog)])

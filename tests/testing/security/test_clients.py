@@ -40,7 +40,7 @@ def test_java_reads_pem_and_a_jaas_line(sasl_ssl: Security) -> None:
 
 def test_librdkafka_has_names_of_its_own(sasl_ssl: Security) -> None:
     assert settings_of("confluent", sasl_ssl, FOLDER, "bob", None) == {
-        "security.protocol": "SASL_SSL",
+        "security.protocol": "sasl_ssl",
         "ssl.ca.location": "/certificates/ca.pem",
         "ssl.certificate.location": "/certificates/user-bob.pem",
         "ssl.key.location": "/certificates/user-bob.pem",
