@@ -2,7 +2,7 @@
 
 Rule: it knows the metadata up to its own registration before it looks at a log of clients', looks at all of them before
 it lets clients in, and lets clients in before the controller sends them. What it holds that is not its own by then is
-put aside, never served.
+put aside, never served. Nothing is deleted or compacted before that: the topics' settings are not known.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class Observing:
     def _serve(self) -> None:
         node = self._node
         put_strays_aside(node)
+        node.logs.topics_are_known = True
         node.replicas.start(MetadataDelta(), node.new_uuid)
         self._publisher.follows_partitions = True
         self.directories.start()

@@ -89,6 +89,8 @@ class LogManager:
         # Whether other replicas have a say in what is committed: the log then begins with what was known of it.
         self.is_replicated: Callable[[TopicPartition], bool] = lambda partition: False
         self.metadata_is_elsewhere = False  # what is here of it can be had again from those who keep it
+        # Until topics' own settings are known, no records are deleted or compacted: the defaults may keep less.
+        self.topics_are_known = True
         self.loaded: dict[TopicPartition, PartitionLog] = {}
         self.damaged: dict[TopicPartition, DamagedLog] = {}  # out of service until the next start
         # A partition is about to be in another directory: the waiter is to hear when that is known for certain.

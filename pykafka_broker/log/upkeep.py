@@ -150,6 +150,8 @@ class Upkeep:
         what was made since the start and never asked for there is nothing.
         """
         manager, task = self._manager, self._retention
+        if not manager.topics_are_known:
+            return
         if not task.left:
             damaged = manager.damaged
             task.left = [key for key in manager.partitions() if key[0] != METADATA_TOPIC and key not in damaged]

@@ -26,6 +26,7 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from tests.broker.observed_cluster import NODE, ObservedCluster
 from tests.broker.support import NOW, batch
 
@@ -165,6 +166,31 @@ def test_a_topic_deleted_meanwhile_is_put_aside(cluster: ObservedCluster) -> Non
     names = [path.name for path in cluster.directories[0].iterdir() if path.name.startswith("t-0")]
     assert sorted(name.rpartition("-")[2] for name in names) == ["0", "stray"]
     assert cluster.broker.node.replicas.leader("t", 0).log.log_end_offset == 0
+
+
+def test_nothing_is_deleted_while_the_settings_of_topics_are_not_known(tmp_path: Path) -> None:
+    """A topic keeps its records for ever, the broker's defaults for 5 s; the controllers are away for longer."""
+    cluster = ObservedCluster(tmp_path, log_retention_ms="5000", log_retention_check_interval_ms="1000")
+    cluster.start()
+    cluster.controller.create("t")
+    cluster.controller.append(ConfigRecord(2, "t", "retention.ms", "-1"))
+    cluster.run()
+    cluster.broker.node.replicas.leader("t", 0).log.append(batch(b"one"), NOW)
+    cluster.stop()
+    cluster.network.waiting.clear()
+    cluster.controller.alive = False
+    cluster.new_broker()
+    cluster.start()
+    cluster.clock.set(cluster.clock.now + 10_000)
+    cluster.run()
+    cluster.controller.alive = True
+    cluster.run(60)
+    assert cluster.events[-2:] == ["serving", "unfenced"]
+    log = cluster.broker.node.replicas.leader("t", 0).log
+    assert (log.log_start_offset, log.log_end_offset) == (0, 1)
+    cluster.controller.append(ConfigRecord(2, "t", "retention.ms", "5000"))
+    cluster.run()
+    assert (log.log_start_offset, log.log_end_offset) == (1, 1)
 
 
 @pytest.mark.parametrize("is_deleted", [True, False])

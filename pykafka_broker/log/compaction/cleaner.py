@@ -162,6 +162,8 @@ class Cleaner:
             return
         self._again = False
         self._due = now + self._manager.config.log_cleaner_backoff_ms
+        if not self._manager.topics_are_known:
+            return
         self._heed_settings()
         self.finish_swaps()
         tried: set[TopicPartition] = set()

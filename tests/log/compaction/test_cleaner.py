@@ -61,6 +61,17 @@ def test_what_was_clean_stays_clean_over_a_restart(tmp_path: Path) -> None:
     assert candidate(("t", 0), log, logs.directories[0].cleaner_offsets["t", 0], NOW) is None
 
 
+def test_nothing_is_cleaned_while_the_settings_of_topics_are_not_known(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = fill(logs, "t")
+    logs.topics_are_known = False
+    logs.on_deadline(NOW + BACKOFF)
+    assert len(records(log)) == 40
+    logs.topics_are_known = True
+    logs.on_deadline(NOW + 2 * BACKOFF)
+    assert len(records(log)) < 40
+
+
 def test_the_dirtiest_comes_first(tmp_path: Path) -> None:
     logs = started(tmp_path)
     jobs: list[Job] = []
