@@ -192,7 +192,7 @@ def _each(
     for resource in resources:
         identity = (resource.resource_type, resource.resource_name)
         try:
-            if repeats[identity] > 1 or identity in context.repeated:
+            if repeats[identity] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             ops = list(ops_of(resource))
             check_ops(ops)
