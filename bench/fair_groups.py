@@ -31,12 +31,12 @@ from pykafka_broker.protocol.runtime import Message, uuid_text
 
 # What is sent, by the names of its figures.
 TITLES = {
-    "consumer_join": "a consumer joins with 130,000 names",
-    "consumer_more": "it goes on, and names 130,000 others",
-    "share_join": "a share consumer joins with 130,000 names",
-    "streams_names": "a topology of 130,000 names",
-    "subtopologies": "a topology of 60,000 parts",
-    "share_states": "WriteShareGroupState of 400,000 partitions",
+    "consumer_join": "a consumer joins with 65,000 names",
+    "consumer_more": "it goes on, and names 65,000 others",
+    "share_join": "a share consumer joins with 65,000 names",
+    "streams_names": "a topology of 65,000 names",
+    "subtopologies": "a topology of 30,000 parts",
+    "share_states": "WriteShareGroupState of 65,000 partitions",
     "share_batches": "WriteShareGroupState of 50,000 runs",
 }
 _MEMBER = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -78,14 +78,14 @@ def group_giants(size: float, topic_id: bytes) -> dict[str, Callable[[], bytes]]
         return [StateBatch(number, number, number % 2 * 2, 1) for number in range(int(count * size))]
 
     return {
-        "consumer_join": lambda: frame(consumer("fair-consumers", 0, names("n", 130_000)), 1),
-        "consumer_more": lambda: frame(consumer("fair-consumers", 1, names("m", 130_000)), 1),
-        "share_join": lambda: frame(share("fair-shares", names("n", 130_000)), 1),
-        "streams_names": lambda: frame(streams("fair-names", [Subtopology("0", names("n", 130_000))]), 0),
+        "consumer_join": lambda: frame(consumer("fair-consumers", 0, names("n", 65_000)), 1),
+        "consumer_more": lambda: frame(consumer("fair-consumers", 1, names("m", 65_000)), 1),
+        "share_join": lambda: frame(share("fair-shares", names("n", 65_000)), 1),
+        "streams_names": lambda: frame(streams("fair-names", [Subtopology("0", names("n", 65_000))]), 0),
         "subtopologies": lambda: frame(
-            streams("fair-parts", [Subtopology(one, [f"n{one}"]) for one in names("", 60_000)]), 0
+            streams("fair-parts", [Subtopology(one, [f"n{one}"]) for one in names("", 30_000)]), 0
         ),
-        "share_states": lambda: frame(states([PartitionData(p) for p in range(int(400_000 * size))]), 0),
+        "share_states": lambda: frame(states([PartitionData(p) for p in range(int(65_000 * size))]), 0),
         "share_batches": lambda: frame(states([PartitionData(0, state_batches=runs(50_000))]), 0),
     }
 

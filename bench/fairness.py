@@ -60,15 +60,15 @@ from pykafka_broker.protocol.runtime import Message, uvarint
 
 # What is sent, by the names of its figures.
 TITLES = {
-    "header_tags": "5 M unknown tags in a header",
-    "find_coordinator": "FindCoordinator, 2 M empty keys",
-    "describe_groups": "DescribeGroups of 500,000",
-    "delete_groups": "DeleteGroups of 500,000",
-    "metadata": "Metadata of 500,000 names",
+    "header_tags": "10,000 unknown tags in a header",
+    "find_coordinator": "FindCoordinator, 65,000 empty keys",
+    "describe_groups": "DescribeGroups of 65,000",
+    "delete_groups": "DeleteGroups of 65,000",
+    "metadata": "Metadata of 65,000 names",
     "describe_configs": "DescribeConfigs, 5,000 topics",
-    "list_offsets_one": "ListOffsets, a partition 500,000 times",
-    "offset_fetch": "OffsetFetch of 1 M partitions",
-    "offset_commit": "OffsetCommit of 250,000 topics",
+    "list_offsets_one": "ListOffsets, a partition 65,000 times",
+    "offset_fetch": "OffsetFetch of 65,000 partitions",
+    "offset_commit": "OffsetCommit of 32,000 topics",
     "list_offsets_all": "ListOffsets of 9,000 partitions",
     "produce_all": "Produce into 9,000 partitions",
     "delete_records_all": "DeleteRecords of 9,000 partitions",
@@ -76,10 +76,10 @@ TITLES = {
     "gzip_bomb": "a record of 400 MB of zeros, gzip",
     "gzip_bombs": "6.3 MB of gzip bombs",
     "gzip_members": "50,000 empty gzip members",
-    "describe_topics": "DescribeTopicPartitions, 500,000",
-    "share_fetch": "ShareFetch of 500,000 partitions",
-    "produce_names": "Produce naming 500,000 partitions",
-    "create_topics": "CreateTopics of 200,000",
+    "describe_topics": "DescribeTopicPartitions, 65,000",
+    "share_fetch": "ShareFetch of 65,000 partitions",
+    "produce_names": "Produce naming 65,000 partitions",
+    "create_topics": "CreateTopics of 65,000",
     "time_lookup": "by time in a log of 5,000 segments",
 } | GROUP_TITLES
 WITHIN_S = 150.0
@@ -124,21 +124,21 @@ def giants(size: float) -> dict[str, Callable[[], bytes]]:
     last = ListOffsetsPartition(0, timestamp=_FIRST_MS + 2 * (of(_SEGMENTS) - 1))
     every = range(PARTITIONS_EACH)
     return {
-        "header_tags": lambda: _with_tags(request_bytes(ApiVersionsRequest("bench", "1"), 3), of(5_000_000)),
-        "find_coordinator": lambda: frame(FindCoordinatorRequest(coordinator_keys=[""] * of(2_000_000)), 4),
-        "describe_groups": lambda: frame(DescribeGroupsRequest(names(500_000)), 5),
-        "delete_groups": lambda: frame(DeleteGroupsRequest(names(500_000)), 2),
-        "metadata": lambda: frame(MetadataRequest([MetadataRequestTopic(name=n) for n in names(500_000)], False), 9),
+        "header_tags": lambda: _with_tags(request_bytes(ApiVersionsRequest("bench", "1"), 3), of(10_000)),
+        "find_coordinator": lambda: frame(FindCoordinatorRequest(coordinator_keys=[""] * of(65_000)), 4),
+        "describe_groups": lambda: frame(DescribeGroupsRequest(names(65_000)), 5),
+        "delete_groups": lambda: frame(DeleteGroupsRequest(names(65_000)), 2),
+        "metadata": lambda: frame(MetadataRequest([MetadataRequestTopic(name=n) for n in names(65_000)], False), 9),
         "describe_configs": lambda: frame(resources(), 4),
         "list_offsets_one": lambda: frame(
-            ListOffsetsRequest(-1, topics=[ListOffsetsTopic(_NAMES[0], one * of(500_000))]), 5
+            ListOffsetsRequest(-1, topics=[ListOffsetsTopic(_NAMES[0], one * of(65_000))]), 5
         ),
         "offset_fetch": lambda: frame(
-            OffsetFetchRequest("g", [OffsetFetchRequestTopic(_NAMES[0], list(range(of(1_000_000))))]), 7
+            OffsetFetchRequest("g", [OffsetFetchRequestTopic(_NAMES[0], list(range(of(65_000))))]), 7
         ),
         "offset_commit": lambda: frame(
             OffsetCommitRequest(
-                "g", topics=[OffsetCommitRequestTopic(name, partitions=commits) for name in names(250_000)]
+                "g", topics=[OffsetCommitRequestTopic(name, partitions=commits) for name in names(32_000)]
             ),
             8,
         ),
@@ -173,13 +173,13 @@ def giants(size: float) -> dict[str, Callable[[], bytes]]:
         "gzip_bomb": lambda: frame(_bombs("gzip", _gzip_bomb(of(_BOMB_BYTES))), 9),
         "gzip_bombs": lambda: frame(_bombs("gzip", _gzip_bomb(_BOMB_BYTES), of(6300 << 10)), 9),
         "gzip_members": lambda: frame(_bombs("gzip", gzip.compress(b"", 1, mtime=0) * of(50_000)), 9),
-        "describe_topics": lambda: frame(DescribeTopicPartitionsRequest([TopicRequest(n) for n in names(500_000)]), 0),
+        "describe_topics": lambda: frame(DescribeTopicPartitionsRequest([TopicRequest(n) for n in names(65_000)]), 0),
         "share_fetch": lambda: frame(
             ShareFetchRequest(
                 "share",
                 "m" * 22,
                 0,
-                topics=[FetchTopic(b"1" * 16, [FetchPartition(number) for number in range(of(500_000))])],
+                topics=[FetchTopic(b"1" * 16, [FetchPartition(number) for number in range(of(65_000))])],
             ),
             1,
         ),
@@ -188,12 +188,12 @@ def giants(size: float) -> dict[str, Callable[[], bytes]]:
                 None,
                 1,
                 30_000,
-                [TopicProduceData("none", partition_data=[PartitionProduceData(p, b"") for p in range(of(500_000))])],
+                [TopicProduceData("none", partition_data=[PartitionProduceData(p, b"") for p in range(of(65_000))])],
             ),
             9,
         ),
         "create_topics": lambda: frame(
-            CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in names(200_000)], 30_000, True), 7
+            CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in names(65_000)], 30_000, True), 7
         ),
         "time_lookup": lambda: frame(ListOffsetsRequest(-1, topics=[ListOffsetsTopic(_SEGMENTED, [last])]), 5),
     }

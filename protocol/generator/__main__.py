@@ -16,7 +16,6 @@ from protocol.generator.emit import MADE_BY, MARK, message_module
 from protocol.generator.importer import import_release
 from protocol.generator.registries import api_keys_module, config_attributes_module, errors_module, stored_keys_module
 from protocol.generator.schema import load_messages
-from protocol.generator.shapes import shapes_module
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "protocol" / "schemas"
@@ -36,7 +35,6 @@ def generate() -> dict[Path, str]:
         files[PROTOCOL / folder / "__init__.py"] = f'{MARK}\n"""{doc}; one module per message."""\n'
     files[PROTOCOL / "errors.py"] = errors_module(SCHEMAS / "errors.json")
     files[PROTOCOL / "api_keys.py"] = api_keys_module(messages)
-    files[PROTOCOL / "shapes.py"] = shapes_module(messages)
     files[PROTOCOL / "stored_keys.py"] = stored_keys_module(messages)
     files[CONFIG / "attributes.py"] = config_attributes_module(CONFIG / "data.json")
     return files

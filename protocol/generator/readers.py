@@ -1,4 +1,5 @@
-"""Readers. Rule: before anything is sliced, looped over or allocated, its length is compared with what is left.
+"""Readers. Rule: before anything is sliced, looped over or allocated, its length is compared with what is left. A
+request has at most `MOST_ELEMENTS` elements and tagged fields in all, so that no request takes long to answer.
 
 Fixed-size values and the length prefix that follows them are one `struct` call, which checks the bounds itself. Its
 values go straight into the fields of an object that was made before without its `__init__`: a call of the class would
@@ -22,6 +23,8 @@ def read_function(name: str, message: Message, layout: Layout, module: ModuleCod
     body = reader.code.lines
     if any("size" in line for line in body):
         body.insert(0, "    size = len(buffer)")
+    if any("elements_left" in line for line in body):
+        body.insert(0, f"    elements_left = {module.use('MOST_ELEMENTS')}")
     return [f"def {name}(buffer: Buffer, at: int) -> tuple[{message.name}, int]:", *body, "    return m, at"]
 
 
@@ -146,8 +149,14 @@ class _Reader:
     def elements(self, item: Item, target: str, owner: str) -> None:
         field, least = item.field, item.element_min_size
         needed = "count" if least == 1 else f"count * {least}"
-        with self.code.block(f"if count < 0 or {needed} > size - at:"):
-            self.code.line(f"{self.module.use('refuse_count')}({field.python!r}, count, size - at)")
+        refuse = self.module.use("refuse_count")
+        if self.message.kind == "request":
+            self.code.line("elements_left -= count")
+            with self.code.block(f"if count < 0 or elements_left < 0 or {needed} > size - at:"):
+                self.code.line(f"{refuse}({field.python!r}, count, size - at, elements_left)")
+        else:
+            with self.code.block(f"if count < 0 or {needed} > size - at:"):
+                self.code.line(f"{refuse}({field.python!r}, count, size - at)")
         if field.type == "uuid":
             uuids = f"bytes(buffer[start : start + 16]) for start in range(at, at + {needed}, 16)"
             self.code.line(f"{target} = [{uuids}]")
@@ -205,12 +214,20 @@ class _Reader:
         self.flush()
         if not layout.tagged:
             with self.code.block("if tags:"):
-                self.code.line(f"at = {self.module.use('skip_tags')}(buffer, at - 1)")
+                if self.message.kind == "request":
+                    skip = self.module.use("skip_counted_tags")
+                    self.code.line(f"at, elements_left = {skip}(buffer, at - 1, elements_left)")
+                else:
+                    self.code.line(f"at = {self.module.use('skip_tags')}(buffer, at - 1)")
             return
         with self.code.block("if tags:"):
             inside = _inside(owner)
             end, tag = self.code.local("end", inside), self.code.local("tag_number", inside)
             self.code.line(f"tags, at = {self.module.use('read_uvarint')}(buffer, at - 1)")
+            if self.message.kind == "request":
+                self.code.line("elements_left -= tags")
+                with self.code.block("if elements_left < 0:"):
+                    self.code.line(f"{self.module.use('refuse_elements')}()")
             with self.code.block("for _ in range(tags):"):
                 self.code.line(f"{tag}, at, {end} = {self.module.use('read_tag')}(buffer, at)")
                 for number, item in enumerate(layout.tagged):

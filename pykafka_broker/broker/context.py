@@ -5,7 +5,6 @@ Rule: values only; nothing here can reach the socket.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Set
 from typing import TYPE_CHECKING
 
 from pykafka_broker.cluster.controller import Spend, unlimited
@@ -59,10 +58,6 @@ class RequestContext:
     """One request: its header, its connection and the time (epoch milliseconds) at which it arrived."""
 
     __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id", "now")
-    is_giant = False  # see `GiantContext`
-    is_part = False  # these three: see `PartContext`
-    repeated: Set[Hashable] = frozenset()
-    traits: Set[Hashable] = frozenset()
 
     def __init__(
         self,
@@ -80,10 +75,8 @@ class RequestContext:
         self.connection = connection
         self.now = now
 
-    def spending(self, *, anew: bool = True) -> Spend:
-        """What whoever decides about topics calls for the partitions that are changed. `anew`: what was spent before
-        for this request does not count.
-        """
+    def spending(self) -> Spend:
+        """Return what a decision about topics calls with the number of partitions that it creates or deletes."""
         return unlimited
 
     def __repr__(self) -> str:
@@ -91,33 +84,3 @@ class RequestContext:
             f"api_key={self.api_key} version={self.api_version} correlation_id={self.correlation_id} "
             f"client_id={self.client_id!r} from {self.connection.client_host}:{self.connection.client_port}"
         )
-
-
-class GiantContext(RequestContext):
-    """A request with very many elements. It was read from memory of its own, which nobody else uses."""
-
-    __slots__ = ("_of",)
-    is_giant = True
-
-    def __init__(self, of: RequestContext) -> None:
-        self._of = of
-        super().__init__(of.api_key, of.api_version, of.correlation_id, of.client_id, of.connection, of.now)
-
-    def spending(self, *, anew: bool = True) -> Spend:
-        return self._of.spending(anew=anew)
-
-
-class PartContext(RequestContext):
-    """A part of a request. repeated: what the whole names more than once; traits: what its division notes of it."""
-
-    __slots__ = ("_of", "repeated", "traits")
-    is_part = True
-
-    def __init__(self, of: RequestContext, repeated: Set[Hashable], traits: Set[Hashable]) -> None:
-        super().__init__(of.api_key, of.api_version, of.correlation_id, of.client_id, of.connection, of.now)
-        self._of = of
-        self.repeated = repeated
-        self.traits = traits
-
-    def spending(self, *, anew: bool = True) -> Spend:
-        return self._of.spending(anew=anew)

@@ -15,7 +15,6 @@ from pykafka_broker.broker.metadata_source import LocalMetadata
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster import heartbeats
 from pykafka_broker.cluster.balance import MAX_ELECTIONS, balancing
-from pykafka_broker.cluster.controller import Deciding, Decision
 from pykafka_broker.cluster.elections import unclean_candidates
 from pykafka_broker.cluster.raft.leader import RaftLeader
 from pykafka_broker.cluster.records import ApiMessageAndVersion
@@ -79,7 +78,7 @@ class ControllerDuties:
         if now >= self._next_balance:
             self._next_balance = now + self._balance_ms
             if self._metadata.controller.config.auto_leader_rebalance_enable:
-                self._metadata.carry_out(self._balance)
+                self._balance()
         if self._next_note is not None and now >= self._next_note:
             self._next_note = now + self._idle_ms
             self._note()
@@ -109,11 +108,11 @@ class ControllerDuties:
         if self._commit(records) and len(records) == heartbeats.PORTION:
             self._sessions.unfinished[broker_id, following] = epoch
 
-    def _balance(self) -> Deciding[None]:
-        records = yield from balancing(self._metadata.controller)
+    def _balance(self) -> None:
+        records = balancing(self._metadata.controller)
         if len(records) == MAX_ELECTIONS:
             self._next_balance = min(self._next_balance, self._clock.now + _AGAIN_MS)
-        return Decision(records, None)
+        self._commit(records)
 
     def _note(self) -> None:
         """Whoever follows is given something to measure by."""

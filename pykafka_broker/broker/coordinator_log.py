@@ -6,8 +6,10 @@ out. The records of one decision are one batch, and a load replays batch after b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from operator import mul
+from struct import unpack
 
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
@@ -58,16 +60,26 @@ def as_its_coordinator_tells(error: ApiError) -> ApiError:
     return ApiError(_REFUSALS.get(error.code, error.code), error.message)
 
 
+_POWERS = [pow(31, n, 1 << 32) for n in range(256)]
+
+
 @lru_cache(maxsize=4096)
 def partition_for(key: str, partitions: int) -> int:
-    """Which of so many partitions holds this group or transactional id."""
-    hash_code = 0
-    units = key.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        hash_code = (31 * hash_code + (high << 8 | low)) & 0xFFFFFFFF
+    """Return the partition that holds a group or a transactional id: the absolute Java `hashCode` of the key, modulo
+    the number of partitions.
+    """
+    units: Sequence[int] = key.encode() if key.isascii() else _utf16(key)
+    while len(units) > len(_POWERS):
+        _POWERS.append(_POWERS[-1] * 31 & 0xFFFFFFFF)
+    hash_code = sum(map(mul, reversed(units), _POWERS)) & 0xFFFFFFFF
     if hash_code >= 1 << 31:
         hash_code = (1 << 32) - hash_code
     return 0 if hash_code == 1 << 31 else hash_code % partitions
+
+
+def _utf16(text: str) -> tuple[int, ...]:
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    return unpack(f">{len(encoded) // 2}H", encoded)
 
 
 def read_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:

@@ -1,4 +1,4 @@
-"""Requests that wait or fail, those with very many elements among them.
+"""Requests that wait or fail.
 
 Rule: what a handler raises becomes the answer of its own request, whenever it raises it. What a request raises that has
 waited is not the trouble of whoever woke it.
@@ -11,19 +11,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pykafka_broker.broker.context import GiantContext, PartContext, RequestContext
-from pykafka_broker.broker.divisions import division_of
+from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.failure import whole_request_failure
 from pykafka_broker.broker.purgatory import Parked, Purgatory
 from pykafka_broker.broker.reply import After, Reply, TooLate, when_all
-from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Work
 from pykafka_broker.errors import ApiError, FrameError
-from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.giants import Whole
     from pykafka_broker.broker.router import Endpoint
 
 log = logging.getLogger(__name__)
@@ -34,7 +30,7 @@ class Held:
     is done for a connection that has gone meanwhile, and a further wait ends with it.
 
     Its methods are no closures: those would hold each other, and the request with them, until the garbage collector
-    comes by, and one that is huge may not be looked at again by then (`server/collector.py`).
+    comes by.
     """
 
     __slots__ = ("_context", "_endpoint", "_purgatory", "_request", "parked")
@@ -77,53 +73,6 @@ class Held:
 
     def _told(self, error: Exception) -> Any:
         return told(self._endpoint, self._context, self._request, error)
-
-
-class _Asking:
-    """One giant request: what `giants.served` needs of the router."""
-
-    __slots__ = ("_context", "_endpoint", "_services", "request_type", "response_type", "version")
-
-    def __init__(self, services: Services, endpoint: Endpoint, context: RequestContext) -> None:
-        self._services = services
-        self._endpoint = endpoint
-        self._context = context
-        self.request_type, self.response_type = endpoint.request_type, endpoint.response_type
-        self.version = context.api_version
-
-    def read(self, body: bytes) -> Any:
-        writable = self._endpoint.api_key is ApiKey.PRODUCE  # offsets are written into batches where they are
-        return self._endpoint.decode_anew(memoryview(bytearray(body) if writable else body), 0, self.version)
-
-    def answer(self, request: Any, of: Whole | None) -> Any:
-        context = self._context if of is None else PartContext(self._context, *of)
-        return self._try(partial(self._endpoint.handler, self._services, context, request), request)
-
-    def go_on(self, request: Any, reply: Reply, error: ApiError | None) -> Any:
-        if error is not None:
-            return failure(self._endpoint, self._context, request, _unanswered(self._endpoint, error))
-        return self._try(reply.then, request)
-
-    def _try(self, step: Callable[[], Any], request: Any) -> Any:
-        try:
-            reply = step()
-        except FrameError:
-            raise
-        except Exception as error:
-            return failure(self._endpoint, self._context, request, error)
-        if isinstance(reply, Parked) and not reply.done:
-            guard(reply, self._endpoint, self._context, request)
-        return reply
-
-
-def giant(services: Services, endpoint: Endpoint, context: RequestContext, frame: memoryview | bytes, body: int) -> Any:
-    """The answer to a request with very many elements, or with as many tagged fields in its header."""
-    from pykafka_broker.broker.giants import served  # few brokers ever see one
-
-    division = division_of(endpoint.api_key, context.api_version)
-    work = served(_Asking(services, endpoint, GiantContext(context)), bytes(frame), body, division)
-    work = endpoint.timed(context, work)
-    return services.slices.reply(work, outlives_client=endpoint.api_key is ApiKey.PRODUCE)  # who may want no answer
 
 
 def _abandon(after: After) -> None:
@@ -188,4 +137,4 @@ def guard(parked: Parked, endpoint: Endpoint, context: RequestContext, request: 
         parked.expire = guarded(parked.expire)
 
 
-__all__ = ["Held", "failure", "giant", "guard"]
+__all__ = ["Held", "failure", "guard"]

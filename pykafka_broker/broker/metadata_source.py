@@ -11,18 +11,17 @@ controller (a quorum of one voter, KIP-500).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import NOTHING, After, R, Reply, Waiter, resting
-from pykafka_broker.broker.slices import Slices, Steps
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster import bootstrap
-from pykafka_broker.cluster.controller import Controller, Deciding, Decision, ProducerIds, Spend, unlimited
+from pykafka_broker.cluster.controller import Controller, Decision, ProducerIds, Spend, unlimited
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
-from pykafka_broker.cluster.metadata_log import MetadataLog, encoded
+from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
 from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
@@ -36,7 +35,6 @@ from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.peers import Address, LinkClosed, OnReply
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import Message
-from pykafka_broker.steps import at_once
 
 if TYPE_CHECKING:
     from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
@@ -45,8 +43,7 @@ if TYPE_CHECKING:
 Deliver = Callable[[MetadataDelta], None]
 SyncWaiter = Callable[[OSError | None], None]
 Q = TypeVar("Q")  # a request
-Decide = Callable[[Controller, RequestContext, Q], Decision[R] | Deciding[R]]
-_DECIDED_IN_SLICES = 5  # times that the metadata may have changed meanwhile
+Decide = Callable[[Controller, RequestContext, Q], Decision[R]]
 
 
 class Quorum(NamedTuple):
@@ -115,9 +112,7 @@ class LocalMetadata:
         *,
         new_uuid: Callable[[], bytes],
         submit: Submit,
-        slices: Slices,
     ) -> None:
-        self._slices = slices
         self.image = MetadataImage()
         self.controller = Controller(self.image, config, config.node, new_uuid)
         self._producer_ids = ProducerIds(self.controller, self.commit)
@@ -227,52 +222,26 @@ class LocalMetadata:
         return self.log.last_offset
 
     def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> R | Reply:
-        decided = decide(self.controller, context, request)
-        if isinstance(decided, Generator):
-            return self._slices.reply(self._decided(decided, partial(decide, self.controller, context, request)))
-        return self._answered(decided)
-
-    def carry_out(self, decide: Callable[[], Deciding[None]]) -> None:
-        """A decision that nobody has asked for, in slices. It can be made anew."""
-        self._slices.unasked(self._decided(decide(), decide))
+        decision = decide(self.controller, context, request)
+        self.commit(decision.records)
+        if decision.kraft_version:
+            self._raise_kraft_version(decision.kraft_version)
+        return resting(decision.reply, self.after())
 
     def later(self, action: Callable[[], None]) -> None:
         """Do this once whoever asks for it has returned."""
         self._later.append(action)
 
-    def _decided(self, deciding: Deciding[Any], again: Callable[[], Any]) -> Steps[Any]:
-        """A decision in slices. It has to be about the metadata as it still is at its end."""
-        for _ in range(_DECIDED_IN_SLICES):
-            about = self.applied_offset
-            decision = yield from deciding
-            batch = yield from encoded(decision.records, self._clock.wall)
-            if self.applied_offset == about:
-                break
-            deciding = again()
-        else:
-            decision, batch = at_once(deciding), None
-        return self._answered(decision, batch)
-
-    def _answered(self, decision: Decision[R], batch: bytearray | None = None) -> R | Reply:
-        self.commit(decision.records, batch)
-        if decision.kraft_version:
-            self._raise_kraft_version(decision.kraft_version)
-        return resting(decision.reply, self.after())
-
-    def commit(self, records: Sequence[ApiMessageAndVersion], batch: bytearray | None = None) -> None:
+    def commit(self, records: Sequence[ApiMessageAndVersion]) -> None:
         """Append `records` as one batch, apply them and deliver what they changed; they are synced beside the event
-        loop. `batch` is what very many of them were encoded to. If the disk refuses them nothing has changed and the
-        error is raised.
+        loop. If the disk refuses them nothing has changed and the error is raised.
         """
         if not records:
             return
         delta = MetadataDelta()
         self._appending = True
         try:
-            if batch is None:
-                self.log.append(records, self._clock.wall)
-            else:
-                self.log.append_encoded(batch, self._clock.wall)
+            self.log.append(records, self._clock.wall)
             self._logs.flush(self.log.log, self._clock.now, self.on_synced)
             self.log.apply([record.message for record in records], self.image, delta)
             self._undelivered.append(delta)
@@ -323,7 +292,7 @@ class LocalMetadata:
         from pykafka_broker.protocol.messages.create_topics_request import CreateTopicsRequest
         from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult
 
-        decision = at_once(create_topics(self.controller, CreateTopicsRequest(topics), 0, spend=spend))
+        decision = create_topics(self.controller, CreateTopicsRequest(topics), 0, spend=spend)
         try:
             self.commit(decision.records)
         except ApiError as error:

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any
 from pykafka_broker.broker.context import NO_CONNECTION, RequestContext
 from pykafka_broker.broker.router import Endpoint, Pieces
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.throttled_answer import throttled
 from pykafka_broker.cluster.controller import Spend, unlimited
 from pykafka_broker.cluster.image import QuotaEntity
-from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse
@@ -71,12 +69,8 @@ class MeteredContext(RequestContext):
         self.mutations: Mutations | None = None
         self.user = of.connection.principal, of.client_id or ""
 
-    def spending(self, *, anew: bool = True) -> Spend:
-        if self.mutations is None:
-            return unlimited
-        if anew:
-            self.mutations.begin()
-        return self.mutations.spend
+    def spending(self) -> Spend:
+        return unlimited if self.mutations is None else self.mutations.spend
 
 
 class Metering:
@@ -216,26 +210,3 @@ class MeteredEndpoint(Endpoint):
     def waits(self, context: RequestContext) -> None:
         if isinstance(context, MeteredContext):
             self._metering.rests(context)
-
-    def timed(self, context: RequestContext, steps: Steps[Any]) -> Steps[Any]:
-        return self._timed(context, steps) if isinstance(context, MeteredContext) else steps
-
-    def _timed(self, context: MeteredContext, steps: Steps[Any]) -> Steps[Any]:
-        """What is done before the request waits is counted as it is."""
-        metering, error = self._metering, None
-        while True:
-            waited = context.began_ns is None
-            if waited:
-                metering.works(context)
-            try:
-                after = next(steps) if error is None else steps.throw(error)
-            except StopIteration as end:
-                return end.value
-            finally:
-                if waited:
-                    metering.rests(context)
-            error = None
-            try:
-                yield after
-            except ApiError as lost:
-                error = lost

@@ -88,9 +88,7 @@ class Node:
                 config, self.roles, clock, fs, self.logs, peers, new_uuid=new_uuid, submit=submit
             )
         else:
-            self.metadata = self.local = LocalMetadata(
-                config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit, slices=self.slices
-            )
+            self.metadata = self.local = LocalMetadata(config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit)
         self.replicas = Replicas(self.id, self.metadata, self.logs, clock, self.purgatory.touch, self.slices)
         self.subscribers: list[Subscriber] = []
 

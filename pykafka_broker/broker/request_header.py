@@ -1,6 +1,6 @@
 """The rest of a request's header: who asks, and fields that nobody knows.
 
-Rule: a header that does not decode is a `FrameError`; one with very many tagged fields is left to whoever has time.
+Rule: a header that does not decode, or has more tagged fields than Kafka takes, is a `FrameError`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import DecodeError, read_uvarint
 
 _CLIENT_ID_LENGTH = Struct(">h")
-_MANY_TAGS = 4096
+_MOST_TAGS = 10_000
 
 
 class Headed(Protocol):
@@ -26,7 +26,7 @@ class Headed(Protocol):
 
 
 def read_header_tail(frame: memoryview | bytes, api: Headed, version: int) -> tuple[str | None, int]:
-    """The client id, and where the body starts; where very many tagged fields do, as a negative number, instead."""
+    """Return the client id and the position at which the body starts. Raises FrameError."""
     if api.header_v0 and version == 0:
         return None, 8
     try:
@@ -45,8 +45,8 @@ def read_header_tail(frame: memoryview | bytes, api: Headed, version: int) -> tu
 
 def _skip_tagged_fields(frame: memoryview | bytes, start: int) -> int:
     count, position = read_uvarint(frame, start)
-    if count > _MANY_TAGS:
-        return -start
+    if count > _MOST_TAGS:
+        raise FrameError(f"{count} tagged fields in the header of a request; {_MOST_TAGS} are the most")
     for _ in range(count):
         _tag, position = read_uvarint(frame, position)
         size, position = read_uvarint(frame, position)

@@ -30,16 +30,14 @@ from struct import error as StructError
 from typing import Any, NamedTuple
 
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
-from pykafka_broker.broker.divisions import giant_bytes, is_giant
 from pykafka_broker.broker.encoded_reply import EncodedReply
 from pykafka_broker.broker.failure import whole_request_failure
-from pykafka_broker.broker.held import Held, failure, giant, guard
+from pykafka_broker.broker.held import Held, failure, guard
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.request_header import read_header_tail
 from pykafka_broker.broker.routes import BETWEEN_NODES, ROUTES, Route
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -88,14 +86,12 @@ class Endpoint:
         "api_key",
         "decode",
         "flexible_from",
-        "giant_bytes",
         "handler",
         "header_v0",
         "max_version",
         "min_version",
         "read",
         "remembered",
-        "request_type",
         "response_flexible_from",
         "response_type",
         "when_lost",
@@ -113,9 +109,7 @@ class Endpoint:
             self.handler = _refuse
             self.min_version, self.max_version = spec.min_version, spec.max_version
         self.read = spec.request_class().read
-        self.request_type = spec.request_class()
         self.response_type = spec.response_class()
-        self.giant_bytes = giant_bytes(api_key)
         never = 1 << 15
         self.flexible_from = never if spec.flexible_from is None else spec.flexible_from
         # The answer to ApiVersions is read before versions are agreed on: its header stays plain (KIP-511).
@@ -147,10 +141,6 @@ class Endpoint:
 
     def waits(self, context: RequestContext) -> None:
         """The request goes on later."""
-
-    def timed(self, context: RequestContext, steps: Steps[Any]) -> Steps[Any]:
-        """Steps that are taken while it waits."""
-        return steps
 
     def decode_anew(self, frame: memoryview | bytes, body: int, version: int) -> Any:
         """The request that begins there. Raises FrameError."""
@@ -187,7 +177,7 @@ def _out_of_turn(endpoint: Endpoint, context: RequestContext, frame: memoryview 
     """The answer to what was asked in the middle of an exchange of tokens."""
     version = context.api_version
     readable = endpoint.min_version <= version <= endpoint.max_version and len(frame) - body <= _REMEMBERED_BYTES
-    request = endpoint.decode_anew(frame, body, version) if readable and body >= 0 else None
+    request = endpoint.decode_anew(frame, body, version) if readable else None
     try:
         return whole_request_failure(endpoint.response_type, ErrorCode.ILLEGAL_SASL_STATE, None, request, version)
     except FrameError:
@@ -302,19 +292,13 @@ class Router:
             known = services.replies.get(services.image, key)
             if known is not None:
                 return endpoint.encode(context, known)
-        request: Any = None
-        if readable and (
-            body < 0 or (len(frame) - body > endpoint.giant_bytes and is_giant(endpoint.api_key, frame, body, version))
-        ):
-            reply = giant(services, endpoint, context, frame, body)
-        else:
-            request = endpoint.decode(frame, body, version) if readable else None
-            try:
-                reply = endpoint.handler(services, context, request)
-            except FrameError:
-                raise
-            except Exception as error:
-                reply = failure(endpoint, context, request, error)
+        request = endpoint.decode(frame, body, version) if readable else None
+        try:
+            reply = endpoint.handler(services, context, request)
+        except FrameError:
+            raise
+        except Exception as error:
+            reply = failure(endpoint, context, request, error)
         if reply is None:
             endpoint.needs_no_answer(context)
             return None

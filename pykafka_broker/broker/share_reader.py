@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from pykafka_broker.broker.share_partitions import NotYet, SharePartitions
-from pykafka_broker.broker.slices import Steps
 from pykafka_broker.coordinators.share.delivery import StateRun, joined
 from pykafka_broker.coordinators.share.sessions import Member, TopicPartition
 from pykafka_broker.coordinators.share.share_partition import SharePartition
@@ -22,10 +21,8 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
 from pykafka_broker.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
-from pykafka_broker.steps import Pace
 
 CHUNK_BYTES = 1 << 20
-_LIKE_ITEMS = 4  # that a partition takes as long as
 ACQUIRE_MODES = WHOLE_BATCHES, EXACTLY = 0, 1  # share_acquire_mode (KIP-1206)
 
 
@@ -82,16 +79,13 @@ class ShareReader:
                 continue
         return keys
 
-    def has(self, partitions: Iterable[TopicPartition], min_bytes: int) -> Steps[bool]:
+    def has(self, partitions: Iterable[TopicPartition], min_bytes: int) -> bool:
         """Whether an answer of at least so many bytes can be had, or one that tells an error. Nothing is handed out."""
         limits = self._shares.limits(self._group_id)
         wanted = max(1, min(min_bytes, self._max_bytes))
         size = 0
         failed = True
-        pace = Pace()
         for topic_partition in partitions:
-            if pace.due(_LIKE_ITEMS):
-                yield None
             key = self._key(topic_partition)
             try:
                 partition = self._shares.get(key)
@@ -106,32 +100,26 @@ class ShareReader:
                 return True
         return failed
 
-    def _count_open(self, partitions: Collection[TopicPartition]) -> Steps[int]:
+    def _count_open(self, partitions: Collection[TopicPartition]) -> int:
         """Count the partitions that may hand out records, whether or not their logs have any."""
         if len(partitions) == 1 or self._max_bytes <= 0:
             return 1
         limits = self._shares.limits(self._group_id)
         count = 0
-        pace = Pace()
         for topic_partition in partitions:
-            if pace.due(_LIKE_ITEMS):
-                yield None
             with suppress(NotYet, ApiError):
                 count += self._shares.get(self._key(topic_partition)).can_acquire(limits)
         return count
 
-    def read(self, partitions: Collection[TopicPartition], now: int) -> Steps[Found]:
+    def read(self, partitions: Collection[TopicPartition], now: int) -> Found:
         """Hand out what there is; partitions without anything are left out."""
         left_bytes, left_records = self._max_bytes, self._max_records
-        count = yield from self._count_open(partitions)
+        count = self._count_open(partitions)
         part_bytes = max(1, left_bytes // max(1, count))
         found: Found = {}
         is_first = True
         known: dict[Refused, Refused] = {}  # what many are refused for, once
-        pace = Pace()
         for topic_partition in partitions:
-            if pace.due(_LIKE_ITEMS):
-                yield None
             try:
                 data = self._read(topic_partition, min(part_bytes, left_bytes), left_records, is_first, now)
             except NotYet:

@@ -103,9 +103,7 @@ class Work(Generic[R]):
         lost, self._lost = self._lost, None
         try:
             after = next(self._steps) if lost is None else self._steps.throw(lost)
-            if after:
-                self.waits = True
-                when_all(after, self._go_on)
+            self._wait(after)
         except StopIteration as end:
             self._result = end.value
         except Exception as error:
@@ -115,6 +113,17 @@ class Work(Generic[R]):
         finally:
             self._running = False
         self._end()
+
+    def began(self, after: After | None) -> None:
+        """Its first slice is done, and has yielded `after`."""
+        self._running = True
+        self._wait(after)
+        self._running = False
+
+    def _wait(self, after: After | None) -> None:
+        if after:
+            self.waits = True
+            when_all(after, self._go_on)
 
     def _end(self) -> None:
         self.done = True
@@ -150,6 +159,14 @@ class Slices:
             self._take(work)
         return work
 
+    def _begun(self, steps: Steps[R], after: After | None, *, outlives_client: bool) -> Work[R]:
+        """Work whose first slice is done."""
+        work = Work(steps, self._take, outlives_client=outlives_client)
+        work.began(after)
+        if not work.waits:
+            self._take(work)
+        return work
+
     def _take(self, work: Work[Any]) -> None:
         if self._later is None:
             while not (work.done or work.waits):
@@ -164,7 +181,12 @@ class Slices:
 
     def reply(self, steps: Steps[R], *, outlives_client: bool = False) -> R | Reply:
         """For a handler to return: the response (or a further wait) that the work returns in the end."""
-        work = self.begin(steps, outlives_client=outlives_client)
+        try:
+            after = next(steps)
+        except StopIteration as end:  # as nearly all work
+            response: R = end.value
+            return response
+        work = self._begun(steps, after, outlives_client=outlives_client)
         return work.result() if work.done else Reply(((work, 0),), work.result)
 
     def _go_on_later(self) -> None:

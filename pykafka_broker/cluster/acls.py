@@ -5,12 +5,12 @@ An ACL that is there already is made no second time. More than 10,000 in one req
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from pykafka_broker.cluster.acl_index import DENY, LITERAL, PREFIXED, WILDCARD, Acl, index_of
 from pykafka_broker.cluster.authorizer import ALL_OPERATIONS, CLUSTER_NAME, Operation, Resource
-from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Deciding, Decision
+from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError, FrameError
@@ -26,7 +26,6 @@ from pykafka_broker.protocol.messages.delete_acls_response import (
 from pykafka_broker.protocol.messages.describe_acls_request import DescribeAclsRequest
 from pykafka_broker.protocol.stored.access_control_entry_record import AccessControlEntryRecord
 from pykafka_broker.protocol.stored.remove_access_control_entry_record import RemoveAccessControlEntryRecord
-from pykafka_broker.steps import Pace
 
 UNKNOWN, ANY, MATCH = 0, 1, 2
 _ALLOW = 3
@@ -34,16 +33,16 @@ _KINDS = frozenset(Resource)
 _PATTERN_TYPES = frozenset((LITERAL, PREFIXED))
 _OPERATIONS = frozenset((ALL_OPERATIONS, *Operation))
 _PERMISSIONS = frozenset((DENY, _ALLOW))
-_LIKE_ITEMS = 6  # that a creation takes as long as
-_LOOKED_AT = 2000  # ACLs that are looked at between two looks at the pace
-_LOOKED_AT_ONCE = 5  # take as long as an item
-_FILTER_LIKE_ITEMS = 4  # without the ACLs that it is compared with
 _FEW_FILTERS = 4  # that are not worth an index
 _MOST_MATCHES = 10 * MAX_RECORDS_PER_OPERATION  # that one answer tells of: filters may match the same
+_MOST_COMPARED = 1_000_000  # ACLs with filters in one request, a third of a second
 _STUMBLED = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 _TOO_MANY = ApiError(
     ErrorCode.INVALID_REQUEST,
     f"Cannot remove more than {MAX_RECORDS_PER_OPERATION} acls in a single delete operation.",
+)
+_TOO_DEAR = ApiError(
+    ErrorCode.INVALID_REQUEST, "Too many filters without a name, a principal or a host for the ACLs that there are."
 )
 
 
@@ -98,34 +97,25 @@ def check_known(kind: int, pattern_type: int, operation: int, permission: int) -
         raise FrameError("an ACL or a filter of ACLs with an element of the type UNKNOWN")
 
 
-def check_creations(request: CreateAclsRequest) -> Generator[None, None, None]:
+def check_creations(request: CreateAclsRequest) -> None:
     """Raises FrameError."""
-    pace = Pace()
     for one in request.creations:
         check_known(one.resource_type, one.resource_pattern_type, one.operation, one.permission_type)
-        if pace.due():
-            yield
 
 
-def check_filters(request: DeleteAclsRequest) -> Generator[None, None, None]:
+def check_filters(request: DeleteAclsRequest) -> None:
     """Raises FrameError."""
-    pace = Pace()
     for one in request.filters:
         check_known(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)
-        if pace.due():
-            yield
 
 
-def create_acls(controller: Controller, request: CreateAclsRequest) -> Deciding[CreateAclsResponse]:
-    pace = Pace()
+def create_acls(controller: Controller, request: CreateAclsRequest) -> Decision[CreateAclsResponse]:
     index = index_of(controller.image)
     for one in request.creations:
         if ANY in (one.resource_type, one.resource_pattern_type, one.operation, one.permission_type) or (
             one.resource_pattern_type == MATCH
         ):  # Kafka stumbles over it
-            return Decision([], (yield from refused_creations(request, _STUMBLED)))
-        if pace.due():
-            yield
+            return Decision([], refused_creations(request, _STUMBLED))
     records: dict[tuple[object, ...], ApiMessageAndVersion] = {}
     results = []
     for one in request.creations:
@@ -139,39 +129,25 @@ def create_acls(controller: Controller, request: CreateAclsRequest) -> Deciding[
                 records[key] = ApiMessageAndVersion(record, 0)
         except ApiError as error:
             results.append(AclCreationResult(error.code, error.message))
-        if pace.due(_LIKE_ITEMS):
-            yield
     if len(records) > MAX_RECORDS_PER_OPERATION:
         for result in results:
             if not result.error_code:
                 result.error_code = ErrorCode.POLICY_VIOLATION
                 result.error_message = "Unable to perform excessively large batch operation."
-            if pace.due():
-                yield
         return Decision([], CreateAclsResponse(results=results))
     return Decision(list(records.values()), CreateAclsResponse(results=results))
 
 
-def refused_creations(request: CreateAclsRequest, error: ApiError) -> Generator[None, None, CreateAclsResponse]:
-    """Each with the same error."""
-    pace = Pace()
-    results = []
-    for _ in request.creations:
-        results.append(AclCreationResult(error.code, error.message))
-        if pace.due():
-            yield
-    return CreateAclsResponse(results=results)
+def refused_creations(request: CreateAclsRequest, error: ApiError) -> CreateAclsResponse:
+    """Refuse each creation with the same error."""
+    return CreateAclsResponse(results=[AclCreationResult(error.code, error.message) for _ in request.creations])
 
 
-def refused_filters(request: DeleteAclsRequest, error: ApiError) -> Generator[None, None, DeleteAclsResponse]:
-    """Each with the same error."""
-    pace = Pace()
-    results = []
-    for _ in request.filters:
-        results.append(DeleteAclsFilterResult(error.code, error.message))
-        if pace.due():
-            yield
-    return DeleteAclsResponse(filter_results=results)
+def refused_filters(request: DeleteAclsRequest, error: ApiError) -> DeleteAclsResponse:
+    """Refuse each filter with the same error."""
+    return DeleteAclsResponse(
+        filter_results=[DeleteAclsFilterResult(error.code, error.message) for _ in request.filters]
+    )
 
 
 def _check(one: AclCreation) -> None:
@@ -207,29 +183,27 @@ def _record(one: AclCreation) -> AccessControlEntryRecord:
     )
 
 
-def delete_acls(controller: Controller, request: DeleteAclsRequest) -> Deciding[DeleteAclsResponse]:
-    candidates = yield from _candidates(controller.image, len(request.filters))
+def delete_acls(controller: Controller, request: DeleteAclsRequest) -> Decision[DeleteAclsResponse]:
+    candidates = _candidates(controller.image, len(request.filters))
     removed: dict[bytes, ApiMessageAndVersion] = {}
     results = []
-    matches = 0
-    pace = Pace()
+    matches = compared = 0
     for wanted in request.filters:
         one = filter_of(wanted)
         problem = _problem(one)
         if problem is not None:
             results.append(DeleteAclsFilterResult(ErrorCode.INVALID_REQUEST, problem))
-            if pace.due():
-                yield
             continue
         worth_a_look = candidates(one)
-        found = yield from matching(worth_a_look, one, pace)
+        compared += len(worth_a_look)
+        if compared > _MOST_COMPARED:
+            return Decision([], refused_filters(request, _TOO_DEAR))
+        found = matching(worth_a_look, one)
         for acl in found:
             removed[acl.id] = ApiMessageAndVersion(RemoveAccessControlEntryRecord(acl.id), 0)
-        if pace.due(_FILTER_LIKE_ITEMS + len(one.name or "") + 4 * len(found)):
-            yield
         matches += len(found)
         if len(removed) > MAX_RECORDS_PER_OPERATION or matches > _MOST_MATCHES:
-            return Decision([], (yield from refused_filters(request, _TOO_MANY)))
+            return Decision([], refused_filters(request, _TOO_MANY))
         results.append(DeleteAclsFilterResult(0, None, [_told(acl) for acl in found]))
     return Decision(list(removed.values()), DeleteAclsResponse(filter_results=results))
 
@@ -259,18 +233,12 @@ def _told(acl: AccessControlEntryRecord) -> DeleteAclsMatchingAcl:
 Records = Sequence[AccessControlEntryRecord]
 
 
-def matching(acls: Records, wanted: Filter, pace: Pace) -> Generator[None, None, list[AccessControlEntryRecord]]:
-    """Those that the filter means, in the order in which they are there."""
-    found: list[AccessControlEntryRecord] = []
-    for start in range(0, len(acls), _LOOKED_AT):
-        some = acls[start : start + _LOOKED_AT]
-        found += filter(wanted.matches, some)
-        if pace.due(len(some) // _LOOKED_AT_ONCE):
-            yield
-    return found
+def matching(acls: Records, wanted: Filter) -> list[AccessControlEntryRecord]:
+    """Return the ACLs that the filter matches, in their order."""
+    return list(filter(wanted.matches, acls))
 
 
-def _candidates(image: MetadataImage, filters: int) -> Generator[None, None, Callable[[Filter], Records]]:
+def _candidates(image: MetadataImage, filters: int) -> Callable[[Filter], Records]:
     """Who is worth a look for a filter: with many filters and many ACLs not all of them."""
     acls: list[AccessControlEntryRecord] = list(image.acls.values())
     if filters <= _FEW_FILTERS:
@@ -278,13 +246,10 @@ def _candidates(image: MetadataImage, filters: int) -> Generator[None, None, Cal
     by_name: dict[str, list[AccessControlEntryRecord]] = {}
     by_principal: dict[str, list[AccessControlEntryRecord]] = {}
     by_host: dict[str, list[AccessControlEntryRecord]] = {}
-    pace = Pace()
     for acl in acls:
         by_name.setdefault(acl.resource_name, []).append(acl)
         by_principal.setdefault(acl.principal, []).append(acl)
         by_host.setdefault(acl.host, []).append(acl)
-        if pace.due(2):
-            yield
 
     def candidates(wanted: Filter) -> Records:
         if wanted.name is not None:

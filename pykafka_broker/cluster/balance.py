@@ -7,31 +7,23 @@ does not look at `leader.imbalance.per.broker.percentage`.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 from pykafka_broker.cluster.controller import Controller
 from pykafka_broker.cluster.elect_leaders import elected
 from pykafka_broker.cluster.partition_change import Election
 from pykafka_broker.cluster.records import ApiMessageAndVersion
-from pykafka_broker.steps import Pace
 
 MAX_ELECTIONS = 1_000  # of one check
 
 
-def balancing(
-    controller: Controller, at_most: int = MAX_ELECTIONS
-) -> Generator[None, None, list[ApiMessageAndVersion]]:
-    """The elections, in steps. With `at_most` there may be more: check again soon."""
-    pace = Pace()
+def balancing(controller: Controller, at_most: int = MAX_ELECTIONS) -> list[ApiMessageAndVersion]:
+    """Return the elections that are due; where they are `at_most`, more may be due soon."""
     records: list[ApiMessageAndVersion] = []
-    for topic in tuple(controller.image.topics.values()):
-        for partition in tuple(topic.partitions.values()):
+    for topic in controller.image.topics.values():
+        for partition in topic.partitions.values():
             if partition.leader != partition.replicas[0]:
                 record = elected(controller, topic, partition, Election.PREFERRED)
                 if record is not None:
                     records.append(record)
                     if len(records) == at_most:
                         return records
-            if pace.due():
-                yield
     return records

@@ -6,7 +6,7 @@ metadata and are not handled here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from pykafka_broker.cluster import config_rules
@@ -26,7 +26,6 @@ from pykafka_broker.config.topic import live_keys
 from pykafka_broker.config.values import ConfigType, format_value
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.steps import Pace
 
 R = TypeVar("R")
 
@@ -40,7 +39,6 @@ _KEYS = {
 }
 
 Records = list[ApiMessageAndVersion]
-Steps = Generator[None, None, R]
 Permit = Callable[[], None]
 
 
@@ -64,8 +62,8 @@ class ConfigOp(NamedTuple):
 
 
 def incremental_alter_configs(
-    controller: Controller, kind: int, name: str, ops: Sequence[ConfigOp], pace: Pace, permit: Permit = anybody
-) -> Steps[Records]:
+    controller: Controller, kind: int, name: str, ops: Sequence[ConfigOp], permit: Permit = anybody
+) -> Records:
     """The records of these changes of one resource; raises ApiError. `ops` have passed `check_ops`. `permit` raises
     where the client lacks the right: it is asked behind what a broker looks at, before what its controller does.
     """
@@ -73,35 +71,31 @@ def incremental_alter_configs(
     present = controller.image.config(kind, name)
     changed: dict[str, str | None] = {}
     if kind == ResourceType.BROKER:  # which looks at all operations before it passes them on
-        yield from check_operations(ops, pace)
+        check_operations(ops)
     for op in ops:
-        if pace.due():
-            yield
         if op.operation in (APPEND, SUBTRACT):
             changed[op.key] = _edited_list(controller, ResourceType(kind), op, present.get(op.key))
         else:
             changed[op.key] = op.value if op.operation == SET else None
-    yield from check_operations(ops, pace)  # Kafka comes upon them in the order of a hash table, and then fails
-    return (yield from _records(controller, kind, name, present, changed, changed, pace, permit))
+    check_operations(ops)  # Kafka comes upon them in the order of a hash table, and then fails
+    return _records(controller, kind, name, present, changed, changed, permit)
 
 
 def alter_configs(
-    controller: Controller, kind: int, name: str, ops: Sequence[ConfigOp], pace: Pace, permit: Permit = anybody
-) -> Steps[Records]:
+    controller: Controller, kind: int, name: str, ops: Sequence[ConfigOp], permit: Permit = anybody
+) -> Records:
     """The records that make these the only configs of one resource; raises ApiError. `ops` have passed `check_ops`."""
     configs: dict[str, str | None] = {}
     for op in ops:
         configs[op.key] = op.value
-        if pace.due():
-            yield
     changed = dict(configs)
     _check_resource(controller, kind, name)
     present = controller.image.config(kind, name)
     changed.update((key, None) for key in present if key not in changed)
-    return (yield from _records(controller, kind, name, present, changed, configs, pace, permit))
+    return _records(controller, kind, name, present, changed, configs, permit)
 
 
-def check_ops(ops: Sequence[ConfigOp], pace: Pace) -> Steps[None]:
+def check_ops(ops: Sequence[ConfigOp]) -> None:
     """What is wrong with a list of changes whatever they are for."""
     nulls: list[str] = []
     keys: set[str] = set()
@@ -109,18 +103,14 @@ def check_ops(ops: Sequence[ConfigOp], pace: Pace) -> Steps[None]:
         keys.add(op.key)
         if op.value is None and op.operation != DELETE:
             nulls.append(op.key)
-        if pace.due():
-            yield
     if len(keys) < len(ops):
         raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if nulls:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
 
 
-def check_operations(ops: Sequence[ConfigOp], pace: Pace) -> Steps[None]:
+def check_operations(ops: Sequence[ConfigOp]) -> None:
     for op in ops:
-        if pace.due():
-            yield
         if op.operation not in (SET, DELETE, APPEND, SUBTRACT):
             # Kafka fails the whole request with UNKNOWN_SERVER_ERROR here.
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {op.operation}")
@@ -166,9 +156,8 @@ def _records(
     present: Mapping[str, str],
     changed: Mapping[str, str | None],
     named: Mapping[str, str | None],
-    pace: Pace,
     permit: Permit,
-) -> Steps[Records]:
+) -> Records:
     """`named` are those of the changes that the request names."""
     overrides = dict(present)
     for key, value in changed.items():
@@ -176,8 +165,6 @@ def _records(
             overrides.pop(key, None)
         else:
             overrides[key] = value
-        if pace.due():
-            yield
     if kind == ResourceType.TOPIC:
         config_rules.check_topic_resource(name)
         # What another release left behind and this one doesn't know is no fault of this request.

@@ -1,14 +1,13 @@
 """The controller: what decides about the cluster's metadata.
 
 Rule: a decision reads the image and changes nothing; it returns a `Decision`. The metadata source commits its records
-and replays them into the image, and only then the reply goes out. One that takes long is made in steps; if the image
-has changed between them it is made again. The decisions stand in the modules beside this one
+and replays them into the image, and only then the reply goes out. The decisions stand in the modules beside this one
 (`topics`, `config_changes`, `feature_updates`, `quotas`), each a function of the controller and the request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from pykafka_broker.cluster.authorizer import AllowAll, Authorizer
@@ -52,9 +51,6 @@ def unlimited(partitions: int) -> None:
 
 # Called with the configuration as it would be, and the names that a request changes; raises ConfigError.
 CheckListener = Callable[[BrokerConfig, Collection[str]], None]
-
-# A decision about very much: each step takes about a millisecond (`steps.py`).
-Deciding = Generator[None, None, Decision[ReplyT]]
 
 
 class ProducerIdBlock(NamedTuple):

@@ -8,9 +8,9 @@ whether it was swept already or not; times are those of the wall clock.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Generator, Iterator, Set
+from collections.abc import Iterator, Set
 
-from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Deciding, Decision
+from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
@@ -19,11 +19,9 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
 from pykafka_broker.protocol.stored.remove_delegation_token_record import RemoveDelegationTokenRecord
-from pykafka_broker.steps import Pace
 
 MAX_RENEWERS = 1000  # of one token, since a record has to hold them all
 _TOKENS_FROM = 14  # the first metadata.version with records of tokens, 3.6-IV2
-_LIKE_ITEMS = 4  # that making an Hmac takes as long as
 
 
 def token_hmac(secret_key: str, token_id: str) -> bytes:
@@ -55,9 +53,9 @@ def create_token(
     return Decision([ApiMessageAndVersion(token, 0)], (token, token_hmac(secret_key, token_id)))
 
 
-def renew_token(controller: Controller, principal: str, wanted: bytes, period_ms: int, wall: int) -> Deciding[int]:
+def renew_token(controller: Controller, principal: str, wanted: bytes, period_ms: int, wall: int) -> Decision[int]:
     """When it expires from now on. It never lives longer than it may."""
-    token = yield from _found(controller, wanted)
+    token = _found(controller, wanted)
     if is_expired(token, wall):
         raise ApiError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
     _check_may_renew(token, principal)
@@ -65,9 +63,9 @@ def renew_token(controller: Controller, principal: str, wanted: bytes, period_ms
     return _expires(token, wall + (min(most, period_ms) if period_ms > 0 else most))
 
 
-def expire_token(controller: Controller, principal: str, wanted: bytes, period_ms: int, wall: int) -> Deciding[int]:
+def expire_token(controller: Controller, principal: str, wanted: bytes, period_ms: int, wall: int) -> Decision[int]:
     """When it expires from now on; a negative period removes it at once."""
-    token = yield from _found(controller, wanted)
+    token = _found(controller, wanted)
     _check_may_renew(token, principal)
     if period_ms < 0:
         return Decision([_removal(token)], wall)
@@ -104,15 +102,12 @@ def _enabled(controller: Controller) -> str:
     return secret_key
 
 
-def _found(controller: Controller, wanted: bytes) -> Generator[None, None, DelegationTokenRecord]:
+def _found(controller: Controller, wanted: bytes) -> DelegationTokenRecord:
     secret_key = _enabled(controller)
-    pace = Pace()
     for token in list(controller.image.delegation_tokens.values()):
         if hmac.compare_digest(token_hmac(secret_key, token.token_id), wanted):
             found: DelegationTokenRecord = token
             return found
-        if pace.due(_LIKE_ITEMS):
-            yield
     raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
 
 

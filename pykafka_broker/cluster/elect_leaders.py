@@ -7,7 +7,7 @@ needed.
 
 from __future__ import annotations
 
-from pykafka_broker.cluster.controller import Controller, Deciding, Decision
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.elections import may_lead
 from pykafka_broker.cluster.image import NO_LEADER, PartitionImage, TopicImage
 from pykafka_broker.cluster.partition_change import Election, partition_change
@@ -20,7 +20,6 @@ from pykafka_broker.protocol.messages.elect_leaders_response import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from pykafka_broker.steps import Pace
 
 _KINDS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 _NOT_AVAILABLE = {
@@ -32,9 +31,8 @@ _NOT_AVAILABLE = {
 }
 
 
-def elect_leaders(controller: Controller, request: ElectLeadersRequest) -> Deciding[ElectLeadersResponse]:
+def elect_leaders(controller: Controller, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
     """All versions; before 1 every election is a preferred one."""
-    pace = Pace()
     elections = _Elections(controller, request.election_type)
     response = ElectLeadersResponse(replica_election_results=[])
     if request.topic_partitions is None:
@@ -47,16 +45,12 @@ def elect_leaders(controller: Controller, request: ElectLeadersRequest) -> Decid
                 elected = elections.elect(topic.name, number)
                 if elected.error_code != ErrorCode.ELECTION_NOT_NEEDED:
                     result.partition_result.append(elected)
-                if pace.due():
-                    yield
         return Decision(elections.records, response)
     for asked in request.topic_partitions:
         result = ReplicaElectionResult(asked.topic, [])
         response.replica_election_results.append(result)
         for number in asked.partitions:
             result.partition_result.append(elections.elect(asked.topic, number))
-            if pace.due():
-                yield
     if elections.kind is None and request.topic_partitions:
         response.error_code = ErrorCode.INVALID_REQUEST
     return Decision(elections.records, response)

@@ -7,7 +7,7 @@ new epoch, which begins with a LeaderChange record as in any KRaft quorum, here 
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from pykafka_broker.cluster import quorum_state
@@ -29,24 +29,12 @@ from pykafka_broker.protocol.stored.leader_change_message import LeaderChangeMes
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.header import BatchHeader, check_crc, iter_batches
 from pykafka_broker.records.record import iter_records
-from pykafka_broker.steps import Pace, at_once
 
 logger = logging.getLogger(__name__)
 
 READ_BYTES = 1 << 20
 # what records raise that are not what they should be; LookupError: they speak of something that is not there
 _SENSELESS = (MetadataError, ValueError, LookupError, TypeError)
-
-
-def encoded(records: Iterable[ApiMessageAndVersion], now: int) -> Generator[None, None, bytearray]:
-    """These as one batch, in steps."""
-    builder = BatchBuilder()
-    pace = Pace()
-    for record in records:
-        builder.append(None, encode_record(record), now)
-        if pace.due():
-            yield
-    return builder.build()
 
 
 class Replay:
@@ -236,7 +224,10 @@ class MetadataLog:
 
     def append(self, records: Iterable[ApiMessageAndVersion], now: int) -> int:
         """Write these as one batch; returns the offset of the last one."""
-        return self.append_encoded(at_once(encoded(records, now)), now)
+        builder = BatchBuilder()
+        for record in records:
+            builder.append(None, encode_record(record), now)
+        return self.append_encoded(builder.build(), now)
 
     def append_encoded(self, batch: bytearray, now: int) -> int:
         info = self.log.append(batch, now, leader_epoch=self.epoch, origin=Origin.RAFT_LEADER)

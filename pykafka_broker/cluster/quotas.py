@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Deciding, Decision
+from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision
 from pykafka_broker.cluster.image import MetadataImage, QuotaEntity
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
@@ -18,10 +18,8 @@ from pykafka_broker.protocol.messages import alter_client_quotas_request as want
 from pykafka_broker.protocol.messages import alter_client_quotas_response as altered
 from pykafka_broker.protocol.messages.describe_client_quotas_request import ComponentData
 from pykafka_broker.protocol.stored.client_quota_record import ClientQuotaRecord, EntityData
-from pykafka_broker.steps import Pace
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
-_LIKE_ITEMS = 2  # that an operation takes as long as
 _WHOLE, _REAL = True, False
 _CLIENT_KEYS = {
     "producer_byte_rate": _WHOLE,
@@ -37,21 +35,16 @@ _HOST = re.compile(r"[0-9A-Fa-f:.]+|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 
 def alter_client_quotas(
     controller: Controller, request: wanted.AlterClientQuotasRequest
-) -> Deciding[altered.AlterClientQuotasResponse]:
-    pace = Pace()
+) -> Decision[altered.AlterClientQuotasResponse]:
     first: dict[QuotaEntity, wanted.EntryData] = {}
     repeated: set[QuotaEntity] = set()
     for entry in request.entries:
         entity = _entity(entry)
         if first.setdefault(entity, entry) is not entry:
             repeated.add(entity)
-        if pace.due(1 + len(entry.entity)):
-            yield
     records: list[ApiMessageAndVersion] = []
     entries = []
     for entity, entry in first.items():
-        if pace.due(_LIKE_ITEMS * (1 + len(entry.ops))):
-            yield
         code, message = 0, None
         try:
             keys = [op.key for op in entry.ops]
@@ -61,7 +54,7 @@ def alter_client_quotas(
             records += _records(controller.image, entity, entry.ops)
             if len(records) > MAX_RECORDS_PER_OPERATION:
                 too_many = ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
-                return Decision([], (yield from refusal(request, too_many)))
+                return Decision([], refusal(request, too_many))
         except ApiError as error:
             code, message = error.code, error.message
         shown = [altered.EntityData(kind, name) for kind, name in entity]
@@ -69,17 +62,12 @@ def alter_client_quotas(
     return Decision([] if request.validate_only else records, altered.AlterClientQuotasResponse(entries=entries))
 
 
-def refusal(
-    request: wanted.AlterClientQuotasRequest, error: ApiError
-) -> Generator[None, None, altered.AlterClientQuotasResponse]:
+def refusal(request: wanted.AlterClientQuotasRequest, error: ApiError) -> altered.AlterClientQuotasResponse:
     """Each entity with the same error."""
-    pace = Pace()
     entries = []
     for entry in request.entries:
         shown = [altered.EntityData(part.entity_type, part.entity_name) for part in entry.entity]
         entries.append(altered.EntryData(error.code, error.message, shown))
-        if pace.due(1 + len(shown)):
-            yield
     return altered.AlterClientQuotasResponse(entries=entries)
 
 

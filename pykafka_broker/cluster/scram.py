@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Deciding, Decision
+from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
@@ -33,25 +33,20 @@ from pykafka_broker.protocol.messages.describe_user_scram_credentials_response i
 )
 from pykafka_broker.protocol.stored.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
 from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
-from pykafka_broker.steps import Pace, counted
 
 SCRAM_SHA_256, SCRAM_SHA_512 = 1, 2
 DIGESTS = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
-_LIKE_ITEMS = 8  # that a change takes as long as
 MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16384
 
 
 def alter_user_scram_credentials(
     controller: Controller, request: AlterUserScramCredentialsRequest
-) -> Deciding[AlterUserScramCredentialsResponse]:
-    pace = Pace()
+) -> Decision[AlterUserScramCredentialsResponse]:
     records: dict[str, ApiMessageAndVersion] = {}
     # No errors themselves: each would hold its traceback, and that all of this.
     errors: dict[str, tuple[ErrorCode, str | None]] = {}
     changes: Iterable[ScramCredentialDeletion | ScramCredentialUpsertion] = chain(request.deletions, request.upsertions)
     for change in changes:
-        if pace.due(_LIKE_ITEMS):
-            yield
         name = change.name
         if name in errors:
             continue
@@ -65,27 +60,22 @@ def alter_user_scram_credentials(
             errors[name] = error.code, error.message
         if len(records) > MAX_RECORDS_PER_OPERATION:
             too_many = ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
-            return Decision([], (yield from refusal(request, too_many)))
+            return Decision([], refusal(request, too_many))
     results = [AlterUserScramCredentialsResult(name, 0, None) for name in records]
     for name, (code, message) in errors.items():
         results.append(AlterUserScramCredentialsResult(name, code, message))
-        if pace.due():
-            yield
     return Decision(list(records.values()), AlterUserScramCredentialsResponse(results=results))
 
 
-def refusal(
-    request: AlterUserScramCredentialsRequest, error: ApiError
-) -> Generator[None, None, AlterUserScramCredentialsResponse]:
-    """Each user once, with the same error."""
-    pace = Pace()
+def refusal(request: AlterUserScramCredentialsRequest, error: ApiError) -> AlterUserScramCredentialsResponse:
+    """Refuse each user once, with the same error."""
     deleted, inserted = (one.name for one in request.deletions), (one.name for one in request.upsertions)
-    results = []
-    for name in (yield from counted(chain(deleted, inserted))):
-        results.append(AlterUserScramCredentialsResult(name, error.code, error.message))
-        if pace.due():
-            yield
-    return AlterUserScramCredentialsResponse(results=results)
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(name, error.code, error.message)
+            for name in dict.fromkeys(chain(deleted, inserted))
+        ]
+    )
 
 
 def _record(image: MetadataImage, change: ScramCredentialDeletion | ScramCredentialUpsertion) -> ApiMessageAndVersion:

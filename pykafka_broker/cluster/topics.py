@@ -6,7 +6,8 @@ stand in Kafka's order (ReplicationControlManager), because a request with two f
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from itertools import chain
 from typing import NamedTuple
 
@@ -16,7 +17,6 @@ from pykafka_broker.cluster.config_rules import check_topic
 from pykafka_broker.cluster.controller import (
     MAX_RECORDS_PER_OPERATION,
     Controller,
-    Deciding,
     Decision,
     Spend,
     unlimited,
@@ -47,15 +47,12 @@ from pykafka_broker.protocol.runtime import ZERO_UUID
 from pykafka_broker.protocol.stored.partition_record import PartitionRecord
 from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
-from pykafka_broker.steps import Pace, counted
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 # The configs of a created topic are in the answer since KIP-525.
 CONFIGS_FROM_VERSION = 5
 
 # What takes as long as so many items of a step.
-_LIKE_ITEMS = 40
-_REFUSED_LIKE_ITEMS = 4
 
 Records = list[ApiMessageAndVersion]
 
@@ -66,10 +63,9 @@ def create_topics(
     version: int,
     rights: Rights = ANYTHING,
     spend: Spend = unlimited,
-) -> Deciding[CreateTopicsResponse]:
+) -> Decision[CreateTopicsResponse]:
     """CreateTopics (KIP-4): every version; `version` decides only whether the configs are worth making."""
-    pace = Pace()
-    names = yield from counted(topic.name for topic in request.topics)
+    names = Counter(topic.name for topic in request.topics)
     may_create_all = rights.allow(Operation.CREATE, Resource.CLUSTER, log=False)
     wanted: list[CreatableTopic] = []
     forbidden: set[str] = set()
@@ -81,22 +77,16 @@ def create_topics(
                 wanted.append(topic)
             else:
                 forbidden.add(topic.name)
-        if pace.due():
-            yield
-    creation = _Creation(controller, request.validate_only, version >= CONFIGS_FROM_VERSION, pace, spend)
-    results = yield from creation.run(wanted)
+    creation = _Creation(controller, request.validate_only, version >= CONFIGS_FROM_VERSION, spend)
+    results = creation.run(wanted)
     for name, count in names.items():
         if count > 1:
             results.append(_failed(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
         elif name in forbidden:
             results.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
-        if pace.due():
-            yield
     for result in results:
         if not (result.error_code or rights.allow(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, result.name)):
             _hide_configs(result)
-        if pace.due():
-            yield
     return Decision([] if request.validate_only else creation.records, CreateTopicsResponse(topics=results))
 
 
@@ -110,54 +100,40 @@ def _hide_configs(result: CreatableTopicResult) -> None:
 class _Creation:
     """One CreateTopics request on its way: the records so far, and the names that they will take."""
 
-    def __init__(
-        self, controller: Controller, validate_only: bool, with_configs: bool, pace: Pace, spend: Spend
-    ) -> None:
+    def __init__(self, controller: Controller, validate_only: bool, with_configs: bool, spend: Spend) -> None:
         self.controller = controller
         self.validate_only = validate_only
         self.with_configs = with_configs
-        self.pace = pace
         self.spend = spend
         self.records: Records = []
 
-    def run(self, topics: list[CreatableTopic]) -> Generator[None, None, list[CreatableTopicResult]]:
-        if (yield from self._requested_partitions(topics)) > MAX_PARTITIONS_PER_REQUEST:
-            return (yield from self._refuse_all(topics, "Excessively large number of partitions per request."))
+    def run(self, topics: list[CreatableTopic]) -> list[CreatableTopicResult]:
+        if self._requested_partitions(topics) > MAX_PARTITIONS_PER_REQUEST:
+            return self._refuse_all(topics, "Excessively large number of partitions per request.")
         collisions: dict[str, str] | None = None
         results = []
         for topic in topics:
             if collisions is None and may_collide(topic.name):
                 collisions = self._names_in_use()
             try:
-                overrides = yield from _overrides(topic, self.pace)
+                overrides = _overrides(topic)
                 results.append(self._create(topic, overrides, collisions or {}))
             except ApiError as error:
                 results.append(_failed(topic.name, error.code, error.message))
-            if self.pace.due(_LIKE_ITEMS if not results[-1].error_code else 2):
-                yield
         if len(self.records) > MAX_RECORDS_PER_OPERATION:
             self.records = []
-            return (yield from self._refuse_all(topics, "Unable to perform excessively large batch operation."))
+            return self._refuse_all(topics, "Unable to perform excessively large batch operation.")
         return results
 
-    def _refuse_all(
-        self, topics: list[CreatableTopic], message: str
-    ) -> Generator[None, None, list[CreatableTopicResult]]:
-        results = []
-        for topic in topics:
-            results.append(_failed(topic.name, ErrorCode.POLICY_VIOLATION, message))
-            if self.pace.due():
-                yield
-        return results
+    def _refuse_all(self, topics: list[CreatableTopic], message: str) -> list[CreatableTopicResult]:
+        return [_failed(topic.name, ErrorCode.POLICY_VIOLATION, message) for topic in topics]
 
-    def _requested_partitions(self, topics: list[CreatableTopic]) -> Generator[None, None, int]:
+    def _requested_partitions(self, topics: list[CreatableTopic]) -> int:
         default = self.controller.config.num_partitions
         requested = 0
         for topic in topics:
             number = default if topic.num_partitions == -1 else max(topic.num_partitions, 0)
             requested += len(topic.assignments) or number
-            if self.pace.due():
-                yield
         return requested
 
     def _names_in_use(self) -> dict[str, str]:
@@ -257,15 +233,13 @@ class _Overrides(NamedTuple):
         return self.values
 
 
-def _overrides(topic: CreatableTopic, pace: Pace) -> Generator[None, None, _Overrides]:
+def _overrides(topic: CreatableTopic) -> _Overrides:
     overrides = _Overrides({}, set())
     for config in topic.configs:
         if config.value is None:
             overrides.nulls.add(config.name)
         else:
             overrides.values[config.name] = config.value  # the last one of a repeated name holds, as in Kafka
-        if pace.due():
-            yield
     return overrides
 
 
@@ -310,28 +284,21 @@ def delete_topics(
     version: int,
     rights: Rights = ANYTHING,
     spend: Spend = unlimited,
-) -> Deciding[DeleteTopicsResponse]:
+) -> Decision[DeleteTopicsResponse]:
     """DeleteTopics: by name, and by id since version 6 (KIP-516). A topic that the client may not describe is refused
     as one that is not there would be.
     """
     by_name = ((name, ZERO_UUID) for name in request.topic_names)
     wanted = chain(((topic.name, topic.topic_id) for topic in request.topics), by_name)
-    pace = Pace()
-    results: list[DeletableTopicResult] = []
     if not controller.config.delete_topic_enable:
         # Clients before KIP-322 don't know the error of its own.
         code = ErrorCode.INVALID_REQUEST if version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
-        for topic in wanted:
-            results.append(_deletion(*topic, code))
-            if pace.due():
-                yield
-        return Decision([], DeleteTopicsResponse(responses=results))
+        return Decision([], DeleteTopicsResponse(responses=[_deletion(*topic, code) for topic in wanted]))
     if rights.allow(Operation.DELETE, Resource.CLUSTER):
         rights = ANYTHING
+    results: list[DeletableTopicResult] = []
     found: list[tuple[str, bytes]] = []
-    for (name, topic_id), count in (yield from counted(wanted)).items():
-        if pace.due(_REFUSED_LIKE_ITEMS):
-            yield
+    for (name, topic_id), count in Counter(wanted).items():
         is_sound = (name is None) != (topic_id == ZERO_UUID)  # what is not is answered as often as it is there
         try:
             if count > 1 and is_sound:
@@ -344,9 +311,7 @@ def delete_topics(
         except ApiError as error:
             results += [_deletion(name, topic_id, error.code, error.message)] * (1 if is_sound else count)
     records = []
-    for (name, topic_id), count in (yield from counted(found)).items():
-        if pace.due():
-            yield
+    for (name, topic_id), count in Counter(found).items():
         if count > 1:
             message = "The provided topic name maps to an ID that was already supplied."
             results.append(_deletion(name, topic_id, ErrorCode.INVALID_REQUEST, message))
@@ -388,15 +353,12 @@ def _find_doomed(controller: Controller, rights: Rights, name: str | None, topic
 
 def create_partitions(
     controller: Controller, request: CreatePartitionsRequest, rights: Rights = ANYTHING, spend: Spend = unlimited
-) -> Deciding[CreatePartitionsResponse]:
+) -> Decision[CreatePartitionsResponse]:
     """CreatePartitions (KIP-195): a topic only ever grows."""
-    pace = Pace()
-    names = yield from counted(topic.name for topic in request.topics)
+    names = Counter(topic.name for topic in request.topics)
     records: Records = []
     results = []
     for topic in request.topics:
-        if pace.due(_REFUSED_LIKE_ITEMS):
-            yield
         if names[topic.name] > 1:
             continue
         try:
@@ -412,8 +374,6 @@ def create_partitions(
     for name, count in names.items():
         if count > 1:
             results.append(CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-        if pace.due():
-            yield
     return Decision([] if request.validate_only else records, CreatePartitionsResponse(results=results))
 
 

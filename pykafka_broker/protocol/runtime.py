@@ -26,6 +26,7 @@ INT32_PACK = [struct.Struct(f">{count}i").pack for count in range(16)]
 INT32_UNPACK = [struct.Struct(f">{count}i").unpack_from for count in range(16)]
 
 _MAX_STRING = 32767
+MOST_ELEMENTS = 1 << 16  # in the arrays and tagged sections of one request, so that its turn stays below 250 ms of CPU
 
 
 class DecodeError(ValueError):
@@ -139,8 +140,14 @@ def refuse_length(name: str, length: int, left: int) -> NoReturn:
     raise DecodeError(f"{name} has length {length}, and {left} bytes are left")
 
 
-def refuse_count(name: str, count: int, left: int) -> NoReturn:
+def refuse_count(name: str, count: int, left: int, elements_left: int = 0) -> NoReturn:
+    if elements_left < 0 <= count <= left:
+        refuse_elements()
     raise DecodeError(f"{name} has {count} elements, and {left} bytes are left")
+
+
+def refuse_elements() -> NoReturn:
+    raise DecodeError(f"more than {MOST_ELEMENTS:,} elements and tagged fields")
 
 
 def refuse_tag(name: str, at: int, end: int) -> NoReturn:
@@ -276,6 +283,14 @@ def skip_tags(buffer: Buffer, at: int) -> int:
     for _ in range(count):  # each takes two bytes or more, so a wrong count soon runs into the end
         _, _, at = read_tag(buffer, at)
     return at
+
+
+def skip_counted_tags(buffer: Buffer, at: int, elements_left: int) -> tuple[int, int]:
+    """The same in a request, and how many elements it may still have."""
+    count, _ = read_uvarint(buffer, at)
+    if count > elements_left:
+        refuse_elements()
+    return skip_tags(buffer, at), elements_left - count
 
 
 def uuid_text(uuid: bytes) -> str:

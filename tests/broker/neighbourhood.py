@@ -200,7 +200,7 @@ class Neighbourhood:
         node.listeners["PLAINTEXT"] = Listener("PLAINTEXT", "127.0.0.1", FIRST_PORT + number)
         node.start(self.now)
         self._commit[number] = node.metadata.commit
-        node.metadata.commit = lambda records, batch=None: self.commit(number, records)  # type: ignore[method-assign]
+        node.metadata.commit = lambda records: self.commit(number, records)  # type: ignore[method-assign]
         return node
 
     def _introduce(self, number: int) -> None:

@@ -14,7 +14,6 @@ from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from pykafka_broker.steps import at_once
 from tests.broker.driven import DrivenBroker
 from tests.broker.support import batch
 from tests.log.crash.simulator import CrashFileSystem, SimDirectory, SimFile
@@ -108,9 +107,7 @@ def test_a_crash_after_every_operation() -> None:
         logs.flush(log, NOW, lambda error: crashes.synced.update({key: end}))
 
     for name in ("t", "u"):
-        effects = at_once(
-            create_topics(broker.metadata.controller, CreateTopicsRequest([CreatableTopic(name, 2, 1)]), 7)
-        )
+        effects = create_topics(broker.metadata.controller, CreateTopicsRequest([CreatableTopic(name, 2, 1)]), 7)
         broker.commit_metadata(effects.records)
         for number in range(2):
             write((name, number))

@@ -12,8 +12,7 @@ import pytest
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.metadata_source import LocalMetadata
 from pykafka_broker.broker.reply import NOTHING, Reply
-from pykafka_broker.broker.slices import Slices
-from pykafka_broker.cluster.controller import Controller, Deciding, Decision
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.errors import ApiError
@@ -304,83 +303,6 @@ def test_what_is_wrong_with_a_whole_request_is_raised(broker: LightBroker, metad
     with pytest.raises(ApiError) as caught:
         metadata.submit(broker.context(ApiKey.CREATE_TOPICS, 7), "a", refuse)
     assert caught.value.code is ErrorCode.INVALID_REQUEST
-
-
-class Stepping:
-    """Decides in steps to create a topic, unless the image has it."""
-
-    def __init__(self, steps: int) -> None:
-        self.steps = steps
-        self.begun = 0
-
-    def __call__(self, controller: Controller, context: RequestContext, request: str) -> Deciding[str]:
-        self.begun += 1
-        there = request in controller.image.topics
-        for _ in range(self.steps):
-            yield
-        return Decision([], "there already") if there else Decision(topic(request), "made")
-
-
-@pytest.fixture
-def turns(metadata: LocalMetadata, monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
-    """What is to be done in the next turn."""
-    next_turn: list[Callable[[], None]] = []
-    monkeypatch.setattr(metadata, "_slices", Slices(next_turn.append))
-    return next_turn
-
-
-def turn(turns: list[Callable[[], None]]) -> None:
-    due, turns[:] = list(turns), []
-    for step in due:
-        step()
-
-
-def test_a_decision_in_slices_is_made_anew_if_the_metadata_has_changed(
-    broker: LightBroker, metadata: LocalMetadata, turns: list[Callable[[], None]]
-) -> None:
-    decide_slowly = Stepping(10)
-    reply = metadata.submit(broker.context(ApiKey.CREATE_TOPICS, 7), "a", decide_slowly)
-    assert isinstance(reply, Reply)
-    turn(turns)
-    metadata.commit(topic("a"))
-    while turns:
-        turn(turns)
-    assert (reply.then(), decide_slowly.begun) == ("there already", 2)
-
-
-def test_a_decision_is_made_at_last_however_often_the_metadata_changes(
-    broker: LightBroker, metadata: LocalMetadata, turns: list[Callable[[], None]]
-) -> None:
-    decide_slowly = Stepping(2)
-    reply = metadata.submit(broker.context(ApiKey.CREATE_TOPICS, 7), "a", decide_slowly)
-    assert isinstance(reply, Reply)
-    for number in range(100):
-        metadata.commit(topic(f"other-{number}"))
-        turn(turns)
-    assert "a" in broker.image.topics
-    assert decide_slowly.begun < 10
-
-
-def test_very_many_records_are_encoded_in_slices(
-    broker: LightBroker, metadata: LocalMetadata, turns: list[Callable[[], None]]
-) -> None:
-    records = [ApiMessageAndVersion(TopicRecord(f"t{n}", (n + 1).to_bytes(16, "big")), 0) for n in range(1000)]
-
-    def decide(*_: object) -> Deciding[str]:
-        yield from ()
-        return Decision(records, "made")
-
-    before = metadata.applied_offset
-    reply = metadata.submit(broker.context(ApiKey.CREATE_TOPICS, 7), "", decide)
-    assert isinstance(reply, Reply)
-    taken = 0
-    while turns:
-        assert metadata.applied_offset == before
-        turn(turns)
-        taken += 1
-    assert taken >= 2
-    assert metadata.applied_offset == before + len(records)
-    assert "t999" in broker.image.topics
 
 
 def test_a_node_alone_is_no_controller_for_brokers(metadata: LocalMetadata, broker: LightBroker) -> None:

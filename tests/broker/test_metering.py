@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.context import NO_CONNECTION, RequestContext
+from pykafka_broker.broker.context import NO_CONNECTION
 from pykafka_broker.broker.metering import Metering
-from pykafka_broker.broker.router import Endpoint, PendingReply
-from pykafka_broker.broker.slices import Steps
-from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import fetch_request as fetching
 from pykafka_broker.protocol.messages import share_fetch_response as share
@@ -280,26 +278,6 @@ def test_the_time_that_a_request_waits_does_not_count(node: Held) -> None:
     found.parked.on_reply = replies.append
     node.broker.settle(node.now)
     assert FetchResponse.decode(b"".join(bytes(one) for one in found.pieces(replies[0]))[9:], 12).throttle_time_ms == 0
-
-
-def test_the_time_that_steps_of_a_giant_request_take_counts(node: Held) -> None:
-    node.allow(request_percentage=1)
-    metering = node.broker.services.quotas
-    assert isinstance(metering, Metering)
-    endpoint, context = metering.metered(Endpoint(ApiKey.LIST_GROUPS), _context(node), 10)
-    endpoint.waits(context)
-    node.request_ns = 25 * MILLISECOND_NS
-
-    def steps() -> Steps[None]:
-        yield None
-        yield None
-
-    assert list(endpoint.timed(context, steps())) == [None, None]
-    assert context.spent_ns == 75 * MILLISECOND_NS  # type: ignore[attr-defined]
-
-
-def _context(node: Held) -> RequestContext:
-    return RequestContext(ApiKey.LIST_GROUPS, 4, 1, "c", node.connection, node.now)
 
 
 def test_every_api_says_for_how_long(node: Held) -> None:

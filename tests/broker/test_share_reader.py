@@ -15,7 +15,6 @@ from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
 from pykafka_broker.protocol.messages.share_fetch_response import PartitionData
 from pykafka_broker.records.builder import BatchBuilder
-from pykafka_broker.steps import at_once
 from tests.broker.support import NOW, LightBroker
 
 MB = 1 << 20
@@ -70,7 +69,7 @@ class World:
     def read(
         self, places: list[tuple[bytes, int]], max_bytes: int, mode: int = 0, max_records: int = 500
     ) -> list[PartitionData]:
-        found = at_once(self.reader(max_bytes, mode, max_records).read(places, NOW))
+        found = self.reader(max_bytes, mode, max_records).read(places, NOW)
         return [data for data in found.values() if isinstance(data, PartitionData)]
 
 
@@ -149,4 +148,4 @@ def test_exactly_so_many_records_come_with_their_whole_batches(world: World, max
 @pytest.mark.parametrize(("max_bytes", "min_bytes", "enough"), ENOUGH)
 def test_what_is_there_counts_up_to_the_limit(world: World, max_bytes: int, min_bytes: int, enough: bool) -> None:
     places = world.add("big", *[300_000] * 12)
-    assert at_once(world.reader(max_bytes).has(places, min_bytes)) is enough
+    assert world.reader(max_bytes).has(places, min_bytes) is enough

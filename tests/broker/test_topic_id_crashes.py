@@ -19,7 +19,6 @@ from pykafka_broker.protocol.messages.create_topics_request import CreatableTopi
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
-from pykafka_broker.steps import at_once
 from tests.broker.driven import DrivenBroker
 from tests.broker.support import batch
 from tests.log.crash.simulator import CrashFileSystem
@@ -56,14 +55,14 @@ class Life:
 
     def create(self) -> None:
         request = CreateTopicsRequest([CreatableTopic("t", 1, 1)])
-        self.commit(at_once(create_topics(self.broker.metadata.controller, request, 7)).records)
+        self.commit(create_topics(self.broker.metadata.controller, request, 7).records)
         self.topic_id = self.broker.image.topic_id("t")
 
     def delete(self) -> None:
         self.synced.clear()
         self.topic_id = None
         request = DeleteTopicsRequest(topic_names=["t"])
-        self.commit(at_once(delete_topics(self.broker.metadata.controller, request, 5)).records)
+        self.commit(delete_topics(self.broker.metadata.controller, request, 5).records)
 
     def commit(self, records: list[ApiMessageAndVersion]) -> None:
         """And wait for the answer, which comes when they are synced; other syncs may be under way still."""

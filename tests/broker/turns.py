@@ -36,7 +36,7 @@ class SlowBroker(RealBroker):
         super().start()
         self.next: list[Callable[[], None]] = []
         services = self.broker.services
-        services.slices = services.node.slices = services.node.led_metadata._slices = Slices(self.next.append)
+        services.slices = services.node.slices = Slices(self.next.append)
         services.node.replicas.slices = services.slices
 
     def turns(self, api_key: ApiKey, version: int, body: bytes) -> Iterator[Parked]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator
 from typing import Any
 
 from pykafka_broker.cluster.bootstrap import first_records, format_records, registration
-from pykafka_broker.cluster.controller import Controller, Deciding, Decision
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.metadata_log import Replay
 from pykafka_broker.cluster.records import ApiMessageAndVersion, decode_record
@@ -17,7 +16,6 @@ from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
-from pykafka_broker.steps import at_once
 
 DIRECTORY = b"d" * 16
 
@@ -50,8 +48,7 @@ class Cluster:
             replay.record(record.message)
         return delta
 
-    def do(self, decided: Decision[Any] | Deciding[Any]) -> Any:
-        decision = at_once(decided) if isinstance(decided, Generator) else decided
+    def do(self, decision: Decision[Any]) -> Any:
         self.apply(decision.records)
         return decision.reply
 

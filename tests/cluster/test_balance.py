@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pykafka_broker.cluster.balance import balancing
-from pykafka_broker.steps import ITEMS_A_STEP, at_once
 from tests.cluster.parts import all_told, cluster_of, partition_in
 from tests.cluster.support import Cluster
 
@@ -16,10 +15,10 @@ def topics(cluster: Cluster, moved: int, of: int) -> None:
 def test_a_broker_gets_back_whatever_it_can_lead() -> None:
     cluster = cluster_of(leader_imbalance_per_broker_percentage="10")
     topics(cluster, moved=1, of=20)
-    records = at_once(balancing(cluster.controller))
+    records = balancing(cluster.controller)
     assert all_told(records) == [{"leader": 1}]
     cluster.apply(records)
-    assert at_once(balancing(cluster.controller)) == []
+    assert balancing(cluster.controller) == []
 
 
 def test_what_it_can_not_lead_stays() -> None:
@@ -28,16 +27,10 @@ def test_what_it_can_not_lead_stays() -> None:
     partition_in(cluster, isr=(), elr=(2,), name="nobody")
     partition_in(cluster, leader=2, name="gone")
     cluster.image.brokers[1].fenced = True
-    assert at_once(balancing(cluster.controller)) == []
+    assert balancing(cluster.controller) == []
 
 
 def test_a_check_moves_no_more_than_so_many() -> None:
     cluster = cluster_of()
     topics(cluster, moved=5, of=5)
-    assert len(at_once(balancing(cluster.controller, at_most=3))) == 3
-
-
-def test_very_many_partitions_are_looked_at_in_steps() -> None:
-    cluster = cluster_of(1)
-    cluster.create("t", 2 * ITEMS_A_STEP)
-    assert len(list(balancing(cluster.controller))) == 2
+    assert len(balancing(cluster.controller, at_most=3)) == 3

@@ -28,7 +28,6 @@ from pykafka_broker.protocol.messages.alter_client_quotas_request import (
 )
 from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
-from pykafka_broker.steps import Pace, at_once
 from tests.cluster.parts import cluster_of, partition_in
 from tests.cluster.support import Cluster
 
@@ -45,7 +44,7 @@ def alter(cluster: Cluster, kind: int, name: str, *ops: tuple[str, int, str | No
 
 
 def altered(cluster: Cluster, kind: int, name: str, *ops: ConfigOp) -> list[ApiMessageAndVersion]:
-    return at_once(incremental_alter_configs(cluster.controller, kind, name, ops, Pace()))
+    return incremental_alter_configs(cluster.controller, kind, name, ops)
 
 
 def refusal(cluster: Cluster, kind: int, name: str, *ops: tuple[str, int, str | None]) -> ApiError:
@@ -97,7 +96,7 @@ def test_alter_configs_replaces_all() -> None:
     cluster = Cluster()
     cluster.create("t")
     alter(cluster, TOPIC, "t", ("retention.ms", SET, "5"), ("flush.ms", SET, "6"))
-    cluster.apply(at_once(alter_configs(cluster.controller, TOPIC, "t", [ConfigOp("flush.ms", SET, "7")], Pace())))
+    cluster.apply(alter_configs(cluster.controller, TOPIC, "t", [ConfigOp("flush.ms", SET, "7")]))
     assert cluster.image.topic_config("t") == {"flush.ms": "7"}
 
 

@@ -7,7 +7,6 @@ from typing import Any
 from pykafka_broker.cluster.elect_leaders import elect_leaders
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
-from pykafka_broker.steps import ITEMS_A_STEP, at_once
 from tests.cluster.parts import all_told, cluster_of, partition_in
 from tests.cluster.support import Cluster
 
@@ -17,7 +16,7 @@ PREFERRED, UNCLEAN = 0, 1
 def elect(cluster: Cluster, kind: int, *names: str) -> tuple[dict[str, list[int]], list[Any]]:
     """The error codes of each topic, and what is written."""
     topics = [TopicPartitions(name, [0]) for name in names] or None
-    decision = at_once(elect_leaders(cluster.controller, ElectLeadersRequest(kind, topics)))
+    decision = elect_leaders(cluster.controller, ElectLeadersRequest(kind, topics))
     results = decision.reply.replica_election_results
     codes = {each.topic: [one.error_code for one in each.partition_result] for each in results}
     return codes, all_told(decision.records)
@@ -52,13 +51,7 @@ def test_a_partition_named_twice_is_elected_once() -> None:
     cluster = cluster_of()
     partition_in(cluster, leader=2)
     request = ElectLeadersRequest(PREFERRED, [TopicPartitions("t", [0, 0])])
-    decision = at_once(elect_leaders(cluster.controller, request))
+    decision = elect_leaders(cluster.controller, request)
     results = decision.reply.replica_election_results[0].partition_result
     assert [each.error_code for each in results] == [0, ErrorCode.ELECTION_NOT_NEEDED]
     assert len(decision.records) == 1
-
-
-def test_elections_of_very_many_partitions_are_held_in_steps() -> None:
-    cluster = cluster_of(1)
-    cluster.create("t", 3 * ITEMS_A_STEP)
-    assert len(list(elect_leaders(cluster.controller, ElectLeadersRequest(PREFERRED, None)))) == 3

@@ -41,7 +41,6 @@ from pykafka_broker.protocol.messages.unregister_broker_request import Unregiste
 from pykafka_broker.protocol.runtime import Fields
 from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
-from pykafka_broker.steps import at_once
 from tests.cluster.recorded import Step, steps
 
 SECTIONS = list(dict.fromkeys(step.section for step in steps()))
@@ -62,15 +61,15 @@ OTHERWISE = {
 
 
 def of_create_topics(controller: Controller, request: Any) -> Any:
-    return at_once(create_topics(controller, request, 0))
+    return create_topics(controller, request, 0)
 
 
 def of_create_partitions(controller: Controller, request: Any) -> Any:
-    return at_once(create_partitions(controller, request))
+    return create_partitions(controller, request)
 
 
 def of_elect_leaders(controller: Controller, request: Any) -> Any:
-    return at_once(elect_leaders(controller, request))
+    return elect_leaders(controller, request)
 
 
 def of_update_features(controller: Controller, request: Any) -> Any:
@@ -197,7 +196,7 @@ def test_decided_as_by_kafka(section: str) -> None:
 def decided(replayed: Replayed, step: Step) -> tuple[Any, Any]:
     """What is decided here, and by Kafka, as far as it compares."""
     if step.what == "wait":
-        return written(at_once(balancing(replayed.controller()))), written(step.records)
+        return written(balancing(replayed.controller())), written(step.records)
     if step.request is None:
         return written(replayed.fencings(step)), written(step.records if step.what.startswith("expire") else [])
     if isinstance(step.request, IncrementalAlterConfigsRequest):

@@ -35,7 +35,6 @@ from pykafka_broker.protocol.messages.alter_partition_request import (
 )
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
-from pykafka_broker.steps import at_once
 from tests.cluster.parts import cluster_of, partition_in
 
 BROKERS = (1, 2, 3, 4, 5)
@@ -174,7 +173,7 @@ class History:
 
     def elect_preferred(self) -> None:
         request = ElectLeadersRequest(0, None)
-        self.decide(at_once(elect_leaders(self.cluster.controller, request)).records)
+        self.decide(elect_leaders(self.cluster.controller, request).records)
 
     def change_minimum(self) -> None:
         values = {MIN_INSYNC: self.chance.choice(("1", "2", "3"))}

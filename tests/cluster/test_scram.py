@@ -13,7 +13,6 @@ from pykafka_broker.protocol.messages.alter_user_scram_credentials_request impor
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from pykafka_broker.steps import at_once
 from tests.cluster.support import Cluster
 
 SNAPSHOT = Path(__file__).with_name("data") / "kafka.checkpoint"
@@ -25,7 +24,7 @@ def upsertion(name: str, mechanism: int = 1) -> ScramCredentialUpsertion:
 
 def test_the_record_is_kafkas() -> None:
     request = AlterUserScramCredentialsRequest(upsertions=[upsertion("alice")])
-    (record,) = at_once(alter_user_scram_credentials(Cluster().controller, request)).records
+    (record,) = alter_user_scram_credentials(Cluster().controller, request).records
     recorded = snapshot_records(OsFileSystem(), str(SNAPSHOT))
     assert encode_record(record) in [encode_record(other) for other in recorded]
 

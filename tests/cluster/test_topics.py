@@ -24,7 +24,6 @@ from pykafka_broker.protocol.messages.create_topics_request import (
 )
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from pykafka_broker.protocol.stored.fence_broker_record import FenceBrokerRecord
-from pykafka_broker.steps import at_once
 from tests.cluster.support import DIRECTORY, Cluster
 
 
@@ -106,7 +105,7 @@ def test_a_repeated_config_holds_its_last_value() -> None:
 def test_validate_only_writes_nothing() -> None:
     cluster = Cluster()
     request = CreateTopicsRequest([CreatableTopic("t", 1, 1)], validate_only=True)
-    effects = at_once(create_topics(cluster.controller, request, 7))
+    effects = create_topics(cluster.controller, request, 7)
     assert effects.records == []
     assert effects.reply.topics[0].error_code == 0
     cluster.create("u")

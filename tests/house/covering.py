@@ -386,12 +386,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         cli/commands
         """,
     ),
-    "broker/test_giants.py": (
-        "divides requests of each API, and fills a header with fields",
-        """
-        broker/divisions broker/request_header
-        """,
-    ),
     "broker/test_group_host.py": (
         "works on a whole broker",
         """

@@ -148,7 +148,7 @@ def test_refuses_a_tagged_field_that_is_longer_than_what_is_left() -> None:
 
 
 def test_many_unknown_tags_take_no_memory() -> None:
-    whole = with_tags()[:-1] + uvarint(100_000) + b"\x07\x00" * 100_000
+    whole = with_tags()[:-1] + uvarint(60_000) + b"\x07\x00" * 60_000
     tracemalloc.start()
     try:
         assert FetchRequest.decode(whole, 13) == FetchRequest()

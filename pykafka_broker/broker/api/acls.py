@@ -11,10 +11,9 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster import acls
 from pykafka_broker.cluster.authorizer import AllowAll, Operation, Resource, Rights
-from pykafka_broker.cluster.controller import Controller, Deciding, Decision
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -28,8 +27,6 @@ from pykafka_broker.protocol.messages.describe_acls_response import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from pykafka_broker.protocol.splitting import written
-from pykafka_broker.steps import Pace
 
 _DISABLED = "No Authorizer is configured."
 
@@ -46,14 +43,7 @@ def describe_acls(
         return DescribeAclsResponse(
             error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
         )
-    return services.slices.reply(_described(services, context, request))
-
-
-def _described(
-    services: Services, context: RequestContext, request: DescribeAclsRequest
-) -> Steps[DescribeAclsResponse]:
-    pace = Pace()
-    found = yield from acls.matching(list(services.image.acls.values()), acls.filter_of(request), pace)
+    found = acls.matching(list(services.image.acls.values()), acls.filter_of(request))
     resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
     for acl in found:
         pattern = acl.resource_type, acl.resource_name, acl.pattern_type
@@ -61,35 +51,31 @@ def _described(
         if resource is None:
             resource = resources[pattern] = DescribeAclsResource(*pattern)
         resource.acls.append(AclDescription(acl.principal, acl.host, acl.operation, acl.permission_type))
-        if pace.due():
-            yield None
-    response = DescribeAclsResponse(error_message="", resources=list(resources.values()))
-    encoded: DescribeAclsResponse = yield from written(response, context.api_version)
-    return encoded
+    return DescribeAclsResponse(error_message="", resources=list(resources.values()))
 
 
 @handles(ApiKey.CREATE_ACLS)
 def create_acls(
     controller: Controller, context: RequestContext, request: CreateAclsRequest
-) -> Deciding[CreateAclsResponse]:
-    yield from acls.check_creations(request)
+) -> Decision[CreateAclsResponse]:
+    acls.check_creations(request)
     try:
         _check_rights(controller, context)
     except ApiError as error:
-        return Decision([], (yield from acls.refused_creations(request, error)))
-    return (yield from acls.create_acls(controller, request))
+        return Decision([], acls.refused_creations(request, error))
+    return acls.create_acls(controller, request)
 
 
 @handles(ApiKey.DELETE_ACLS)
 def delete_acls(
     controller: Controller, context: RequestContext, request: DeleteAclsRequest
-) -> Deciding[DeleteAclsResponse]:
-    yield from acls.check_filters(request)
+) -> Decision[DeleteAclsResponse]:
+    acls.check_filters(request)
     try:
         _check_rights(controller, context)
     except ApiError as error:
-        return Decision([], (yield from acls.refused_filters(request, error)))
-    return (yield from acls.delete_acls(controller, request))
+        return Decision([], acls.refused_filters(request, error))
+    return acls.delete_acls(controller, request)
 
 
 def _check_rights(controller: Controller, context: RequestContext) -> None:

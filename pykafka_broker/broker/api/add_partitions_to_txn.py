@@ -16,7 +16,6 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.transactions import TopicPartition
 from pykafka_broker.errors import ApiError
@@ -33,7 +32,6 @@ from pykafka_broker.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
-from pykafka_broker.steps import Pace
 
 FENCED_FROM = 2
 BATCHED_FROM = 4
@@ -44,13 +42,6 @@ _LIKE_ITEMS = 40  # that a transaction takes as long as
 def add_partitions_to_txn(
     services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse | Reply:
-    return services.slices.reply(_added(services, context, request))
-
-
-def _added(
-    services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
-) -> Steps[AddPartitionsToTxnResponse | Reply]:
-    pace = Pace()
     if context.api_version < BATCHED_FROM:
         only = AddPartitionsToTxnTransaction(
             request.v3_and_below_transactional_id,
@@ -59,8 +50,8 @@ def _added(
             False,
             request.v3_and_below_topics,
         )
-        codes = yield from _add(services, context, only, pace)
-        results = yield from _answer(only.topics, codes, pace)
+        codes = _add(services, context, only)
+        results = _answer(only.topics, codes)
         response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
         error = ErrorCode.CONCURRENT_TRANSACTIONS if _is_concurrent(codes) else ErrorCode.NONE
         return resting(response, services.transactions.after(only.transactional_id, error))
@@ -68,13 +59,11 @@ def _added(
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     results_of, claimed = [], []
     for one in request.transactions:
-        codes = yield from _add(services, context, one, pace)
+        codes = _add(services, context, one)
         if not _is_concurrent(codes):
             claimed.append(one.transactional_id)
-        answer = yield from _answer(one.topics, codes, pace)
+        answer = _answer(one.topics, codes)
         results_of.append(AddPartitionsToTxnResult(one.transactional_id, answer))
-        if pace.due(_LIKE_ITEMS):
-            yield None
     after = services.transactions.shards.after(*claimed)
     return resting(AddPartitionsToTxnResponse(results_by_transaction=results_of), after)
 
@@ -85,8 +74,8 @@ def _is_concurrent(codes: Mapping[TopicPartition, ErrorCode]) -> bool:
 
 
 def _add(
-    services: Services, context: RequestContext, transaction: AddPartitionsToTxnTransaction, pace: Pace
-) -> Steps[Mapping[TopicPartition, ErrorCode]]:
+    services: Services, context: RequestContext, transaction: AddPartitionsToTxnTransaction
+) -> Mapping[TopicPartition, ErrorCode]:
     """What becomes of each partition."""
     codes: dict[TopicPartition, ErrorCode] = {}
     is_client = context.api_version < BATCHED_FROM
@@ -105,8 +94,6 @@ def _add(
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             codes[topic.name, number] = code
             refused = refused or code is not ErrorCode.OPERATION_NOT_ATTEMPTED
-            if pace.due():
-                yield None
     if refused:
         return codes
     producer = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
@@ -123,14 +110,12 @@ def _add(
 
 
 def _answer(
-    topics: list[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, ErrorCode], pace: Pace
-) -> Steps[list[AddPartitionsToTxnTopicResult]]:
+    topics: list[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, ErrorCode]
+) -> list[AddPartitionsToTxnTopicResult]:
     results = []
     for topic in topics:
         partitions = []
         for partition in topic.partitions:
             partitions.append(AddPartitionsToTxnPartitionResult(partition, codes[topic.name, partition]))
-            if pace.due():
-                yield None
         results.append(AddPartitionsToTxnTopicResult(topic.name, partitions))
     return results

@@ -8,7 +8,7 @@ BROKER_LOGGER, whose levels hold until the broker stops. Versions differ in enco
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -17,7 +17,6 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, then
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Rights
 from pykafka_broker.cluster.config_changes import (
     APPEND,
@@ -31,7 +30,7 @@ from pykafka_broker.cluster.config_changes import (
     check_ops,
     incremental_alter_configs,
 )
-from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Deciding, Decision
+from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision
 from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -43,7 +42,6 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     AlterConfigsResource as IncrementalResource,
 )
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
-from pykafka_broker.steps import Pace
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.observed_metadata import ObservedMetadata
@@ -52,7 +50,7 @@ if TYPE_CHECKING:
 _CHECKED_FIRST = (ResourceType.BROKER,)
 Outcome = tuple[int, str | None, int, str]  # error code, message, resource type, resource name
 
-Alteration = Generator[None, None, list[ApiMessageAndVersion]]
+Records = list[ApiMessageAndVersion]
 
 
 class ConfigResource(Protocol):
@@ -71,14 +69,14 @@ def alter_all_configs(
 ) -> replaced.AlterConfigsResponse | Reply:
     if services.node.observed is None:
         return services.metadata.submit(context, request, decide_all)
-    return services.slices.reply(_replaced(services, context, request, services.node.observed), outlives_client=True)
+    return _replaced(services, context, request, services.node.observed)
 
 
 def _replaced(
     services: Services, context: RequestContext, request: AlterConfigsRequest, observed: ObservedMetadata
-) -> Steps[replaced.AlterConfigsResponse | Reply]:
+) -> replaced.AlterConfigsResponse | Reply:
     alter = partial(alter_configs, observed.checks)
-    refused = yield from _refused_here(services, context, request.resources, _replacing, alter)
+    refused = _refused_here(services, context, request.resources, _replacing, alter)
     others = _without(request.resources, refused)
     own = [replaced.AlterConfigsResourceResponse(*outcome) for outcome in refused]
 
@@ -94,10 +92,10 @@ def _replaced(
 
 def decide_all(
     controller: Controller, context: RequestContext, request: AlterConfigsRequest
-) -> Deciding[replaced.AlterConfigsResponse]:
+) -> Decision[replaced.AlterConfigsResponse]:
     rights = Rights(controller.authorizer, context)
     alter = partial(alter_configs, controller)
-    records, outcomes = yield from _each(
+    records, outcomes = _each(
         context, request.resources, rights, _replacing, alter, (*_CHECKED_FIRST, ResourceType.BROKER_LOGGER)
     )
     responses = [replaced.AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
@@ -112,20 +110,14 @@ def _replacing(resource: AlterConfigsResource) -> Iterator[ConfigOp]:
 def incrementally_alter_configs(
     services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> changed.IncrementalAlterConfigsResponse | Reply:
-    return services.slices.reply(_altered(services, context, request), outlives_client=True)
-
-
-def _altered(
-    services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> Steps[changed.IncrementalAlterConfigsResponse | Reply]:
-    """Loggers are this node's own; everything else is the controller's."""
+    """Change loggers, which are this node's own, here; the controller decides about everything else."""
     loggers = [each for each in request.resources if each.resource_type == ResourceType.BROKER_LOGGER]
     others = [each for each in request.resources if each.resource_type != ResourceType.BROKER_LOGGER]
     alter = partial(_alter_loggers, services.node_id, request.validate_only)
-    _, own = yield from _each(context, loggers, services.rights(context), _ops, alter)
+    _, own = _each(context, loggers, services.rights(context), _ops, alter)
     if services.node.observed is not None:
         check = partial(incremental_alter_configs, services.node.observed.checks)
-        refused = yield from _refused_here(services, context, others, _ops, check)
+        refused = _refused_here(services, context, others, _ops, check)
         own += refused
         others = _without(others, refused)
 
@@ -147,11 +139,11 @@ def _refused_here(
     context: RequestContext,
     resources: Sequence[A],
     ops_of: Callable[[A], Iterator[ConfigOp]],
-    alter: Callable[..., Alteration],
-) -> Steps[list[Outcome]]:
+    alter: Callable[..., Records],
+) -> list[Outcome]:
     """Only a broker can tell whether it takes a setting of its own: a controller elsewhere does not look at it."""
     brokers = [each for each in resources if each.resource_type == ResourceType.BROKER]
-    _, outcomes = yield from _each(context, brokers, services.rights(context), ops_of, alter, _CHECKED_FIRST)
+    _, outcomes = _each(context, brokers, services.rights(context), ops_of, alter, _CHECKED_FIRST)
     return [outcome for outcome in outcomes if outcome[0]]
 
 
@@ -168,11 +160,11 @@ def _in_order(resources: Sequence[ConfigResource], answers: Sequence[A]) -> list
 
 def decide_incrementally(
     controller: Controller, context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> Deciding[changed.IncrementalAlterConfigsResponse]:
+) -> Decision[changed.IncrementalAlterConfigsResponse]:
     """Of everything but loggers."""
     rights = Rights(controller.authorizer, context)
     alter = partial(incremental_alter_configs, controller)
-    records, outcomes = yield from _each(context, request.resources, rights, _ops, alter, _CHECKED_FIRST)
+    records, outcomes = _each(context, request.resources, rights, _ops, alter, _CHECKED_FIRST)
     response = changed.IncrementalAlterConfigsResponse(responses=_responses(outcomes))
     return Decision([] if request.validate_only else records, response)
 
@@ -190,31 +182,26 @@ def _each(
     resources: Sequence[A],
     rights: Rights,
     ops_of: Callable[[A], Iterator[ConfigOp]],
-    alter: Callable[..., Alteration],
+    alter: Callable[..., Records],
     checked_first: Collection[int] = (),
-) -> Generator[None, None, tuple[list[ApiMessageAndVersion], list[Outcome]]]:
+) -> tuple[Records, list[Outcome]]:
     """What is to be recorded, and what became of each resource."""
     repeats = Counter((resource.resource_type, resource.resource_name) for resource in resources)
-    records: list[ApiMessageAndVersion] = []
+    records: Records = []
     outcomes: list[Outcome] = []
-    pace = Pace()
     for resource in resources:
         identity = (resource.resource_type, resource.resource_name)
         try:
-            if repeats[identity] > 1 or identity in context.repeated:
+            if repeats[identity] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            ops: list[ConfigOp] = []
-            for op in ops_of(resource):
-                ops.append(op)
-                if pace.due():
-                    yield
-            yield from check_ops(ops, pace)
+            ops = list(ops_of(resource))
+            check_ops(ops)
             permit = partial(rights.require_config, Operation.ALTER_CONFIGS, *identity)
             if identity[0] in checked_first:
-                decided = yield from alter(*identity, ops, pace, permit)
+                decided = alter(*identity, ops, permit)
             else:
                 permit()
-                decided = yield from alter(*identity, ops, pace)
+                decided = alter(*identity, ops)
             records += decided
             if len(records) > MAX_RECORDS_PER_OPERATION:
                 raise TooManyRecords
@@ -226,9 +213,7 @@ def _each(
     return records, outcomes
 
 
-def _alter_loggers(
-    node_id: int, validate_only: bool, kind: int, name: str, ops: Sequence[ConfigOp], pace: Pace
-) -> Alteration:
+def _alter_loggers(node_id: int, validate_only: bool, kind: int, name: str, ops: Sequence[ConfigOp]) -> Records:
     try:
         wanted = int(name)
     except ValueError:
@@ -236,7 +221,7 @@ def _alter_loggers(
     if wanted != node_id:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected node id. Expected {node_id}, but received {wanted}")
     for op in ops:
-        yield from check_operations([op], pace)
+        check_operations([op])
         if op.operation in (APPEND, SUBTRACT):
             word = "APPEND" if op.operation == APPEND else "SUBTRACT"
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{word} operation is not allowed for the BROKER_LOGGER resource")

@@ -13,7 +13,6 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -24,20 +23,12 @@ from pykafka_broker.protocol.messages.alter_replica_log_dirs_response import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from pykafka_broker.steps import Pace
 
 
 @handles(ApiKey.ALTER_REPLICA_LOG_DIRS)
 def alter_replica_log_dirs(
     services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse | Reply:
-    return services.slices.reply(_altered(services, context, request))
-
-
-def _altered(
-    services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
-) -> Steps[AlterReplicaLogDirsResponse]:
-    pace = Pace()
     may = services.allows(context, Operation.ALTER, Resource.CLUSTER)
     topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
@@ -47,8 +38,6 @@ def _altered(
                 if may:
                     code = _move(services, topic.name, partition, directory.path)
                 topics.setdefault(topic.name, []).append(AlterReplicaLogDirPartitionResult(partition, code))
-                if pace.due():
-                    yield None
     results = [AlterReplicaLogDirTopicResult(topic, partitions) for topic, partitions in topics.items()]
     return AlterReplicaLogDirsResponse(results=results)
 

@@ -29,9 +29,6 @@ from pykafka_broker.protocol.messages.alter_share_group_offsets_response import 
     AlterShareGroupOffsetsResponseTopic,
 )
 from pykafka_broker.protocol.runtime import ZERO_UUID
-from pykafka_broker.steps import Pace
-
-_LIKE_ITEMS = 8  # that a partition takes as long as
 
 
 @handles(ApiKey.ALTER_SHARE_GROUP_OFFSETS)
@@ -52,17 +49,14 @@ def _alter_all(
     done: Topics = {}
     makes_group = False  # for a topic that there is, whatever becomes of its partitions
     topics = []
-    pace = Pace()
     for wanted in request.topics:
         try:
             services.topic(context, Operation.READ, wanted.topic_name)
         except ApiError as error:
             topics.append(_denied(services, wanted, error))
-            if pace.due(1 + len(wanted.partitions)):
-                yield None
         else:
             makes_group |= group is None and bool(wanted.partitions) and wanted.topic_name in services.image.topics
-            topics.append((yield from _alter(services, request.group_id, epoch, wanted, done, pace)))
+            topics.append((yield from _alter(services, request.group_id, epoch, wanted, done)))
     if done or makes_group:
         services.groups.apply(services.groups.coordinator.share.initialized(request.group_id, done))
     after = services.groups.after(request.group_id)
@@ -73,7 +67,7 @@ def _alter_all(
 
 
 def _alter(
-    services: Services, group_id: str, epoch: int, wanted: AlterShareGroupOffsetsRequestTopic, done: Topics, pace: Pace
+    services: Services, group_id: str, epoch: int, wanted: AlterShareGroupOffsetsRequestTopic, done: Topics
 ) -> Steps[AlterShareGroupOffsetsResponseTopic]:
     topic = services.image.topics.get(wanted.topic_name)
     topic_id = ZERO_UUID if topic is None else topic.id
@@ -89,8 +83,6 @@ def _alter(
             hosted = error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             result.error_message = error.message if hosted else NOT_HOSTED
         results.append(result)
-        if pace.due(_LIKE_ITEMS):
-            yield None
     if altered:
         done[topic_id] = (wanted.topic_name, frozenset(altered))
     return AlterShareGroupOffsetsResponseTopic(wanted.topic_name, topic_id, results)

@@ -11,7 +11,7 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster import quotas
 from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
-from pykafka_broker.cluster.controller import Controller, Deciding, Decision
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest
@@ -47,9 +47,9 @@ def describe_client_quotas(
 @handles(ApiKey.ALTER_CLIENT_QUOTAS)
 def alter_client_quotas(
     controller: Controller, context: RequestContext, request: AlterClientQuotasRequest
-) -> Deciding[AlterClientQuotasResponse]:
+) -> Decision[AlterClientQuotasResponse]:
     try:
         Rights(controller.authorizer, context).require(Operation.ALTER_CONFIGS, Resource.CLUSTER)
     except ApiError as error:
-        return Decision([], (yield from quotas.refusal(request, error)))
-    return (yield from quotas.alter_client_quotas(controller, request))
+        return Decision([], quotas.refusal(request, error))
+    return quotas.alter_client_quotas(controller, request)

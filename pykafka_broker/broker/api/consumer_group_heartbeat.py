@@ -6,59 +6,27 @@ Versions: 1 patterns (`SubscribedTopicRegex`), and member ids that the client ch
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, may_name, may_name_many, offers, verdict
+from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, may_name, offers, verdict
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
-from pykafka_broker.coordinators.groups.many_names import are_many
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
-from pykafka_broker.steps import at_once
 
 
 @handles(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 def consumer_group_heartbeat(
     services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse | Reply:
-    names = request.subscribed_topic_names or []
-    if are_many(names):
-        return services.slices.reply(_of_many(services, context, request, names))
-    refused = _refused(services, context, request)
-    if refused is not None:
-        return refused
-    at_once(may_name(services, context, names))
-    return _beat(services, context, request)
-
-
-def _of_many(
-    services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest, names: list[str]
-) -> Steps[ConsumerGroupHeartbeatResponse | Reply]:
-    """Its names are looked at before the group is."""
-    refused = _refused(services, context, request)
-    if refused is not None:
-        return refused
-    yield from may_name_many(services, context, request, names)
-    return _refused(services, context, request) or _beat(services, context, request)
-
-
-def _refused(
-    services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse | None:
     error = heartbeat_refusal(services, offers(services, "consumer"), request.group_id)
     if error is not ErrorCode.NONE:
         return ConsumerGroupHeartbeatResponse(error_code=error)
     services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
-    return None
-
-
-def _beat(
-    services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse | Reply:
+    may_name(services, context, request.subscribed_topic_names or [])
     host = services.groups
     caller = host.caller(context, services.who_may_see(context))
     effects = host.coordinator.consumer_heartbeat(request, caller, services.clock.now)

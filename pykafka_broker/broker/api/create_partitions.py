@@ -9,7 +9,7 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.cluster.authorizer import Rights
-from pykafka_broker.cluster.controller import Controller, Deciding
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.topics import create_partitions as decide
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest
@@ -19,5 +19,5 @@ from pykafka_broker.protocol.messages.create_partitions_response import CreatePa
 @handles(ApiKey.CREATE_PARTITIONS)
 def create_partitions(
     controller: Controller, context: RequestContext, request: CreatePartitionsRequest
-) -> Deciding[CreatePartitionsResponse]:
+) -> Decision[CreatePartitionsResponse]:
     return decide(controller, request, Rights(controller.authorizer, context), context.spending())

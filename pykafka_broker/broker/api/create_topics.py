@@ -11,7 +11,7 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.cluster.authorizer import Rights
-from pykafka_broker.cluster.controller import Controller, Deciding
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.topics import create_topics as decide
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.create_topics_request import CreateTopicsRequest
@@ -21,5 +21,5 @@ from pykafka_broker.protocol.messages.create_topics_response import CreateTopics
 @handles(ApiKey.CREATE_TOPICS)
 def create_topics(
     controller: Controller, context: RequestContext, request: CreateTopicsRequest
-) -> Deciding[CreateTopicsResponse]:
+) -> Decision[CreateTopicsResponse]:
     return decide(controller, request, context.api_version, Rights(controller.authorizer, context), context.spending())

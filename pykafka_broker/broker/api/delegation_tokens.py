@@ -13,10 +13,9 @@ from pykafka_broker.broker.context import ANONYMOUS, RequestContext
 from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster import delegation_tokens as tokens
 from pykafka_broker.cluster.authorizer import Operation, Resource
-from pykafka_broker.cluster.controller import Controller, Deciding, Decision
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -33,12 +32,10 @@ from pykafka_broker.protocol.messages.expire_delegation_token_response import Ex
 from pykafka_broker.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 from pykafka_broker.protocol.messages.renew_delegation_token_response import RenewDelegationTokenResponse
 from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
-from pykafka_broker.steps import Pace
 
 _REQUESTER_FROM = 3
 _USER = "User"
 _NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-_LIKE_ITEMS = 8  # that a token in an answer takes as long as
 
 
 @handles(ApiKey.CREATE_DELEGATION_TOKEN)
@@ -114,25 +111,13 @@ def describe_delegation_token(
     secret_key = services.config.delegation_token_secret_key
     if secret_key is None:
         return DescribeDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
-    return services.slices.reply(_described(services, context, request, secret_key))
-
-
-def _described(
-    services: Services, context: RequestContext, request: DescribeDelegationTokenRequest, secret_key: str
-) -> Steps[DescribeDelegationTokenResponse]:
-    pace = Pace()
-    people: set[str] | None = None if request.owners is None else set()
-    for owner in request.owners or ():
-        if pace.due():
-            yield None
-        assert people is not None
-        people.add(f"{owner.principal_type}:{owner.principal_name}")
-    described = []
-    for token in tokens.tokens_of(services.image, people):
-        if pace.due(_LIKE_ITEMS + len(token.renewers)):
-            yield None
-        if _may_see(services, context, token):
-            described.append(_description(token, secret_key, context.api_version >= _REQUESTER_FROM))
+    owners = request.owners
+    people = None if owners is None else {f"{owner.principal_type}:{owner.principal_name}" for owner in owners}
+    described = [
+        _description(token, secret_key, context.api_version >= _REQUESTER_FROM)
+        for token in tokens.tokens_of(services.image, people)
+        if _may_see(services, context, token)
+    ]
     return DescribeDelegationTokenResponse(tokens=described)
 
 
@@ -171,9 +156,9 @@ def renew_delegation_token(
         return RenewDelegationTokenResponse(_NOT_ALLOWED, expiry_timestamp_ms=-1)
     wall = services.clock.wall
 
-    def decide(controller: Controller, context: RequestContext, _: object) -> Deciding[RenewDelegationTokenResponse]:
+    def decide(controller: Controller, context: RequestContext, _: object) -> Decision[RenewDelegationTokenResponse]:
         try:
-            decision = yield from tokens.renew_token(
+            decision = tokens.renew_token(
                 controller, context.connection.principal, request.hmac, request.renew_period_ms, wall
             )
         except ApiError as error:
@@ -191,9 +176,9 @@ def expire_delegation_token(
         return ExpireDelegationTokenResponse(_NOT_ALLOWED, expiry_timestamp_ms=-1)
     wall = services.clock.wall
 
-    def decide(controller: Controller, context: RequestContext, _: object) -> Deciding[ExpireDelegationTokenResponse]:
+    def decide(controller: Controller, context: RequestContext, _: object) -> Decision[ExpireDelegationTokenResponse]:
         try:
-            decision = yield from tokens.expire_token(
+            decision = tokens.expire_token(
                 controller, context.connection.principal, request.hmac, request.expiry_time_period_ms, wall
             )
         except ApiError as error:

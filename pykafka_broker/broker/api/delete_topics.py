@@ -10,7 +10,7 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.cluster.authorizer import Rights
-from pykafka_broker.cluster.controller import Controller, Deciding
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.topics import delete_topics as decide
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
@@ -20,5 +20,5 @@ from pykafka_broker.protocol.messages.delete_topics_response import DeleteTopics
 @handles(ApiKey.DELETE_TOPICS)
 def delete_topics(
     controller: Controller, context: RequestContext, request: DeleteTopicsRequest
-) -> Deciding[DeleteTopicsResponse]:
+) -> Decision[DeleteTopicsResponse]:
     return decide(controller, request, context.api_version, Rights(controller.authorizer, context), context.spending())

@@ -11,7 +11,6 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource, denial
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -25,7 +24,6 @@ from pykafka_broker.protocol.messages.describe_quorum_response import (
     ReplicaState,
     TopicData,
 )
-from pykafka_broker.steps import Pace
 
 _NODES_FROM = 2
 
@@ -37,15 +35,8 @@ def describe_quorum(
     if not services.allows(context, Operation.DESCRIBE, Resource.CLUSTER):
         error = denial(Resource.CLUSTER)
         return DescribeQuorumResponse(error_code=error.code, error_message=error.message)
-    return services.slices.reply(_described(services, context, request))
-
-
-def _described(
-    services: Services, context: RequestContext, request: DescribeQuorumRequest
-) -> Steps[DescribeQuorumResponse]:
     topics = []
     found = False
-    pace = Pace()
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
@@ -60,8 +51,6 @@ def _described(
                         "This server does not host this topic-partition.",
                     )
                 )
-            if pace.due():
-                yield None
         topics.append(TopicData(topic.topic_name, partitions))
     return DescribeQuorumResponse(
         topics=topics, nodes=_nodes(services, context) if found and context.api_version >= _NODES_FROM else []

@@ -11,17 +11,13 @@ from __future__ import annotations
 
 from pykafka_broker.broker.api.metadata import offline_replicas
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.letting_go import emptied
-from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, name_problem
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.joining import Joined
 from pykafka_broker.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from pykafka_broker.protocol.messages.describe_topic_partitions_response import (
     Cursor,
@@ -29,81 +25,37 @@ from pykafka_broker.protocol.messages.describe_topic_partitions_response import 
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from pykafka_broker.steps import Pace, in_order
-
-_MANY = 2000  # topics; the answer for more is made in parts, so that not all of them are there as structs
 
 
 @handles(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 def describe_topic_partitions(
     services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse | Joined | Reply:
-    return services.slices.reply(_described(services, context, request))
-
-
-def _described(
-    services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> Steps[DescribeTopicPartitionsResponse | Joined]:
-    pace, cursor = Pace(), request.cursor
+) -> DescribeTopicPartitionsResponse:
+    cursor = request.cursor
     first, start = ("", 0) if cursor is None else (cursor.topic_name, cursor.partition_index)
-    names: dict[str, None] = {}  # no set: the garbage collector would look at each of them each time
-    is_named = cursor is None or not request.topics
-    for asked in request.topics:
-        if asked.name >= first:
-            names[asked.name] = None
-            is_named = is_named or asked.name == first
-        if pace.due():
-            yield None
-    if start < 0 or not is_named:
-        return (yield from _invalid(context, request))
-    if not request.topics:
-        names = dict.fromkeys(name for name in services.image.topics if name >= first)
+    asked = {topic.name for topic in request.topics}
+    if start < 0 or (cursor is not None and asked and first not in asked):
+        return DescribeTopicPartitionsResponse(
+            topics=[
+                DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, topic.name) for topic in request.topics
+            ]
+        )
     limit = max(1, min(request.response_partition_limit, services.config.max_request_partition_size_limit))
     page = _Page(services.image, limit)
-    answer = Joined(DescribeTopicPartitionsResponse, context.api_version, ("topics",)) if len(names) > _MANY else None
     refused: list[str] = []
-    for name in (yield from in_order(names)):
-        if services.allows(context, Operation.DESCRIBE, Resource.TOPIC, name, log=bool(request.topics)):
+    for name in sorted(name for name in asked or services.image.topics if name >= first):
+        if services.allows(context, Operation.DESCRIBE, Resource.TOPIC, name, log=bool(asked)):
             page.add(name, start if name == first else 0)
-        elif request.topics:
+        elif asked:
             refused.append(name)
-        if page.is_full and not request.topics:
+        if page.next is not None and not asked:
             break
-        if pace.due():
-            if answer is not None:
-                answer.add(page.taken(services, context))
-            yield None
-    response = page.taken(services, context)
-    yield from emptied(names)
-    for name in refused:
-        response.topics.append(DescribeTopicPartitionsResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
-        if pace.due():
-            if answer is not None:
-                answer.add(response)
-                response = page.taken(services, context)
-            yield None
-    if answer is None:
-        return response
-    answer.add(response)
-    return answer
-
-
-def _invalid(
-    context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> Steps[DescribeTopicPartitionsResponse | Joined]:
-    pace, response = Pace(), DescribeTopicPartitionsResponse()
-    answer: Joined | None = None
-    for topic in request.topics:
-        if pace.due():
-            answer = answer or Joined(DescribeTopicPartitionsResponse, context.api_version, ("topics",))
-            answer.add(response)
-            response = DescribeTopicPartitionsResponse()
-            yield None
-        response.topics.append(DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, topic.name))
-    if answer is None:
-        return response
-    answer.add(response)
-    return answer
+    for topic in page.topics:
+        topic.topic_authorized_operations = services.authorized_operations(context, Resource.TOPIC, topic.name or "")
+    page.topics += [
+        DescribeTopicPartitionsResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name) for name in refused
+    ]
+    return DescribeTopicPartitionsResponse(topics=page.topics, next_cursor=page.next)
 
 
 class _Page:
@@ -114,18 +66,6 @@ class _Page:
         self.left = limit
         self.topics: list[DescribeTopicPartitionsResponseTopic] = []
         self.next: Cursor | None = None
-
-    def taken(self, services: Services, context: RequestContext) -> DescribeTopicPartitionsResponse:
-        """With the topics that are there by now, which are not kept."""
-        topics, self.topics = self.topics, []
-        for topic in topics:
-            operations = services.authorized_operations(context, Resource.TOPIC, topic.name or "")
-            topic.topic_authorized_operations = operations
-        return DescribeTopicPartitionsResponse(topics=topics, next_cursor=self.next)
-
-    @property
-    def is_full(self) -> bool:
-        return self.next is not None
 
     def add(self, name: str, first: int) -> None:
         """The next topic, if there is room."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
-from pykafka_broker.cluster.controller import Controller, Deciding
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.elect_leaders import elect_leaders as decide
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest
@@ -19,6 +19,6 @@ from pykafka_broker.protocol.messages.elect_leaders_response import ElectLeaders
 @handles(ApiKey.ELECT_LEADERS)
 def elect_leaders(
     controller: Controller, context: RequestContext, request: ElectLeadersRequest
-) -> Deciding[ElectLeadersResponse]:
+) -> Decision[ElectLeadersResponse]:
     Rights(controller.authorizer, context).require(Operation.ALTER, Resource.CLUSTER)
     return decide(controller, request)

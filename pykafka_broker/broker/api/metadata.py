@@ -12,10 +12,8 @@ epochs, 8 authorized operations (those of the cluster until v10), 10 topic ids i
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.divisions import BY_ID, INVALID_TOPIC, topic_named, topic_trait
 from pykafka_broker.broker.encoded_reply import EncodedReply
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
@@ -36,65 +34,57 @@ from pykafka_broker.protocol.messages.metadata_response import (
 from pykafka_broker.protocol.runtime import ZERO_UUID
 from pykafka_broker.steps import Pace, at_once
 
-if TYPE_CHECKING:
-    from pykafka_broker.protocol.joining import Joined
-
-_MANY = 2000  # partitions of an answer
 _TRIES = 3
 _NULL_IS_ALL_FROM = 1
 _LISTENER_NOT_FOUND_FROM = 6
+_IDS_FROM = 12
 Names = tuple[tuple[str | None, bytes], ...]  # with ids
 
 
 @handles(ApiKey.METADATA)
 def metadata(
     services: Services, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | EncodedReply | Joined | Reply:
+) -> MetadataResponse | EncodedReply | Reply:
     version = context.api_version
     asked = request.topics
-    traits = context.traits | {topic_trait(topic, version) for topic in asked or ()}
-    if asked is not None:
-        if not asked and version < _NULL_IS_ALL_FROM and not context.is_part:
-            asked = None
-        elif INVALID_TOPIC in traits:
-            return _invalid(request)
+    if asked is not None and not asked and version < _NULL_IS_ALL_FROM:
+        asked = None
+    by_id = any(topic.topic_id != ZERO_UUID for topic in asked or ())
+    if (by_id and version < _IDS_FROM) or any(
+        topic.name is None and topic.topic_id == ZERO_UUID for topic in asked or ()
+    ):
+        return _invalid(request)
     names = None if asked is None else _once(asked)
-    made, answer = False, _Answer(services, context, request.include_topic_authorized_operations, BY_ID in traits)
+    made, answer = False, _Answer(services, context, request.include_topic_authorized_operations, by_id)
     if names is not None and request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
         made = answer.create_missing(names)
     operations = request.include_cluster_authorized_operations
-    if not (made or context.is_part) and answer.has_many_partitions(names):
-        return services.slices.reply(_in_steps(services, version, lambda: answer.response(names, operations)))
-    response = at_once(answer.response(names, operations))
     if made:  # not to be remembered: where there was no room for a topic, the next asking tries again
-        return resting(response, services.metadata.after())
-    return response if context.is_part else EncodedReply(response.encode(version))
+        return resting(at_once(answer.response(names, operations)), services.metadata.after())
+    return services.slices.reply(_in_steps(services, version, lambda: answer.response(names, operations)))
 
 
 def _once(asked: Iterable[MetadataRequestTopic]) -> Names:
     """Each topic where it is named first."""
     names: dict[str | bytes | None, tuple[str | None, bytes]] = {}
     for topic in asked:
-        names.setdefault(topic_named(topic), (topic.name, topic.topic_id))
+        named = topic.name if topic.topic_id == ZERO_UUID else topic.topic_id  # whatever name stands beside an id
+        names.setdefault(named, (topic.name, topic.topic_id))
     return tuple(names.values())
 
 
 def _in_steps(
-    services: Services, version: int, made: Callable[[], Generator[None, None, MetadataResponse]]
-) -> Steps[EncodedReply | Joined | MetadataResponse]:
-    """The answer about very many partitions; anew if the metadata changes meanwhile, but not for ever: topics of two
-    moments are in it then, and it is not to be remembered.
+    services: Services, version: int, make: Callable[[], Generator[None, None, MetadataResponse]]
+) -> Steps[EncodedReply | MetadataResponse]:
+    """Make the answer in steps, and anew where the metadata changes meanwhile, but not for ever: the last answer is of
+    two moments then, and is not remembered.
     """
-    from pykafka_broker.protocol.splitting import written  # few nodes have so many
-
     for _ in range(_TRIES):
         generation = services.image.generation
-        answer = yield from written((yield from made()), version)
+        answer = yield from make()
         if services.image.generation == generation:
-            pieces: list[bytes] = []
-            answer.write(version, pieces.append)
-            return EncodedReply(b"".join(pieces))
-    return answer  # type: ignore[no-any-return]  # of the last one
+            return EncodedReply(answer.encode(version))
+    return answer
 
 
 def _invalid(request: MetadataRequest) -> MetadataResponse:
@@ -134,19 +124,10 @@ class _Answer:
             }
         missing = [name for name in missing if name not in self._uncreatable]
         if missing:
-            self._services.create_missing_topics(missing, self._context.spending(anew=False))
+            self._services.create_missing_topics(missing, self._context.spending())
             if self._services.own.auto_creation:
                 self._not_yet = {name for name in missing if name in self._services.image.topics}
         return bool(missing)
-
-    def has_many_partitions(self, names: Names | None) -> bool:
-        """Whether they are worth steps of their own."""
-        image = self._services.image
-        if names is None:
-            found: Iterable[TopicImage | None] = image.topics.values()
-        else:
-            found = (image.topics_by_id.get(topic_id) or image.topics.get(name or "") for name, topic_id in names)
-        return sum(len(topic.partitions) for topic in found if topic is not None) > _MANY
 
     def response(self, names: Names | None, cluster_operations: bool) -> Generator[None, None, MetadataResponse]:
         """In steps where there are many partitions."""

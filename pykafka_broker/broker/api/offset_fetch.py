@@ -8,14 +8,11 @@ Versions: 0 is ZooKeeper's, 2 an error of the whole, and null topics, 5 leader e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pykafka_broker.broker.api.zookeeper_offsets import OF_ZOOKEEPER, as_zookeeper_said, make_room
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import After, Reply, resting
+from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -34,19 +31,15 @@ from pykafka_broker.protocol.messages.offset_fetch_response import (
     OffsetFetchResponseTopics,
 )
 
-if TYPE_CHECKING:
-    from pykafka_broker.protocol.joining import Joined
-
 GROUPS_FROM = 8
 TOPIC_IDS_FROM = 10
 WHOLE_ERROR_FROM = 2
-_MANY = 2000  # partitions
 
 
 @handles(ApiKey.OFFSET_FETCH)
 def offset_fetch(
     services: Services, context: RequestContext, request: OffsetFetchRequest
-) -> OffsetFetchResponse | Joined | Reply:
+) -> OffsetFetchResponse | Reply:
     if context.api_version >= GROUPS_FROM:
         response = OffsetFetchResponse(groups=[_fetch(services, context, one, request) for one in request.groups])
         after = services.groups.after_offsets(*(one.group_id for one in request.groups))
@@ -55,17 +48,7 @@ def offset_fetch(
         if context.api_version == OF_ZOOKEEPER:
             response = as_zookeeper_said(response)
         after = services.groups.after_offsets(request.group_id)
-    listed = [topic.partitions for group in response.groups or (response,) for topic in group.topics]
-    if context.is_part or sum(map(len, listed)) <= _MANY:
-        return resting(response, after)
-    return services.slices.reply(_of_many(response, context.api_version, after))
-
-
-def _of_many(response: OffsetFetchResponse, version: int, after: After) -> Steps[OffsetFetchResponse | Joined | Reply]:
-    """All that a group has committed is written in steps."""
-    from pykafka_broker.protocol.splitting import written  # few groups have so much
-
-    return resting((yield from written(response, version)), after)
+    return resting(response, after)
 
 
 def _of_one_group(services: Services, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:

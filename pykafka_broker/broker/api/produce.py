@@ -12,12 +12,11 @@ add partitions by producing (KIP-890), 13 topic ids (KIP-516).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.cut_list import CutList, numbered
 from pykafka_broker.broker.partition import NotLeader, Partition
 from pykafka_broker.broker.produce_checks import (
     BatchCheck,
@@ -37,10 +36,10 @@ from pykafka_broker.broker.produce_joining import (
     refusal,
 )
 from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.reply import Committing, Reply
+from pykafka_broker.broker.reply import Committing, Reply, TooLate
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import PARTITIONS_A_SLICE, Steps, shares
+from pykafka_broker.broker.slices import Steps, shares
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.errors import ApiError, FrameError
@@ -80,11 +79,13 @@ _REFUSALS_OF_A_LOG = frozenset(
 def produce(
     services: Services, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Reply | Parked | None:
-    return Production(services, context, request).run()
+    return services.slices.reply(Production(services, context, request).steps(), outlives_client=True)
 
 
 class Production:
-    """One request: its producer joins the transaction first, then partition after partition is written."""
+    """One request: its producer joins the transaction first, then partition after partition is written, with others
+    served in between where there are many.
+    """
 
     __slots__ = (
         "_context",
@@ -108,67 +109,36 @@ class Production:
         self._joining = None if name is None else Joining(services, context, name)
         self._unfinished: list[Unfinished] = []
         self._in_steps: list[Closer] = []
-        self._copied = context.is_giant
+        self._copied = False
 
-    def run(self) -> ProduceResponse | Reply | Parked | None:
-        """The answer, or a wait for it."""
-        topics = self._request.topic_data
-        if isinstance(topics, CutList):
-            return self._begin_slices()
-        asked: list[TopicAndPartitions] = []
-        count = 0
-        for topic in topics:
-            if topic.partition_data:  # one that has none is not in the answer either
-                asked.append((topic, topic.partition_data))
-            count += len(topic.partition_data)
-        are_together = count <= PARTITIONS_A_SLICE
-        if are_together or not self._context.is_giant:
-            self._refusal = self._refused(asked)
-        if not are_together:
-            return self._begin_slices()
-        if self._joins:
-            joining = tuple(self._join(asked))
-            if joining:
-                self._keep_records()
-                return Reply(joining, self.run)
+    def steps(self) -> Steps[ProduceResponse | Parked | None]:
+        """Serve the request; it is written to its end even if its producer has gone."""
+        asked = [(topic, topic.partition_data) for topic in self._request.topic_data if topic.partition_data]
+        self._refusal = refusal(self._services, self._context, self._request.transactional_id, asked)
+        while self._joins and (joining := self._join(asked)):
+            self._keep_records()
+            try:
+                yield tuple(joining)
+            except ApiError as error:
+                raise error if isinstance(error, TooLate) else ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from None
         responses: list[TopicProduceResponse] = []
-        for topic, partitions in asked:
-            responses.append(self._write(topic, partitions))
+        written: TopicProduceData | None = None
+        for number, share in enumerate(shares(asked)):
+            if number:
+                self._keep_records()
+                yield None
+            for topic, some in share:
+                response = self._write(topic, some)
+                if topic is written:
+                    responses[-1].partition_responses += response.partition_responses
+                else:
+                    responses.append(response)
+                written = topic
+        if self._in_steps:
+            yield from self._look_closer()
         return self._answer(responses)
 
-    def _begin_slices(self) -> ProduceResponse | Reply | Parked | None:
-        self._keep_records()
-        return self._services.slices.reply(self._in_slices(), outlives_client=True)
-
-    def _in_slices(self) -> Steps[ProduceResponse | Reply | Parked | None]:
-        """The same where many partitions are written to. What a producer has sent is written even if it has gone."""
-        topics = self._request.topic_data
-        if self._context.is_giant:
-            for share in shares((topic, topic.partition_data) for topic in topics):
-                self._refusal = self._refusal or self._refused(share)
-                yield None
-        if self._joins:
-            joining: list[tuple[Committing, int]] = []
-            for share in shares((topic, topic.partition_data) for topic in topics):
-                joining += self._join(share)
-                yield None
-            if joining:
-                return Reply(tuple(joining), self.run)
-        responses: list[TopicProduceResponse] = []
-        by_number = (((number, topic), topic.partition_data) for number, topic in numbered(topics))
-        for numbers in shares(by_number):
-            for (number, topic), some in numbers:
-                written = self._write(topic, some)
-                if number == len(responses):
-                    responses.append(written)
-                else:  # it goes on
-                    responses[number].partition_responses += written.partition_responses
-            yield None
-        return self._answer([one for one in responses if one.partition_responses])
-
-    def _answer(self, responses: list[TopicProduceResponse]) -> ProduceResponse | Reply | Parked | None:
-        if self._in_steps:
-            return self._services.slices.reply(self._look_closer(responses), outlives_client=True)
+    def _answer(self, responses: list[TopicProduceResponse]) -> ProduceResponse | Parked | None:
         if self._request.acks == 0:
             _close_on_failure(responses)
             return None
@@ -190,9 +160,6 @@ class Production:
                     one.records = None if one.records is None else memoryview(bytearray(one.records))
 
     # -- the transaction
-
-    def _refused(self, topics: Sequence[TopicAndPartitions]) -> ApiError | None:
-        return refusal(self._services, self._context, self._request.transactional_id, topics)
 
     @property
     def _joins(self) -> bool:
@@ -259,8 +226,8 @@ class Production:
             answers.append(answer)
         return TopicProduceResponse(topic.name, topic.topic_id, answers)
 
-    def _look_closer(self, responses: list[TopicProduceResponse]) -> Steps[ProduceResponse | Reply | Parked | None]:
-        """The partitions whose records can't be judged at once, each in its turn."""
+    def _look_closer(self) -> Steps[None]:
+        """Serve the partitions whose records can't be judged at once, each in its turn."""
         looked_at = 0
         while self._in_steps:
             one = self._in_steps.pop(0)
@@ -275,7 +242,6 @@ class Production:
                 failure = self._failure(one.topic, one.data.index, error)
                 for field in PartitionProduceResponse.__match_args__:
                     setattr(one.answer, field, getattr(failure, field))
-        return self._answer(responses)
 
     def _append_in_steps(self, one: Closer) -> Steps[None]:
         for _ in one.check.steps():

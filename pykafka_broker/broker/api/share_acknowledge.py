@@ -8,14 +8,11 @@ Versions: 2 renews acquisition locks (KIP-1222).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from pykafka_broker.broker.api.share_requests import (
-    AckResult,
-    TopicPartition,
     acknowledge,
     acknowledgements,
-    answered,
+    by_topic,
     member_of,
     show_all,
 )
@@ -28,20 +25,18 @@ from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOC
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.joining import Joined
 from pykafka_broker.protocol.messages.share_acknowledge_request import ShareAcknowledgeRequest
 from pykafka_broker.protocol.messages.share_acknowledge_response import (
     PartitionData,
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-from pykafka_broker.steps import Pace
 
 
 @handles(ApiKey.SHARE_ACKNOWLEDGE)
 def share_acknowledge(
     services: Services, context: RequestContext, request: ShareAcknowledgeRequest
-) -> ShareAcknowledgeResponse | Joined | Reply:
+) -> ShareAcknowledgeResponse | Reply:
     host, epoch = services.shares, request.share_session_epoch
     try:
         member = member_of(services, context, request)
@@ -58,25 +53,23 @@ def share_acknowledge(
 
 def _acknowledged(
     services: Services, context: RequestContext, member: Member, request: ShareAcknowledgeRequest
-) -> Steps[ShareAcknowledgeResponse | Joined | Reply]:
-    host, now, epoch, pace = services.shares, context.now, request.share_session_epoch, Pace()
-    acks = yield from acknowledgements(request.topics, pace)
+) -> Steps[ShareAcknowledgeResponse | Reply]:
+    host, now, epoch = services.shares, context.now, request.share_session_epoch
+    acks = acknowledgements(request.topics)
     taken: list[Callable[[], None]] = []
     try:
-        results = yield from acknowledge(services, context, member, acks, request.is_renew_ack, pace, taken)
+        results = yield from acknowledge(services, context, member, acks, request.is_renew_ack, taken)
     finally:
         show_all(taken)
     if epoch == FINAL_EPOCH:
         host.close_session(member, now)
-    del acks
-    response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=host.partitions.limits(member[0]).lock_ms)
-    answer = yield from answered(response, context.api_version, results, partial(_topic, results), pace)
-    return resting(answer, host.shards.after_all())
-
-
-def _topic(
-    results: dict[TopicPartition, AckResult], topic_id: bytes, numbers: list[int]
-) -> ShareAcknowledgeTopicResponse:
-    return ShareAcknowledgeTopicResponse(
-        topic_id, [PartitionData(number, *results[topic_id, number]) for number in numbers]
+    response = ShareAcknowledgeResponse(
+        acquisition_lock_timeout_ms=host.partitions.limits(member[0]).lock_ms,
+        responses=[
+            ShareAcknowledgeTopicResponse(
+                topic_id, [PartitionData(partition, *results[topic_id, partition]) for partition in partitions]
+            )
+            for topic_id, partitions in by_topic(results).items()
+        ],
     )
+    return resting(response, host.shards.after_all())

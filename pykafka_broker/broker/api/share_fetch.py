@@ -12,7 +12,6 @@ Versions: 2 renews acquisition locks (KIP-1222) and lets the member choose how r
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from itertools import chain
 
 from pykafka_broker.broker.api.share_requests import (
@@ -20,14 +19,13 @@ from pykafka_broker.broker.api.share_requests import (
     TopicPartition,
     acknowledge,
     acknowledgements,
-    answered,
+    by_topic,
     has_acknowledgements,
     may_read,
     member_of,
     show_all,
 )
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.letting_go import let_go
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
@@ -41,7 +39,6 @@ from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.joining import Joined
 from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
 from pykafka_broker.protocol.messages.share_fetch_response import (
     AcquiredRecords,
@@ -49,33 +46,32 @@ from pykafka_broker.protocol.messages.share_fetch_response import (
     ShareFetchableTopicResponse,
     ShareFetchResponse,
 )
-from pykafka_broker.steps import Pace, at_once
 
-_READ_AT_ONCE = 128  # partitions; more are read in slices
-Answer = ShareFetchResponse | Joined
-_LOOK_AGAIN_MS = 200
 _EMPTY = Refused(ErrorCode.NONE, None)
 _NOTHING: list[AcquiredRecords] = []  # never changed
 _DENIAL = Refused(denial(Resource.TOPIC).code, denial(Resource.TOPIC).message)
 
 
 @handles(ApiKey.SHARE_FETCH)
-def share_fetch(services: Services, context: RequestContext, request: ShareFetchRequest) -> Answer | Parked | Reply:
+def share_fetch(
+    services: Services, context: RequestContext, request: ShareFetchRequest
+) -> ShareFetchResponse | Parked | Reply:
     return services.slices.reply(_begun(services, context, request))
 
 
-def _begun(services: Services, context: RequestContext, request: ShareFetchRequest) -> Steps[Answer | Parked | Reply]:
+def _begun(
+    services: Services, context: RequestContext, request: ShareFetchRequest
+) -> Steps[ShareFetchResponse | Parked | Reply]:
     """What becomes of the session and of the acknowledgements, and then the fetch."""
-    pace = Pace()
     acks: dict[TopicPartition, list[AckBatch]] = {}
-    if (yield from has_acknowledgements(request.topics, pace)):
-        acks = yield from acknowledgements(request.topics, pace)
+    if has_acknowledgements(request.topics):
+        acks = acknowledgements(request.topics)
     try:
         member = member_of(services, context, request)
         _check(request, bool(acks))
         session = _session(services, context, member, request)
         if session is not None:
-            yield from _update(session, request, pace)
+            _update(session, request)
     except ApiError as error:
         return ShareFetchResponse(error_code=error.code, error_message=error.message)
     is_strange = (
@@ -84,16 +80,16 @@ def _begun(services: Services, context: RequestContext, request: ShareFetchReque
     taken: list[Callable[[], None]] = []
     attempt = first = None
     try:
-        results = yield from acknowledge(services, context, member, acks, request.is_renew_ack, pace, taken)
+        results = yield from acknowledge(services, context, member, acks, request.is_renew_ack, taken)
         if session is not None:
             attempt = ShareFetchAttempt(services, context, member, request, results)
-            yield from attempt.resolve(session, pace)
+            attempt.resolve(session)
             first = attempt.at_first_sight() if taken and not is_strange else None
     finally:
         show_all(taken)
     if attempt is None:
         services.shares.close_session(member, context.now)
-        response = yield from _response(services, context, member, {}, results, pace)
+        response = _response(services, member, {}, results)
         return resting(response, services.shares.shards.after_all())
     if is_strange:
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST, error_message="Unknown acquire mode")
@@ -123,22 +119,16 @@ def _session(
     return sessions.go_on(member, epoch)
 
 
-def _update(session: ShareSession, request: ShareFetchRequest, pace: Pace) -> Steps[None]:
+def _update(session: ShareSession, request: ShareFetchRequest) -> None:
     """Note what is read from now on."""
     for topic in request.topics:
         topic_id = bytes(topic.topic_id)
         for one in topic.partitions:
             session.add((topic_id, one.partition_index))
-            if pace.due():
-                yield None
-        if len(topic.partitions) > _READ_AT_ONCE:  # they are not looked at again, and may take more than all else
-            yield from let_go(topic.partitions)
     for forgotten in request.forgotten_topics_data:
         topic_id = bytes(forgotten.topic_id)
         for number in forgotten.partitions:
             session.forget((topic_id, number))
-            if pace.due():
-                yield None
 
 
 def _reads(services: Services, context: RequestContext, session: ShareSession) -> bool:
@@ -187,68 +177,44 @@ class ShareFetchAttempt:
         self._reader = ShareReader(services.shares.partitions, services.config.fetch_max_bytes, member, request)
         self._deadline = 0
 
-    def resolve(self, session: ShareSession, pace: Pace) -> Steps[None]:
+    def resolve(self, session: ShareSession) -> None:
         """Find what is read."""
         for place in session.in_turn():
             if may_read(self._services, self._context, place[0]):
                 self._partitions.append(place)
             else:
                 self._denied[place] = _DENIAL
-            if pace.due():
-                yield None
 
-    def begin(self) -> Answer | Parked | Reply:
+    def begin(self) -> ShareFetchResponse | Parked:
         """The answer, or a wait for it."""
         self._deadline = self._services.clock.now + self._max_wait_ms
-        if len(self._partitions) > _READ_AT_ONCE:
-            return self._again(self._services.clock.now)
         response = self.at_first_sight()
         if response is not None:
             return response
         return Parked(self._deadline, keys=self._watched(), poll=self._poll, expire=self._answer, yields=True)
 
-    def at_first_sight(self) -> Answer | None:
-        """The answer, unless it waits, or takes too long to look for."""
-        if len(self._partitions) > _READ_AT_ONCE:
-            return None
+    def at_first_sight(self) -> ShareFetchResponse | None:
+        """Return the answer, or None where it is worth waiting."""
         return self._poll(0) if self._max_wait_ms > 0 else self._answer(0)
 
-    def _poll(self, now: int) -> Answer | None:
-        """The answer, or None while it is worth waiting."""
-        return at_once(self._polled())
-
-    def _answer(self, now: int) -> Answer:
-        """The answer as things stand."""
-        return at_once(self._answered())
-
-    def _again(self, now: int) -> Reply:
-        """The same in slices where there are many partitions. One that waits keeps its connection to itself."""
-        work = self._services.slices.begin(self._in_slices())
-        return Reply(((work, 0),), work.result)
-
-    def _in_slices(self) -> Steps[Answer | Parked]:
-        if self._services.clock.now < self._deadline:
-            response = yield from self._polled()
-            if response is None:
-                # What has moved while this was read wakes nobody: so it is read again before long.
-                soon = min(self._deadline, self._services.clock.now + _LOOK_AGAIN_MS)
-                return Parked(soon, keys=self._watched(), poll=self._again, expire=self._again)
-            return response
-        return (yield from self._answered())
-
-    def _watched(self) -> list[object]:
-        """The logs whose growth is waited for, and the share partitions whose locks may end."""
-        return self._reader.watched(self._partitions)
-
-    def _polled(self) -> Steps[Answer | None]:
-        if self._partitions and not (yield from self._reader.has(self._partitions, self._min_bytes)):
+    def _poll(self, now: int) -> ShareFetchResponse | None:
+        """Return the answer, or None while it is worth waiting."""
+        if self._partitions and not self._reader.has(self._partitions, self._min_bytes):
             return None
-        data = yield from self._reader.read(self._partitions, self._services.clock.now)
+        data = self._reader.read(self._partitions, self._services.clock.now)
         if self._partitions and not (
             any(one.acquired_records for one in data.values()) or self._hopeless(data) or self._reader.has_passed
         ):
             return None
-        return (yield from self._response(data))
+        return self._response(data)
+
+    def _answer(self, now: int) -> ShareFetchResponse:
+        """Return the answer as things stand."""
+        return self._response(self._reader.read(self._partitions, self._services.clock.now))
+
+    def _watched(self) -> list[object]:
+        """The logs whose growth is waited for, and the share partitions whose locks may end."""
+        return self._reader.watched(self._partitions)
 
     def _hopeless(self, data: Found) -> bool:
         """Whether no partition can be read at all: then there is nothing to wait for."""
@@ -256,27 +222,20 @@ class ShareFetchAttempt:
             one.error_code for one in data.values()
         )
 
-    def _answered(self) -> Steps[Answer]:
-        data = yield from self._reader.read(self._partitions, self._services.clock.now)
-        return (yield from self._response(data))
-
-    def _response(self, data: Found) -> Steps[Answer]:
+    def _response(self, data: Found) -> ShareFetchResponse:
         data.update(self._denied)
-        return (yield from _response(self._services, self._context, self._member, data, self._results, Pace()))
+        return _response(self._services, self._member, data, self._results)
 
 
 def _response(
-    services: Services,
-    context: RequestContext,
-    member: Member,
-    data: Found,
-    results: dict[TopicPartition, AckResult],
-    pace: Pace,
-) -> Steps[ShareFetchResponse | Joined]:
-    """Partitions with records, with an error, or whose acknowledgements have come along."""
-    response = ShareFetchResponse(acquisition_lock_timeout_ms=services.shares.partitions.limits(member[0]).lock_ms)
-    places = chain(data, (one for one in results if one not in data))
-    return (yield from answered(response, context.api_version, places, partial(_topic, data, results), pace))
+    services: Services, member: Member, data: Found, results: dict[TopicPartition, AckResult]
+) -> ShareFetchResponse:
+    """Return the answer: partitions with records, with an error, or whose acknowledgements have come along."""
+    places = chain(data, (place for place in results if place not in data))
+    return ShareFetchResponse(
+        acquisition_lock_timeout_ms=services.shares.partitions.limits(member[0]).lock_ms,
+        responses=[_topic(data, results, topic_id, partitions) for topic_id, partitions in by_topic(places).items()],
+    )
 
 
 def _topic(

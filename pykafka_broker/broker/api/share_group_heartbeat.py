@@ -7,48 +7,27 @@ yet, and its member waits for a heartbeat interval).
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, may_name, may_name_many, verdict
+from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, may_name, verdict
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
-from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
-from pykafka_broker.coordinators.groups.many_names import are_many
 from pykafka_broker.coordinators.share.share_group import Topics
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
-from pykafka_broker.steps import at_once
 
 
 @handles(ApiKey.SHARE_GROUP_HEARTBEAT)
 def share_group_heartbeat(
     services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest
 ) -> ShareGroupHeartbeatResponse | Reply:
-    names = request.subscribed_topic_names or []
-    if are_many(names):
-        return services.slices.reply(_of_many(services, context, request, names))
     services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
-    at_once(may_name(services, context, names))
-    return _answer(services, context, request)
-
-
-def _of_many(
-    services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest, names: list[str]
-) -> Steps[ShareGroupHeartbeatResponse | Reply]:
-    """Its names are looked at before the group is."""
-    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
-    yield from may_name_many(services, context, request, names)
-    return _answer(services, context, request)
-
-
-def _answer(
-    services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest
-) -> ShareGroupHeartbeatResponse | Reply:
+    may_name(services, context, request.subscribed_topic_names or [])
     error = heartbeat_refusal(services, is_enabled(services.image.features), request.group_id)
     if error is not ErrorCode.NONE:
         return ShareGroupHeartbeatResponse(error_code=error)

@@ -12,16 +12,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.letting_go import let_go
 from pykafka_broker.broker.reply import R, Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
-from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.coordinators.share.delivery import StateRun
-from pykafka_broker.coordinators.share.many_runs import KnownRuns, are_many
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -50,7 +47,6 @@ StateRequest = (
     | ReadShareGroupStateSummaryRequest
 )
 _STATE_BATCH_BYTES = 20
-_MADE_AT_ONCE = 1000
 _SMALL_BYTES = 4096  # of which nobody asks whether they fit into a record
 _TOO_LARGE = (
     "Unable to write share group state: The request included a message larger than the max message size the server "
@@ -146,57 +142,15 @@ def read(
 def write(
     services: Services, context: RequestContext, request: WriteShareGroupStateRequest
 ) -> write_share_group_state_response.WriteShareGroupStateResponse | Reply:
-    if any(are_many(one.state_batches) for topic in request.topics for one in topic.partitions):
-        return services.slices.reply(_write_many(services, context, request))
-    return _write(services, context, request)
-
-
-def _write_many(
-    services: Services, context: RequestContext, request: WriteShareGroupStateRequest
-) -> Steps[write_share_group_state_response.WriteShareGroupStateResponse | Reply]:
-    """What many runs come to is found out before."""
-    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
-    coordinator = services.shares.coordinator
-    for topic in request.topics:
-        for one in topic.partitions:
-            if are_many(one.state_batches) and not _are_too_many(services, one.state_batches):
-                runs = KnownRuns((yield from _made(one.state_batches)))
-                yield from let_go(one.state_batches)
-                one.state_batches = runs  # type: ignore[assignment]  # what is known of them
-                key = ShareKey(request.group_id, bytes(topic.topic_id), one.partition)
-                yield from coordinator.find_out(key, runs, one.start_offset)
-    return _write(services, context, request)
-
-
-def _made(batches: list[StateBatch]) -> Steps[list[StateRun]]:
-    runs: list[StateRun] = []
-    for start in range(0, len(batches), _MADE_AT_ONCE):
-        runs += _runs(batches[start : start + _MADE_AT_ONCE])
-        yield None
-    return runs
-
-
-def _runs(batches: list[StateBatch]) -> list[StateRun]:
-    if isinstance(batches, KnownRuns):
-        return batches
-    return [StateRun(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count) for one in batches]
-
-
-def _are_too_many(services: Services, batches: list[StateBatch]) -> bool:
-    """For one record."""
-    size = len(batches) * _STATE_BATCH_BYTES
-    return size > _SMALL_BYTES and size > services.topic_config(SHARE_GROUP_STATE).max_message_bytes
-
-
-def _write(
-    services: Services, context: RequestContext, request: WriteShareGroupStateRequest
-) -> write_share_group_state_response.WriteShareGroupStateResponse | Reply:
     module, host, now = write_share_group_state_response, services.shares, context.now
 
     def ask(key: ShareKey, asked: Any) -> Any:
         if _are_too_many(services, asked.state_batches):
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, _TOO_LARGE)
-        runs = _runs(asked.state_batches)
+        runs = [
+            StateRun(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+            for batch in asked.state_batches
+        ]
         coordinator = host.known(key)
         effects = coordinator.write(
             key,
@@ -212,6 +166,12 @@ def _write(
 
     response = module.WriteShareGroupStateResponse(_answer(services, context, request, module, "WriteStateResult", ask))
     return _resting(services, request, response)
+
+
+def _are_too_many(services: Services, batches: list[StateBatch]) -> bool:
+    """For one record."""
+    size = len(batches) * _STATE_BATCH_BYTES
+    return size > _SMALL_BYTES and size > services.topic_config(SHARE_GROUP_STATE).max_message_bytes
 
 
 @handles(ApiKey.DELETE_SHARE_GROUP_STATE)

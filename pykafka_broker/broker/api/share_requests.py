@@ -6,8 +6,7 @@ Rule: the acknowledgements of a partition are taken as a whole or not at all, an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import starmap
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.services import Services
@@ -21,17 +20,10 @@ from pykafka_broker.coordinators.share.share_partition import GAP, REJECT, RENEW
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.joining import Joined
 from pykafka_broker.protocol.messages.share_acknowledge_request import AcknowledgeTopic, ShareAcknowledgeRequest
-from pykafka_broker.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
 from pykafka_broker.protocol.messages.share_fetch_request import FetchTopic, ShareFetchRequest
-from pykafka_broker.protocol.messages.share_fetch_response import ShareFetchResponse
-from pykafka_broker.steps import Pace
 
 TopicPartition = tuple[bytes, int]
-Response = TypeVar("Response", ShareFetchResponse, ShareAcknowledgeResponse)
-_STRUCTS_AT_ONCE, _STRUCTS_A_STEP = 2000, 200  # of an answer
-_LIKE_ITEMS = 4  # that acknowledgements which are refused take as long as
 
 
 class AckResult(NamedTuple):
@@ -65,20 +57,14 @@ def may_read(services: Services, context: RequestContext, topic_id: bytes) -> bo
     return topic is None or services.allows(context, Operation.READ, Resource.TOPIC, topic.name)
 
 
-def has_acknowledgements(topics: Iterable[FetchTopic], pace: Pace) -> Steps[bool]:
-    """Whether there are any in a request."""
-    for topic in topics:
-        for partition in topic.partitions:
-            if partition.acknowledgement_batches:
-                return True
-            if pace.due():
-                yield None
-    return False
+def has_acknowledgements(topics: Iterable[FetchTopic]) -> bool:
+    """Return whether a request acknowledges anything."""
+    return any(partition.acknowledgement_batches for topic in topics for partition in topic.partitions)
 
 
 def acknowledgements(
-    topics: Iterable[FetchTopic] | Iterable[AcknowledgeTopic], pace: Pace
-) -> Steps[dict[TopicPartition, list[AckBatch]]]:
+    topics: Iterable[FetchTopic] | Iterable[AcknowledgeTopic],
+) -> dict[TopicPartition, list[AckBatch]]:
     """Those of a request, by partition; that of a partition without any is empty."""
     found: dict[TopicPartition, list[AckBatch]] = {}
     for topic in topics:
@@ -89,8 +75,6 @@ def acknowledgements(
                 found[place] = [
                     AckBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types) for batch in batches
                 ] or _NO_BATCHES
-            if pace.due(1 + len(batches)):
-                yield None
     return found
 
 
@@ -100,7 +84,6 @@ def acknowledge(
     member: Member,
     acks: dict[TopicPartition, list[AckBatch]],
     may_renew: bool,
-    pace: Pace,
     taken: list[Callable[[], None]],
 ) -> Steps[dict[TopicPartition, AckResult]]:
     """Take the acknowledgements of a request; `taken` gets what makes them visible. A partition without any is answered
@@ -113,8 +96,6 @@ def acknowledge(
     group_id, member_id = member
     for place, batches in acks.items():
         topic_id, partition = place
-        if pace.due(_LIKE_ITEMS + len(batches)):
-            yield None
         try:
             if topic_id not in services.image.topics_by_id:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -149,31 +130,12 @@ def acknowledge(
     return results
 
 
-def answered(
-    response: Response,
-    version: int,
-    places: Iterable[TopicPartition],
-    topic_of: Callable[[bytes, list[int]], Any],
-    pace: Pace,
-) -> Steps[Response | Joined]:
-    """The response with these partitions, by topic; of very many, only some are there as structs at a time. `topic_of`
-    makes the struct of a topic with some of its partitions.
-    """
+def by_topic(places: Iterable[TopicPartition]) -> dict[bytes, list[int]]:
+    """Return the partitions of each topic, in their order."""
     topics: dict[bytes, list[int]] = {}
-    for topic_id, number in places:
-        topics.setdefault(topic_id, []).append(number)
-        if pace.due():
-            yield None
-    if sum(map(len, topics.values())) <= _STRUCTS_AT_ONCE:
-        response.responses = list(starmap(topic_of, topics.items()))
-        return response
-    joined = Joined(type(response), version, ("responses", "partitions"))
-    for topic_id, numbers in topics.items():
-        for start in range(0, len(numbers), _STRUCTS_A_STEP):
-            response.responses = [topic_of(topic_id, numbers[start : start + _STRUCTS_A_STEP])]
-            joined.add(response, 1 if start else 0)
-            yield None
-    return joined
+    for topic_id, partition in places:
+        topics.setdefault(topic_id, []).append(partition)
+    return topics
 
 
 def show_all(taken: Iterable[Callable[[], None]]) -> None:

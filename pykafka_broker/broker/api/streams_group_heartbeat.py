@@ -7,88 +7,34 @@ is told in the status of this one.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import suppress
-
 from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, may_hold, may_name, offers, verdict
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, are_plain, name_problem
 from pykafka_broker.coordinators.streams.configured import MISSING_INTERNAL_TOPICS
-from pykafka_broker.coordinators.streams.many_parts import has_many_parts, known
-from pykafka_broker.coordinators.streams.topology import mentioned_in_steps
-from pykafka_broker.errors import ApiError
+from pykafka_broker.coordinators.streams.topology import mentioned
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, Topology
 from pykafka_broker.protocol.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
-from pykafka_broker.steps import Pace
-
-_LOOKED_AT_ONCE = 200  # names
 
 
 @handles(ApiKey.STREAMS_GROUP_HEARTBEAT)
 def streams_group_heartbeat(
     services: Services, context: RequestContext, request: StreamsGroupHeartbeatRequest
 ) -> StreamsGroupHeartbeatResponse | Reply:
-    return services.slices.reply(_served(services, context, request))
-
-
-def _served(
-    services: Services, context: RequestContext, request: StreamsGroupHeartbeatRequest
-) -> Steps[StreamsGroupHeartbeatResponse | Reply]:
-    """A topology is looked at before the group is."""
-    refused = _refused(services, context, request)
-    if refused is not None:
-        return refused
-    if request.topology is not None:
-        problem = yield from _problem(services, context, request.topology)
-        if problem is not None:
-            return StreamsGroupHeartbeatResponse(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=problem)
-        if has_many_parts(request.topology):
-            with suppress(ApiError):  # which is raised again where it is its turn
-                request.topology = yield from known(request.topology)
-    yield from services.groups.coordinator.streams.find_out(request.group_id, request.topology)
-    return _refused(services, context, request) or _beat(services, context, request)
-
-
-def _refused(
-    services: Services, context: RequestContext, request: StreamsGroupHeartbeatRequest
-) -> StreamsGroupHeartbeatResponse | None:
     services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
     error = heartbeat_refusal(services, offers(services, "streams"), request.group_id)
-    return None if error is ErrorCode.NONE else StreamsGroupHeartbeatResponse(error_code=error)
-
-
-def _problem(services: Services, context: RequestContext, topology: Topology) -> Generator[None, None, str | None]:
-    """What is wrong with the names that a topology uses, in Kafka's words."""
-    parts = topology.subtopologies
-    yield from may_hold(services, lambda: (one.subtopology_id for one in parts))
-    names = yield from mentioned_in_steps(topology)
-    yield from may_hold(services, lambda: names)
-    pace, prohibited, invalid = Pace(), list[str](), list[str]()
-    for start in range(0, len(names), _LOOKED_AT_ONCE):
-        some = names[start : start + _LOOKED_AT_ONCE]
-        prohibited += [name for name in some if name in INTERNAL_TOPICS]
-        invalid += [] if are_plain(some) else [name for name in some if name_problem(name) is not None]
-        if pace.due(_LOOKED_AT_ONCE):
-            yield
-    if prohibited:
-        return f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited."
-    if invalid:
-        return f"Topic names {','.join(invalid)} are not valid topic names."
-    yield from may_name(services, context, names)
-    return None
-
-
-def _beat(
-    services: Services, context: RequestContext, request: StreamsGroupHeartbeatRequest
-) -> StreamsGroupHeartbeatResponse | Reply:
+    if error is not ErrorCode.NONE:
+        return StreamsGroupHeartbeatResponse(error_code=error)
+    if request.topology is not None:
+        problem = _problem(services, context, request.topology)
+        if problem is not None:
+            return StreamsGroupHeartbeatResponse(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=problem)
     host, now = services.groups, services.clock.now
     effects = host.coordinator.streams_heartbeat(request, host.caller(context), now)
     host.apply(effects)
@@ -103,6 +49,21 @@ def _beat(
             if problem and status.status_code == MISSING_INTERNAL_TOPICS:
                 status.status_detail += f"; {problem}."
     return resting(reply, after)
+
+
+def _problem(services: Services, context: RequestContext, topology: Topology) -> str | None:
+    """Return what is wrong with the names that a topology uses, in Kafka's words."""
+    may_hold(services, [one.subtopology_id for one in topology.subtopologies])
+    names = mentioned(topology)
+    may_hold(services, names)
+    prohibited = [name for name in names if name in INTERNAL_TOPICS]
+    invalid = [] if are_plain(names) else [name for name in names if name_problem(name) is not None]
+    if prohibited:
+        return f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited."
+    if invalid:
+        return f"Topic names {','.join(invalid)} are not valid topic names."
+    may_name(services, context, names)
+    return None
 
 
 def _create(services: Services, context: RequestContext, topics: list[CreatableTopic]) -> str:

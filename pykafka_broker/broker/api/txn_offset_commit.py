@@ -16,7 +16,6 @@ from pykafka_broker.broker.joining import Joined, refused_join
 from pykafka_broker.broker.reply import NOTHING, Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -31,7 +30,6 @@ from pykafka_broker.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from pykafka_broker.steps import Pace
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.join_requests import Question
@@ -57,13 +55,7 @@ def txn_offset_commit(
         services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
     except ApiError as error:
         return TxnOffsetCommitResponse(topics=_all(request.topics, error.code))
-    return services.slices.reply(_begun(services, context, request))
-
-
-def _begun(
-    services: Services, context: RequestContext, request: TxnOffsetCommitRequest
-) -> Steps[TxnOffsetCommitResponse | Reply]:
-    known, refused = yield from _split(services, context, request)
+    known, refused = _split(services, context, request)
     if not known:
         return TxnOffsetCommitResponse(topics=refused)
     request.topics = known
@@ -117,10 +109,9 @@ def _verdict(
 
 def _split(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest
-) -> Steps[tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic]]]:
+) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic]]:
     """The partitions that exist and may be read, and the answer for the others."""
     known, refused = [], []
-    pace = Pace()
     for topic in request.topics:
         if not services.allows(context, Operation.READ, Resource.TOPIC, topic.name):
             refused += _all([topic], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -130,8 +121,6 @@ def _split(
         for one in topic.partitions:
             exists = services.image.partition(topic.name, one.partition_index) is not None
             (there if exists else missing).append(one)
-            if pace.due(_LIKE_ITEMS):
-                yield None
         if there:
             known.append(TxnOffsetCommitRequestTopic(topic.name, there))
         if missing:

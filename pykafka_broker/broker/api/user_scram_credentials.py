@@ -11,7 +11,7 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster import scram
 from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
-from pykafka_broker.cluster.controller import Controller, Deciding, Decision
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
@@ -41,9 +41,9 @@ def describe_user_scram_credentials(
 @handles(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
 def alter_user_scram_credentials(
     controller: Controller, context: RequestContext, request: AlterUserScramCredentialsRequest
-) -> Deciding[AlterUserScramCredentialsResponse]:
+) -> Decision[AlterUserScramCredentialsResponse]:
     try:
         Rights(controller.authorizer, context).require(Operation.ALTER, Resource.CLUSTER)
     except ApiError as error:
-        return Decision([], (yield from scram.refusal(request, error)))
-    return (yield from scram.alter_user_scram_credentials(controller, request))
+        return Decision([], scram.refusal(request, error))
+    return scram.alter_user_scram_credentials(controller, request)

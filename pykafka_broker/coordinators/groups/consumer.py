@@ -22,7 +22,6 @@ from pykafka_broker.coordinators.groups.consumer_group import (
 )
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH
 from pykafka_broker.coordinators.groups.group import Caller, GroupTable
-from pykafka_broker.coordinators.groups.many_names import names_set
 from pykafka_broker.coordinators.groups.member_clocks import MemberClocks
 from pykafka_broker.coordinators.groups.reconciliation import OwnedTopics
 from pykafka_broker.coordinators.groups.timers import TimerKey
@@ -277,7 +276,7 @@ def _take_over(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, c
     if request.server_assignor is not None:
         member.server_assignor = request.server_assignor
     if request.subscribed_topic_names is not None:
-        member.topic_names = names_set(request.subscribed_topic_names)
+        member.topic_names = frozenset(request.subscribed_topic_names)
     if request.subscribed_topic_regex is not None:
         member.topic_regex = request.subscribed_topic_regex
     member.client_id = caller.client_id

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup, ConsumerMember
-from pykafka_broker.coordinators.groups.many_names import names_in_order
 from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.protocol.messages.consumer_group_describe_response import (
     Assignment,
@@ -40,7 +39,7 @@ def _describe_member(group: ConsumerGroup, member: ConsumerMember, topics: Topic
         member.epoch,
         member.client_id,
         member.client_host,
-        names_in_order(member.topic_names),
+        sorted(member.topic_names),
         member.topic_regex,
         _assignment(has, topics),
         _assignment(group.targets.get(member.member_id, {}), topics),

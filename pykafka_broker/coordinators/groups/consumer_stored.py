@@ -17,7 +17,6 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     Target,
     frozen_target,
 )
-from pykafka_broker.coordinators.groups.many_names import encoded, names_in_order, names_set, names_to_store
 from pykafka_broker.coordinators.groups.stored import record, said
 from pykafka_broker.protocol.stored.consumer_group_current_member_assignment_key import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -58,14 +57,14 @@ def member_metadata(group_id: str, member: ConsumerMember) -> KeyValue:
         member.rack_id,
         member.client_id,
         member.client_host,
-        names_to_store(member.topic_names) if member.classic is None else names_in_order(member.topic_names),
+        sorted(member.topic_names),
         member.topic_regex,
         member.rebalance_timeout_ms,
         member.server_assignor,
         member.classic,
     )
     key = ConsumerGroupMemberMetadataKey(group_id, member.member_id)
-    return said(key, value, encoded(value)) if member.classic is None else record(key, value)
+    return said(key, value) if member.classic is None else record(key, value)
 
 
 def current_assignment(group_id: str, member: ConsumerMember) -> KeyValue:
@@ -154,7 +153,7 @@ def take_member_metadata(member: ConsumerMember, value: ConsumerGroupMemberMetad
     member.rack_id = value.rack_id
     member.client_id = value.client_id
     member.client_host = value.client_host
-    member.topic_names = names_set(value.subscribed_topic_names)
+    member.topic_names = frozenset(value.subscribed_topic_names)
     member.topic_regex = value.subscribed_topic_regex
     member.rebalance_timeout_ms = value.rebalance_timeout_ms
     member.server_assignor = value.server_assignor

@@ -12,7 +12,6 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.coordinators.effects import KeyValue, Said
-from pykafka_broker.protocol.encoded_list import encode_with
 from pykafka_broker.protocol.runtime import Buffer, DecodeError, Message
 from pykafka_broker.protocol.stored.group_metadata_key import GroupMetadataKey
 from pykafka_broker.protocol.stored.group_metadata_value import GroupMetadataValue, MemberMetadata
@@ -37,21 +36,14 @@ def value_bytes(value: Message, version: int) -> bytes:
     return _TYPE.pack(version) + value.encode(version)
 
 
-def value_bytes_with(value: Message, version: int, name: str, encoded: bytes) -> bytes:
-    """The same, if the elements of the list of that name have been encoded before."""
-    return _TYPE.pack(version) + encode_with(value, version, name, encoded)
-
-
 def record(key: Message, value: Message | None, version: int = 0) -> KeyValue:
     """A record, or a tombstone for None."""
     return KeyValue(key_bytes(key), None if value is None else value_bytes(value, version))
 
 
-def said(key: Message, value: Message, encoded: bytes | None = None) -> Said:
-    """A record that may be long; nobody changes these messages afterwards. `encoded`: the value's bytes, if they are
-    known.
-    """
-    made = Said(key_bytes(key), value_bytes(value, 0) if encoded is None else encoded)
+def said(key: Message, value: Message) -> Said:
+    """A record that may be long; nobody changes these messages afterwards."""
+    made = Said(key_bytes(key), value_bytes(value, 0))
     made.messages = key, value
     return made
 

@@ -7,14 +7,10 @@ further on. So it does not matter in which order repeated writes arrive.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from heapq import heappop, heappush, merge
 from typing import NamedTuple
-
-from pykafka_broker.steps import Pace, at_once, in_order
-
-_LOOKED_AT = 10  # runs that cost as much as one that is laid over others
 
 
 class RecordState(IntEnum):
@@ -39,29 +35,14 @@ class StateRun(NamedTuple):
 
 
 def laid_over(runs: Sequence[StateRun], newer: Iterable[StateRun], start_offset: int) -> list[StateRun]:
-    """`newer` over `runs`, which are in order, from `start_offset` on. Runs that make no sense are left out."""
-    return at_once(laid_in_steps(runs, newer, start_offset))
-
-
-def laid_in_steps(
-    runs: Sequence[StateRun], newer: Iterable[StateRun], start_offset: int
-) -> Generator[None, None, list[StateRun]]:
-    """The same where there are very many."""
-    pace = Pace()
-    old = _from(runs, start_offset)
-    if pace.due(len(old) // _LOOKED_AT):
-        yield
-    new = _from(newer, start_offset)
+    """Return `newer` laid over `runs`, which are in order, from `start_offset` on, without runs that make no sense."""
+    old, new = _from(runs, start_offset), _from(newer, start_offset)
     if not new:
         return old
-    if pace.due(len(new) // _LOOKED_AT):
-        yield
     first, last = min(run.first for run in new) - 1, max(run.last for run in new) + 1
     begin = bisect_left(old, first, key=lambda run: run.last)
     end = bisect_right(old, last, key=lambda run: run.first)
-    ordered = yield from in_order(new)
-    between = yield from _counting(merge(old[begin:end], ordered))
-    return [*old[:begin], *between, *old[end:]]
+    return [*old[:begin], *_counting(merge(old[begin:end], sorted(new))), *old[end:]]
 
 
 def _from(runs: Iterable[StateRun], start_offset: int) -> list[StateRun]:
@@ -72,9 +53,9 @@ def _from(runs: Iterable[StateRun], start_offset: int) -> list[StateRun]:
     ]
 
 
-def _counting(runs: Iterator[StateRun]) -> Generator[None, None, list[StateRun]]:
+def _counting(runs: Iterator[StateRun]) -> list[StateRun]:
     """What counts from the lowest offset up: the run that says most of those which are open. They come in order."""
-    pace, found = Pace(), list[StateRun]()
+    found: list[StateRun] = []
     open_runs: list[tuple[int, int, int]] = []  # a heap: who says most first, and where it ends
     coming, at = next(runs, None), -1 << 63
     while coming is not None or open_runs:
@@ -82,8 +63,6 @@ def _counting(runs: Iterator[StateRun]) -> Generator[None, None, list[StateRun]]
             at = max(at, coming.first)
             heappush(open_runs, (-coming.deliveries, -coming.state, coming.last))
             coming = next(runs, None)
-        if pace.due():
-            yield
         deliveries, state, last = open_runs[0]
         if last < at:
             heappop(open_runs)

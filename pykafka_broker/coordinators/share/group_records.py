@@ -11,7 +11,6 @@ from typing import Any
 from pykafka_broker.coordinators.effects import KeyValue
 from pykafka_broker.coordinators.groups.epoch_replay import EpochReplay, KeyTypes, Kind, no_more
 from pykafka_broker.coordinators.groups.group import GroupTable
-from pykafka_broker.coordinators.groups.many_names import encoded, names_set, names_to_store
 from pykafka_broker.coordinators.groups.stored import record, said
 from pykafka_broker.coordinators.share.share_group import ShareGroup, ShareMember, Target, Topics
 from pykafka_broker.protocol.stored.share_group_current_member_assignment_key import (
@@ -49,9 +48,9 @@ STABLE = 0  # the only state of a member
 
 def member_metadata(group_id: str, member: ShareMember) -> KeyValue:
     value = ShareGroupMemberMetadataValue(
-        member.rack_id, member.client_id, member.client_host, names_to_store(member.topic_names)
+        member.rack_id, member.client_id, member.client_host, sorted(member.topic_names)
     )
-    return said(ShareGroupMemberMetadataKey(group_id, member.member_id), value, encoded(value))
+    return said(ShareGroupMemberMetadataKey(group_id, member.member_id), value)
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> KeyValue:
@@ -123,7 +122,7 @@ def _take_member_metadata(member: ShareMember, value: ShareGroupMemberMetadataVa
     member.rack_id = value.rack_id
     member.client_id = value.client_id
     member.client_host = value.client_host
-    member.topic_names = names_set(value.subscribed_topic_names)
+    member.topic_names = frozenset(value.subscribed_topic_names)
 
 
 def _take_current_assignment(member: ShareMember, value: ShareGroupCurrentMemberAssignmentValue) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pykafka_broker.coordinators.groups.many_names import names_in_order
 from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.coordinators.share.share_group import ShareGroup, ShareMember
 from pykafka_broker.protocol.messages.share_group_describe_response import (
@@ -39,6 +38,6 @@ def _describe_member(member: ShareMember, topics: Topics) -> Member:
         member.epoch,
         member.client_id,
         member.client_host,
-        names_in_order(member.topic_names),
+        sorted(member.topic_names),
         Assignment(assigned),
     )

@@ -13,7 +13,6 @@ from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.assignors import GroupSpec, MemberSpec
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH
 from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
-from pykafka_broker.coordinators.groups.many_names import names_set
 from pykafka_broker.coordinators.groups.member_clocks import MemberClocks
 from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.coordinators.groups.topics import existing, topic_ids
@@ -82,7 +81,7 @@ class ShareMembership:
         if request.rack_id is not None:
             member.rack_id = request.rack_id
         if request.subscribed_topic_names is not None:
-            member.topic_names = names_set(request.subscribed_topic_names)
+            member.topic_names = frozenset(request.subscribed_topic_names)
         member.client_id, member.client_host = caller.client_id, caller.client_host
         if member.metadata() != before.metadata() or member.member_id not in group.members:
             effects.records.append(group_records.member_metadata(group.group_id, member))

@@ -6,12 +6,11 @@ A snapshot says everything, an update what has changed since; after so many upda
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pykafka_broker.coordinators.effects import Effects, KeyValue, Said
 from pykafka_broker.coordinators.share import state_records
-from pykafka_broker.coordinators.share.delivery import StateRun, laid_in_steps
-from pykafka_broker.coordinators.share.many_runs import KnownRuns, encode, laid
+from pykafka_broker.coordinators.share.delivery import StateRun, laid_over
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -60,7 +59,7 @@ class ShareState:
         self.leader_epoch = update.leader_epoch
         self.start_offset = self.start_after(update.start_offset)
         self.complete_count = update.delivery_complete_count
-        self.runs = laid(self.runs, state_records.runs_of(update), self.start_offset)
+        self.runs = laid_over(self.runs, state_records.runs_of(update), self.start_offset)
         self.updates += 1
 
     def start_after(self, said: int) -> int:
@@ -111,20 +110,9 @@ class ShareCoordinator:
             )
             return self._effects(key, record)
         start = known.start_after(start_offset)
-        return self._effects(key, self._snapshot(key, known, start, complete_count, laid(known.runs, runs, start), now))
-
-    def find_out(self, key: ShareKey, runs: KnownRuns, start_offset: int) -> Generator[None, None, None]:
-        """What a write of very many runs needs, in steps. If another write comes meanwhile, anew."""
-        yield from encode(runs)
-        while (state := self.states.get(key)) is not None:
-            base, start = state.runs, state.start_after(start_offset)
-            if runs.base is not base or runs.start != start:
-                found = KnownRuns((yield from laid_in_steps(base, runs, start)))
-                runs.base, runs.start, runs.laid = base, start, found
-            elif state.updates >= self.updates_per_snapshot and runs.laid and not runs.laid.encoded:
-                yield from encode(runs.laid)
-            else:
-                break
+        return self._effects(
+            key, self._snapshot(key, known, start, complete_count, laid_over(known.runs, runs, start), now)
+        )
 
     def read(self, key: ShareKey, leader_epoch: int, *, anew: bool = False) -> Effects[ShareState]:
         """ReadShareGroupState; the reply is the state. A newer leader is written down, so that an older one is

@@ -6,14 +6,12 @@ a snapshot's tombstone removes the share partition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pykafka_broker.coordinators.effects import KeyValue, Said
 from pykafka_broker.coordinators.share.delivery import StateRun
-from pykafka_broker.coordinators.share.many_runs import KnownRuns
-from pykafka_broker.protocol.encoded_list import encode_with
 from pykafka_broker.protocol.runtime import Buffer, DecodeError, uuid_text
 from pykafka_broker.protocol.stored.share_snapshot_key import ShareSnapshotKey
 from pykafka_broker.protocol.stored.share_snapshot_value import ShareSnapshotValue
@@ -57,7 +55,7 @@ def snapshot(
         complete_count,
         created,
         now,
-        _batches(SnapshotBatch, runs),
+        [SnapshotBatch(*run) for run in runs],
     )
     return _said(_key(ShareSnapshotKey(*key)), key, value)
 
@@ -71,31 +69,23 @@ def update(
     runs: Iterable[StateRun],
 ) -> KeyValue:
     """What has changed since the snapshot."""
-    value = ShareUpdateValue(snapshot_epoch, leader_epoch, start_offset, complete_count, _batches(UpdateBatch, runs))
+    value = ShareUpdateValue(
+        snapshot_epoch, leader_epoch, start_offset, complete_count, [UpdateBatch(*run) for run in runs]
+    )
     return _said(_key(ShareUpdateKey(*key)), key, value)
 
 
-def _batches(kind: Callable[..., Any], runs: Iterable[StateRun]) -> list[Any]:
-    """As they are written, if that has not been found out before."""
-    return runs if isinstance(runs, KnownRuns) and runs.encoded else [kind(*run) for run in runs]
-
-
 def runs_of(value: ShareSnapshotValue | ShareUpdateValue) -> list[StateRun]:
-    """What a record says."""
-    batches: list[Any] = value.state_batches
-    if isinstance(batches, KnownRuns):
-        return batches
-    return [StateRun(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count) for one in batches]
+    """Return the runs of a record."""
+    return [
+        StateRun(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+        for batch in value.state_batches
+    ]
 
 
 def _said(key_bytes: bytes, key: ShareKey, value: ShareSnapshotValue | ShareUpdateValue) -> KeyValue:
     """It may be long, so nobody reads it again."""
-    runs: list[Any] = value.state_batches
-    if isinstance(runs, KnownRuns):
-        encoded = encode_with(value, 0, "state_batches", runs.encoded)
-    else:
-        encoded = value.encode(0)
-    made = Said(key_bytes, _INT16.pack(0) + encoded)
+    made = Said(key_bytes, _INT16.pack(0) + value.encode(0))
     made.messages = key, value
     return made
 

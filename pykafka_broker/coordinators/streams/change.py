@@ -17,7 +17,6 @@ from pykafka_broker.coordinators.streams.assignor import MemberSpec, assign
 from pykafka_broker.coordinators.streams.checks import check_tasks
 from pykafka_broker.coordinators.streams.configured import ASSIGNMENT_DELAYED, ConfiguredTopology, configure
 from pykafka_broker.coordinators.streams.group import NO_TOPOLOGY, StreamsGroup, StreamsMember
-from pykafka_broker.coordinators.streams.many_parts import KnownParts, KnownTopology
 from pykafka_broker.coordinators.streams.reconciliation import reconcile
 from pykafka_broker.coordinators.streams.tasks import NOTHING, Target, told
 from pykafka_broker.coordinators.streams.topology import as_stored, is_other, required_topics
@@ -26,7 +25,6 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.streams_group_heartbeat_response import Status
 from pykafka_broker.protocol.stored.streams_group_topology_value import StreamsGroupTopologyValue
-from pykafka_broker.steps import at_once
 
 STANDBYS = "num.standby.replicas"
 
@@ -78,25 +76,16 @@ class MemberChange(EpochChange[StreamsGroup, StreamsMember]):
             check_tasks(self.configured.task_counts, request.active_tasks, request.standby_tasks, request.warmup_tasks)
 
     def _take_topology(self, request: StreamsGroupHeartbeatRequest) -> StreamsGroupTopologyValue:
-        known, encoded = self._group.topology, None
-        new: StreamsGroupTopologyValue | None = None
-        if isinstance(request.topology, KnownTopology):
-            new, encoded = request.topology.stored, request.topology.encoded
-        elif request.topology is not None:
-            new = as_stored(request.topology)
+        known = self._group.topology
+        new = None if request.topology is None else as_stored(request.topology)
         if known is None:
             if new is None:
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-            self.records.append(stored.topology(self._group.group_id, new, encoded))
+            self.records.append(stored.topology(self._group.group_id, new))
             return new
-        if new is not None and self._is_other(known, new, request.topology):
+        if new is not None and is_other(known, new):
             raise ApiError(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
         return known
-
-    def _is_other(self, known: StreamsGroupTopologyValue, new: StreamsGroupTopologyValue, told: Any) -> bool:
-        if isinstance(told, KnownTopology) and told.is_other is not None and told.is_other[0] is known:
-            return told.is_other[1]
-        return at_once(is_other(known, new))
 
     # The topics
 
@@ -115,23 +104,14 @@ class MemberChange(EpochChange[StreamsGroup, StreamsMember]):
         self.metadata_hash = self._table.hashes.of_group(self._required())
         self._bump |= self.metadata_hash != group.metadata_hash
         if configured is None or configured.metadata_hash != self.metadata_hash:
-            configured = group.configured = self._fitted() or configure(self.topology, topics, self.metadata_hash)
+            configured = group.configured = configure(self.topology, topics, self.metadata_hash)
         group.metadata_stale = False
         return configured
 
     def _required(self) -> Set[str]:
         if self.topology is self._group.topology:
             return self._group.required()
-        return self.topology.required if isinstance(self.topology, KnownParts) else required_topics(self.topology)
-
-    def _fitted(self) -> ConfiguredTopology | None:
-        """How it fits the same topics, if that has been found out before."""
-        found = self.topology.configured if isinstance(self.topology, KnownParts) else None
-        if found is None or found.metadata_hash != self.metadata_hash:
-            return None
-        if found.failure is not None:
-            raise found.failure
-        return found
+        return required_topics(self.topology)
 
     def bump(self, configs: dict[str, str]) -> None:
         """Start a new group epoch if members, topics or settings have changed."""

@@ -6,7 +6,7 @@ members are told as a status with every heartbeat until it is gone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence
 from heapq import nsmallest
 from typing import NamedTuple
 
@@ -21,7 +21,6 @@ from pykafka_broker.protocol.stored.streams_group_topology_value import (
     Subtopology,
     TopicInfo,
 )
-from pykafka_broker.steps import Pace, at_once
 
 # Status codes of a StreamsGroupHeartbeat response.
 STALE_TOPOLOGY = 0
@@ -52,7 +51,6 @@ class ConfiguredTopology(NamedTuple):
     partitions: dict[str, int]  # of internal topics
     missing: list[CreatableTopic]
     problem: TopicProblem | None
-    failure: ApiError | None = None  # it can never run
 
     @property
     def is_ready(self) -> bool:
@@ -62,61 +60,38 @@ class ConfiguredTopology(NamedTuple):
 def configure(topology: StreamsGroupTopologyValue, topics: Topics, metadata_hash: int) -> ConfiguredTopology:
     """Raises STREAMS_INVALID_TOPOLOGY."""
     required = required_topics(topology)
-    return at_once(configured_in_steps(topology, counts_of(topics, required), len(required), metadata_hash))
-
-
-def counts_of(topics: Topics, required: Set[str]) -> dict[str, int]:
-    """The partitions of those that are there."""
-    return {name: len(topics.topics[name].partitions) for name in existing(topics, required)}
-
-
-def configured_in_steps(
-    topology: StreamsGroupTopologyValue, counts: dict[str, int], required: int, metadata_hash: int
-) -> Generator[None, None, ConfiguredTopology]:
-    """The same, where it has very many subtopologies and needs so many topics."""
-    pace, groups = Pace(), list[set[str]]()
+    counts = {name: len(topics.topics[name].partitions) for name in existing(topics, required)}
+    groups: list[set[str]] = []
     for one in topology.subtopologies:
         groups += copartition_groups(one)
-        if pace.due():
-            yield
     try:
-        return (yield from _Configuration(topology, counts, required, pace).run(groups, metadata_hash))
+        return _Configuration(topology, counts, len(required)).run(groups, metadata_hash)
     except TopicProblem as problem:
         return ConfiguredTopology(metadata_hash, {}, frozenset(), {}, [], problem)
-
-
-def failed(metadata_hash: int, failure: ApiError) -> ConfiguredTopology:
-    """One that can never run, kept for whoever is to be told."""
-    return ConfiguredTopology(metadata_hash, {}, frozenset(), {}, [], None, failure)
 
 
 class _Configuration:
     """One topology on its way. `counts`: partitions of the topics that are there."""
 
-    def __init__(self, topology: StreamsGroupTopologyValue, counts: dict[str, int], required: int, pace: Pace) -> None:
+    def __init__(self, topology: StreamsGroupTopologyValue, counts: dict[str, int], required: int) -> None:
         self._subtopologies = topology.subtopologies
         self._counts = counts
         self._required = required
-        self._pace = pace
         self._decided: dict[str, int] = {}  # of internal topics
         self._inner: dict[str, int] = {}  # repartition topics and what the application says of their partitions
 
-    def run(self, groups: list[set[str]], metadata_hash: int) -> Generator[None, None, ConfiguredTopology]:
-        yield from self._require_source_topics()
-        yield from self._decide_repartition_topics()
+    def run(self, groups: list[set[str]], metadata_hash: int) -> ConfiguredTopology:
+        self._require_source_topics()
+        self._decide_repartition_topics()
         for group in groups:
             self._copartition(group)
-            if self._pace.due(len(group)):
-                yield
-        yield from self._decide_changelogs()
+        self._decide_changelogs()
         task_counts, stateful = dict[str, int](), list[str]()
         for one in self._subtopologies:
             task_counts[one.subtopology_id] = self._widest_source(one)
             if one.state_changelog_topics:
                 stateful.append(one.subtopology_id)
-            if self._pace.due():
-                yield
-        missing = yield from self._missing()
+        missing = self._missing()
         problem = None
         if missing:
             names = _summary([topic.name for topic in missing])
@@ -128,18 +103,16 @@ class _Configuration:
         decided = self._decided.get(topic)
         return self._counts.get(topic) if decided is None else decided
 
-    def _require_source_topics(self) -> Generator[None, None, None]:
+    def _require_source_topics(self) -> None:
         missing: set[str] = set()
         for one in self._subtopologies:
             missing.update(topic for topic in one.source_topics if topic not in self._counts)
-            if self._pace.due():
-                yield
         if missing:
             raise TopicProblem(MISSING_SOURCE_TOPICS, f"Source topics {_summary_of(missing)} are missing.")
 
     # Repartition topics
 
-    def _decide_repartition_topics(self) -> Generator[None, None, None]:
+    def _decide_repartition_topics(self) -> None:
         """As many partitions as the widest source of those that write to it, if the application does not say."""
         writers: dict[str, list[Subtopology]] = {}
         for one in self._subtopologies:
@@ -149,16 +122,12 @@ class _Configuration:
                     self._decided[topic.name] = topic.partitions
             for name in one.repartition_sink_topics:
                 writers.setdefault(name, []).append(one)
-            if self._pace.due():
-                yield
         open_topics = [name for name in writers if name in self._inner and name not in self._decided]
         while open_topics:
             left = []
             for name in open_topics:
                 if not self._decide_from(name, writers[name]):
                     left.append(name)
-                if self._pace.due():
-                    yield
             if len(left) == len(open_topics):
                 raise _invalid(
                     "Failed to compute number of partitions for all repartition topics. There may be loops in the "
@@ -223,22 +192,18 @@ class _Configuration:
             raise _invalid(f"No source topics found for subtopology {subtopology.subtopology_id}")
         return max(counts)
 
-    def _decide_changelogs(self) -> Generator[None, None, None]:
+    def _decide_changelogs(self) -> None:
         for one in self._subtopologies:
             count = self._widest_source(one)
             for topic in one.state_changelog_topics:
                 self._decided[topic.name] = count
-            if self._pace.due():
-                yield
 
-    def _missing(self) -> Generator[None, None, list[CreatableTopic]]:
+    def _missing(self) -> list[CreatableTopic]:
         """Internal topics to be created. Raises for one that is there with another number of partitions."""
         wanted: dict[str, TopicInfo] = {}
         for one in self._subtopologies:
             for topic in (*one.repartition_source_topics, *one.state_changelog_topics):
                 wanted[topic.name] = topic
-            if self._pace.due():
-                yield
         there = [name for name in wanted if name in self._counts]
         others = [name for name in there if self._counts[name] != self._decided[name]]
         if others:  # Kafka tells the first one in a set of all that are required
@@ -252,8 +217,6 @@ class _Configuration:
         for name, topic in wanted.items():
             if name not in self._counts:
                 missing.append(_creatable(topic, self._decided[name]))
-            if self._pace.due():
-                yield
         return missing
 
 

@@ -12,7 +12,6 @@ from enum import IntEnum
 from pykafka_broker.coordinators.groups.epoch_group import ReconciledGroup, ReconciledMember, Since
 from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.coordinators.streams.configured import ConfiguredTopology
-from pykafka_broker.coordinators.streams.many_parts import KnownParts
 from pykafka_broker.coordinators.streams.tasks import NONE_OWNED, NOTHING, Owned, Target
 from pykafka_broker.coordinators.streams.topology import required_topics, topics_read
 from pykafka_broker.protocol.stored.streams_group_member_metadata_value import Endpoint
@@ -131,8 +130,6 @@ class StreamsGroup(ReconciledGroup[StreamsMember, Target]):
 
     def required(self) -> Set[str]:
         """Every topic that the topology needs."""
-        if isinstance(self.topology, KnownParts):
-            return self.topology.required
         if self._required is None:
             self._required = frozenset() if self.topology is None else required_topics(self.topology)
         return self._required
@@ -147,7 +144,7 @@ class StreamsGroup(ReconciledGroup[StreamsMember, Target]):
 
     def set_topology(self, topology: StreamsGroupTopologyValue | None) -> None:
         self.topology = topology
-        self.configured = topology.configured if isinstance(topology, KnownParts) else None
+        self.configured = None
         self.shown = None
         self._required = self._read_by = None
 

@@ -6,8 +6,7 @@ topics that are missing are the caller's to create: they stand in `missing_topic
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Set
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pykafka_broker.coordinators.effects import Effects
@@ -23,26 +22,20 @@ from pykafka_broker.coordinators.streams.checks import check_heartbeat
 from pykafka_broker.coordinators.streams.configured import (
     SHUTDOWN_APPLICATION,
     STALE_TOPOLOGY,
-    configured_in_steps,
-    counts_of,
-    failed,
 )
 from pykafka_broker.coordinators.streams.endpoints import partitions_by_endpoint
 from pykafka_broker.coordinators.streams.group import MemberState, StreamsGroup, StreamsMember
-from pykafka_broker.coordinators.streams.many_parts import KnownParts, KnownTopology, has_many_parts
 from pykafka_broker.coordinators.streams.tasks import Owned, Tasks, told
-from pykafka_broker.coordinators.streams.topology import is_other
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
-from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, Topology
+from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.streams_group_heartbeat_response import (
     Status,
     StreamsGroupHeartbeatResponse,
     TaskIds,
 )
 from pykafka_broker.protocol.stored.streams_group_member_metadata_value import Endpoint
-from pykafka_broker.protocol.stored.streams_group_topology_value import StreamsGroupTopologyValue
 
 INITIAL_DELAY = "streams-initial-delay"  # of the group: its first members wait for more to come
 
@@ -83,35 +76,6 @@ class StreamsProtocol:
             effects = StreamsEffects(request.group_id)
             effects.reply = StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
         return effects
-
-    def find_out(self, group_id: str, topology: Topology | None) -> Generator[None, None, None]:
-        """What a heartbeat needs to know of a topology of very many parts, in steps. If the topics change meanwhile,
-        anew.
-        """
-        group = self._table.groups.get(group_id)
-        ours = group.topology if isinstance(group, StreamsGroup) else None
-        if isinstance(topology, KnownTopology) and ours is not None:
-            topology.is_other = ours, (yield from is_other(ours, topology.stored))
-        if isinstance(group, StreamsGroup) and ours is not None:
-            if group.metadata_stale and has_many_parts(ours):
-                with suppress(ApiError):  # which is raised again where it is its turn
-                    yield from self._fit(ours, group.required(), group)
-        elif isinstance(topology, KnownTopology):
-            parts = topology.stored
-            try:
-                yield from self._fit(parts, parts.required, parts)
-            except ApiError as error:
-                parts.configured = failed(self._table.hashes.of_group(parts.required), error)
-
-    def _fit(
-        self, topology: StreamsGroupTopologyValue, required: Set[str], into: StreamsGroup | KnownParts
-    ) -> Generator[None, None, None]:
-        while True:
-            metadata_hash = self._table.hashes.of_group(required)
-            if into.configured is not None and into.configured.metadata_hash == metadata_hash:
-                return
-            counts = counts_of(self._table.topics, required)
-            into.configured = yield from configured_in_steps(topology, counts, len(required), metadata_hash)
 
     def existing(self, group_id: str) -> StreamsGroup:
         """Raises GROUP_ID_NOT_FOUND also for a group of another kind."""

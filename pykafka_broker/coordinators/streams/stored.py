@@ -64,9 +64,8 @@ def member_metadata(group_id: str, member: StreamsMember) -> KeyValue:
     return record(StreamsGroupMemberMetadataKey(group_id, member.member_id), value)
 
 
-def topology(group_id: str, value: StreamsGroupTopologyValue, encoded: bytes | None = None) -> KeyValue:
-    """`encoded`: the value's bytes, if they are known."""
-    return said(StreamsGroupTopologyKey(group_id), value, encoded)
+def topology(group_id: str, value: StreamsGroupTopologyValue) -> KeyValue:
+    return said(StreamsGroupTopologyKey(group_id), value)
 
 
 def group_epoch(

@@ -6,7 +6,7 @@ decides: another one is refused (KIP-1071 leaves updates for later), an older on
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -18,28 +18,18 @@ from pykafka_broker.protocol.stored.streams_group_topology_value import (
     TopicConfig,
     TopicInfo,
 )
-from pykafka_broker.steps import Pace, at_once
-
-_ITEMS_A_SUBTOPOLOGY = 5  # of the pace
 
 
 def as_stored(topology: wire.Topology) -> StreamsGroupTopologyValue:
     """The topology of a request. Kafka fails on a negative epoch and on an id that comes twice, and so do we."""
-    return at_once(stored_in_steps(topology))
-
-
-def stored_in_steps(topology: wire.Topology) -> Generator[None, None, StreamsGroupTopologyValue]:
-    """The same, where it has very many subtopologies."""
     if topology.epoch < 0:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    pace, subtopologies, ids = Pace(), list[Subtopology](), set[str]()
+    subtopologies, ids = list[Subtopology](), set[str]()
     for one in topology.subtopologies:
         if one.subtopology_id in ids:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
         ids.add(one.subtopology_id)
         subtopologies.append(_subtopology(one))
-        if pace.due(_ITEMS_A_SUBTOPOLOGY):
-            yield
     subtopologies.sort(key=lambda one: one.subtopology_id)
     return StreamsGroupTopologyValue(topology.epoch, subtopologies)
 
@@ -66,13 +56,11 @@ def _topic(topic: wire.TopicInfo) -> TopicInfo:
     return TopicInfo(topic.name, topic.partitions, topic.replication_factor, configs)
 
 
-def mentioned_in_steps(topology: wire.Topology) -> Generator[None, None, list[str]]:
+def mentioned(topology: wire.Topology) -> list[str]:
     """Every topic that a request names, each once."""
-    pace, names = Pace(), dict[str, None]()
+    names: dict[str, None] = {}
     for one in topology.subtopologies:
         _mentioned_by(one, names)
-        if pace.due(_ITEMS_A_SUBTOPOLOGY):
-            yield
     return list(names)
 
 
@@ -95,19 +83,12 @@ def topics_read(topology: StreamsGroupTopologyValue) -> dict[str, str]:
 
 def required_topics(topology: StreamsGroupTopologyValue) -> set[str]:
     """Every topic that must be there: sources and internal ones."""
-    return at_once(required_in_steps(topology))
-
-
-def required_in_steps(topology: StreamsGroupTopologyValue) -> Generator[None, None, set[str]]:
-    """The same, where it has very many subtopologies."""
-    pace, names = Pace(), set[str]()
+    names: set[str] = set()
     for one in topology.subtopologies:
         names.update(one.source_topics)
         for inner in (one.repartition_source_topics, one.state_changelog_topics):
             if inner:
                 names.update(topic.name for topic in inner)
-        if pace.due():
-            yield
     return names
 
 
@@ -131,16 +112,6 @@ def _pick(names: list[str], indexes: Iterable[int]) -> list[str]:
     return picked
 
 
-def is_other(known: StreamsGroupTopologyValue, new: StreamsGroupTopologyValue) -> Generator[None, None, bool]:
-    """Whether that one would have to replace the group's. In steps where they have very many subtopologies."""
-    if new.epoch < known.epoch or new is known:
-        return False
-    if new.epoch > known.epoch or len(new.subtopologies) != len(known.subtopologies):
-        return True
-    pace = Pace()
-    for one, other in zip(known.subtopologies, new.subtopologies, strict=True):
-        if one != other:
-            return True
-        if pace.due(_ITEMS_A_SUBTOPOLOGY):
-            yield
-    return False
+def is_other(known: StreamsGroupTopologyValue, new: StreamsGroupTopologyValue) -> bool:
+    """Return whether `new` would have to replace the group's topology."""
+    return new.epoch > known.epoch or (new.epoch == known.epoch and new.subtopologies != known.subtopologies)

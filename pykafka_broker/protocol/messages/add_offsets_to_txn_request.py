@@ -7,13 +7,14 @@ from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
     Write,
     new,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint_rest,
 )
@@ -86,6 +87,7 @@ def _write_v3(m: AddOffsetsToTxnRequest, w: Write) -> None:  # versions 3-4, fle
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[AddOffsetsToTxnRequest, int]:  # versions 3-4, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AddOffsetsToTxnRequest)
     count = buffer[at]
@@ -111,7 +113,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AddOffsetsToTxnRequest, int]:  # 
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -19,7 +20,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -110,6 +111,7 @@ def _write_v0(m: AddPartitionsToTxnRequest, w: Write) -> None:  # versions 0-2
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]:  # versions 0-2
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AddPartitionsToTxnRequest)
     m.transactions = []
@@ -122,8 +124,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
     at = stop
     m.v3_and_below_producer_id, m.v3_and_below_producer_epoch, count = _UNPACK_qhi(buffer, at)
     at += 14
-    if count < 0 or count * 6 > size - at:
-        refuse_count('v3_and_below_topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('v3_and_below_topics', count, size - at, elements_left)
     v3_and_below_topics = []
     for _ in range(count):
         add_partitions_to_txn_topic = new(AddPartitionsToTxnTopic)
@@ -136,8 +139,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         add_partitions_to_txn_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         v3_and_below_topics.append(add_partitions_to_txn_topic)
@@ -166,6 +170,7 @@ def _write_v3(m: AddPartitionsToTxnRequest, w: Write) -> None:  # version 3, fle
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]:  # version 3, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AddPartitionsToTxnRequest)
     m.transactions = []
@@ -184,8 +189,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('v3_and_below_topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('v3_and_below_topics', count, size - at, elements_left)
     v3_and_below_topics = []
     for _ in range(count):
         add_partitions_to_txn_topic = new(AddPartitionsToTxnTopic)
@@ -204,20 +210,21 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         add_partitions_to_txn_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         v3_and_below_topics.append(add_partitions_to_txn_topic)
     m.v3_and_below_topics = v3_and_below_topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -253,6 +260,7 @@ def _write_v4(m: AddPartitionsToTxnRequest, w: Write) -> None:  # versions 4-5, 
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]:  # versions 4-5, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AddPartitionsToTxnRequest)
     m.v3_and_below_transactional_id = ''
@@ -264,8 +272,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 14 > size - at:
-        refuse_count('transactions', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 14 > size - at:
+        refuse_count('transactions', count, size - at, elements_left)
     transactions = []
     for _ in range(count):
         add_partitions_to_txn_transaction = new(AddPartitionsToTxnTransaction)
@@ -284,8 +293,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 3 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 3 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             add_partitions_to_txn_topic = new(AddPartitionsToTxnTopic)
@@ -304,26 +314,27 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[AddPartitionsToTxnRequest, int]: 
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partitions', count, size - at, elements_left)
             add_partitions_to_txn_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             topics.append(add_partitions_to_txn_topic)
         add_partitions_to_txn_transaction.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         transactions.append(add_partitions_to_txn_transaction)
     m.transactions = transactions
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -20,7 +21,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -96,6 +97,7 @@ def _write_v0(m: AddRaftVoterRequest, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AddRaftVoterRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AddRaftVoterRequest)
     m.ack_when_committed = True
@@ -117,8 +119,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AddRaftVoterRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('listeners', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 5 > size - at:
+        refuse_count('listeners', count, size - at, elements_left)
     listeners = []
     for _ in range(count):
         listener = new(Listener)
@@ -145,13 +148,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AddRaftVoterRequest, int]:  # ver
         listener.port, tags = _UNPACK_HB(buffer, at)
         at += 3
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         listeners.append(listener)
     m.listeners = listeners
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -173,6 +176,7 @@ def _write_v1(m: AddRaftVoterRequest, w: Write) -> None:  # version 1, flexible
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[AddRaftVoterRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AddRaftVoterRequest)
     count = buffer[at]
@@ -193,8 +197,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AddRaftVoterRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('listeners', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 5 > size - at:
+        refuse_count('listeners', count, size - at, elements_left)
     listeners = []
     for _ in range(count):
         listener = new(Listener)
@@ -221,13 +226,13 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AddRaftVoterRequest, int]:  # ver
         listener.port, tags = _UNPACK_HB(buffer, at)
         at += 3
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         listeners.append(listener)
     m.listeners = listeners
     m.ack_when_committed, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

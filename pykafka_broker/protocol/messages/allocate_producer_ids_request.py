@@ -7,10 +7,11 @@ from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
+    MOST_ELEMENTS,
     Message,
     Write,
     new,
-    skip_tags,
+    skip_counted_tags,
 )
 
 _PACK_iqx = Struct(">iqx").pack
@@ -40,11 +41,12 @@ def _write_v0(m: AllocateProducerIdsRequest, w: Write) -> None:  # version 0, fl
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AllocateProducerIdsRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     m = new(AllocateProducerIdsRequest)
     m.broker_id, m.broker_epoch, tags = _UNPACK_iqB(buffer, at)
     at += 13
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -18,7 +19,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -122,19 +123,22 @@ def _write_v0(m: AlterClientQuotasRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterClientQuotasRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AlterClientQuotasRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 8 > size - at:
-        refuse_count('entries', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 8 > size - at:
+        refuse_count('entries', count, size - at, elements_left)
     entries = []
     for _ in range(count):
         entry_data = new(EntryData)
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 4 > size - at:
-            refuse_count('entity', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('entity', count, size - at, elements_left)
         entity = []
         for _ in range(count):
             entity_data = new(EntityData)
@@ -159,8 +163,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterClientQuotasRequest, int]:  
         entry_data.entity = entity
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 11 > size - at:
-            refuse_count('ops', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 11 > size - at:
+            refuse_count('ops', count, size - at, elements_left)
         ops = []
         for _ in range(count):
             op_data = new(OpData)
@@ -210,6 +215,7 @@ def _write_v1(m: AlterClientQuotasRequest, w: Write) -> None:  # version 1, flex
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[AlterClientQuotasRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AlterClientQuotasRequest)
     count = buffer[at]
@@ -217,8 +223,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterClientQuotasRequest, int]:  
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('entries', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('entries', count, size - at, elements_left)
     entries = []
     for _ in range(count):
         entry_data = new(EntryData)
@@ -227,8 +234,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterClientQuotasRequest, int]:  
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 3 > size - at:
-            refuse_count('entity', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 3 > size - at:
+            refuse_count('entity', count, size - at, elements_left)
         entity = []
         for _ in range(count):
             entity_data = new(EntityData)
@@ -258,7 +266,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterClientQuotasRequest, int]:  
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             entity.append(entity_data)
         entry_data.entity = entity
         count = buffer[at]
@@ -266,8 +274,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterClientQuotasRequest, int]:  
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 11 > size - at:
-            refuse_count('ops', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 11 > size - at:
+            refuse_count('ops', count, size - at, elements_left)
         ops = []
         for _ in range(count):
             op_data = new(OpData)
@@ -284,19 +293,19 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterClientQuotasRequest, int]:  
             op_data.value, op_data.remove, tags = _UNPACK_doB(buffer, at)
             at += 10
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             ops.append(op_data)
         entry_data.ops = ops
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         entries.append(entry_data)
     m.entries = entries
     m.validate_only, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -18,7 +19,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -104,12 +105,14 @@ def _write_v0(m: AlterConfigsRequest, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterConfigsRequest, int]:  # versions 0-1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AlterConfigsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 7 > size - at:
-        refuse_count('resources', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 7 > size - at:
+        refuse_count('resources', count, size - at, elements_left)
     resources = []
     for _ in range(count):
         alter_configs_resource = new(AlterConfigsResource)
@@ -122,8 +125,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterConfigsRequest, int]:  # ver
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 4 > size - at:
-            refuse_count('configs', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('configs', count, size - at, elements_left)
         configs = []
         for _ in range(count):
             alterable_config = new(AlterableConfig)
@@ -176,6 +180,7 @@ def _write_v2(m: AlterConfigsRequest, w: Write) -> None:  # version 2, flexible
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[AlterConfigsRequest, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AlterConfigsRequest)
     count = buffer[at]
@@ -183,8 +188,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterConfigsRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 4 > size - at:
-        refuse_count('resources', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 4 > size - at:
+        refuse_count('resources', count, size - at, elements_left)
     resources = []
     for _ in range(count):
         alter_configs_resource = new(AlterConfigsResource)
@@ -203,8 +209,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterConfigsRequest, int]:  # ver
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 3 > size - at:
-            refuse_count('configs', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 3 > size - at:
+            refuse_count('configs', count, size - at, elements_left)
         configs = []
         for _ in range(count):
             alterable_config = new(AlterableConfig)
@@ -234,19 +241,19 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterConfigsRequest, int]:  # ver
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             configs.append(alterable_config)
         alter_configs_resource.configs = configs
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         resources.append(alter_configs_resource)
     m.resources = resources
     m.validate_only, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -19,7 +20,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -104,6 +105,7 @@ def _write_v0(m: AlterPartitionReassignmentsRequest, w: Write) -> None:  # versi
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AlterPartitionReassignmentsRequest)
     m.allow_replication_factor_change = True
@@ -112,8 +114,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsReques
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         reassignable_topic = new(ReassignableTopic)
@@ -132,8 +135,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsReques
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 6 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 6 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             reassignable_partition = new(ReassignablePartition)
@@ -145,26 +149,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsReques
             if count == -1:
                 reassignable_partition.replicas = None
             else:
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('replicas', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count * 4 > size - at:
+                    refuse_count('replicas', count, size - at, elements_left)
                 reassignable_partition.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(reassignable_partition)
         reassignable_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(reassignable_topic)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -191,6 +196,7 @@ def _write_v1(m: AlterPartitionReassignmentsRequest, w: Write) -> None:  # versi
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AlterPartitionReassignmentsRequest)
     m.timeout_ms, m.allow_replication_factor_change, count = _UNPACK_ioB(buffer, at)
@@ -198,8 +204,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsReques
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         reassignable_topic = new(ReassignableTopic)
@@ -218,8 +225,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsReques
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 6 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 6 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             reassignable_partition = new(ReassignablePartition)
@@ -231,26 +239,27 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsReques
             if count == -1:
                 reassignable_partition.replicas = None
             else:
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('replicas', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count * 4 > size - at:
+                    refuse_count('replicas', count, size - at, elements_left)
                 reassignable_partition.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(reassignable_partition)
         reassignable_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(reassignable_topic)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

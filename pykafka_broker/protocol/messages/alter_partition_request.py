@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -20,7 +21,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -136,6 +137,7 @@ def _write_v0(m: AlterPartitionRequest, w: Write) -> None:  # version 0, flexibl
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AlterPartitionRequest)
     m.broker_id, m.broker_epoch, count = _UNPACK_iqB(buffer, at)
@@ -143,8 +145,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         topic_data = new(TopicData)
@@ -164,8 +167,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 14 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 14 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             partition_data = new(PartitionData)
@@ -176,26 +180,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('new_isr', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('new_isr', count, size - at, elements_left)
             partition_data.new_isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partition_data.partition_epoch, tags = _UNPACK_iB(buffer, at)
             at += 5
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(partition_data)
         topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(topic_data)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -222,6 +227,7 @@ def _write_v1(m: AlterPartitionRequest, w: Write) -> None:  # version 1, flexibl
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AlterPartitionRequest)
     m.broker_id, m.broker_epoch, count = _UNPACK_iqB(buffer, at)
@@ -229,8 +235,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         topic_data = new(TopicData)
@@ -250,8 +257,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 15 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 15 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             partition_data = new(PartitionData)
@@ -261,26 +269,27 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('new_isr', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('new_isr', count, size - at, elements_left)
             partition_data.new_isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partition_data.leader_recovery_state, partition_data.partition_epoch, tags = _UNPACK_biB(buffer, at)
             at += 6
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(partition_data)
         topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(topic_data)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -304,6 +313,7 @@ def _write_v2(m: AlterPartitionRequest, w: Write) -> None:  # version 2, flexibl
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AlterPartitionRequest)
     m.broker_id, m.broker_epoch, count = _UNPACK_iqB(buffer, at)
@@ -311,8 +321,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         topic_data = new(TopicData)
@@ -322,8 +333,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 15 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 15 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             partition_data = new(PartitionData)
@@ -333,26 +345,27 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('new_isr', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('new_isr', count, size - at, elements_left)
             partition_data.new_isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partition_data.leader_recovery_state, partition_data.partition_epoch, tags = _UNPACK_biB(buffer, at)
             at += 6
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(partition_data)
         topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(topic_data)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -378,6 +391,7 @@ def _write_v3(m: AlterPartitionRequest, w: Write) -> None:  # version 3, flexibl
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # version 3, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AlterPartitionRequest)
     m.broker_id, m.broker_epoch, count = _UNPACK_iqB(buffer, at)
@@ -385,8 +399,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         topic_data = new(TopicData)
@@ -396,8 +411,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 15 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 15 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             partition_data = new(PartitionData)
@@ -407,33 +423,34 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # v
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 13 > size - at:
-                refuse_count('new_isr_with_epochs', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 13 > size - at:
+                refuse_count('new_isr_with_epochs', count, size - at, elements_left)
             new_isr_with_epochs = []
             for _ in range(count):
                 broker_state = new(BrokerState)
                 broker_state.broker_id, broker_state.broker_epoch, tags = _UNPACK_iqB(buffer, at)
                 at += 13
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 new_isr_with_epochs.append(broker_state)
             partition_data.new_isr_with_epochs = new_isr_with_epochs
             partition_data.leader_recovery_state, partition_data.partition_epoch, tags = _UNPACK_biB(buffer, at)
             at += 6
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(partition_data)
         topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(topic_data)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -18,7 +19,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -90,12 +91,14 @@ def _write_v0(m: AlterReplicaLogDirsRequest, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:  # versions 0-1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AlterReplicaLogDirsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('dirs', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('dirs', count, size - at, elements_left)
     dirs = []
     for _ in range(count):
         alter_replica_log_dir = new(AlterReplicaLogDir)
@@ -108,8 +111,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 6 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 6 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             alter_replica_log_dir_topic = new(AlterReplicaLogDirTopic)
@@ -122,8 +126,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partitions', count, size - at, elements_left)
             alter_replica_log_dir_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             topics.append(alter_replica_log_dir_topic)
@@ -157,6 +162,7 @@ def _write_v2(m: AlterReplicaLogDirsRequest, w: Write) -> None:  # version 2, fl
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AlterReplicaLogDirsRequest)
     count = buffer[at]
@@ -164,8 +170,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('dirs', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('dirs', count, size - at, elements_left)
     dirs = []
     for _ in range(count):
         alter_replica_log_dir = new(AlterReplicaLogDir)
@@ -184,8 +191,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 3 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 3 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             alter_replica_log_dir_topic = new(AlterReplicaLogDirTopic)
@@ -204,26 +212,27 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partitions', count, size - at, elements_left)
             alter_replica_log_dir_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             topics.append(alter_replica_log_dir_topic)
         alter_replica_log_dir.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         dirs.append(alter_replica_log_dir)
     m.dirs = dirs
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

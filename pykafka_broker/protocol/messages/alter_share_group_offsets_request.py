@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -16,7 +17,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -93,6 +94,7 @@ def _write_v0(m: AlterShareGroupOffsetsRequest, w: Write) -> None:  # version 0,
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterShareGroupOffsetsRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AlterShareGroupOffsetsRequest)
     count = buffer[at]
@@ -110,8 +112,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterShareGroupOffsetsRequest, in
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         alter_share_group_offsets_request_topic = new(AlterShareGroupOffsetsRequestTopic)
@@ -130,27 +133,28 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterShareGroupOffsetsRequest, in
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 13 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 13 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             alter_share_group_offsets_request_partition = new(AlterShareGroupOffsetsRequestPartition)
             alter_share_group_offsets_request_partition.partition_index, alter_share_group_offsets_request_partition.start_offset, tags = _UNPACK_iqB(buffer, at)
             at += 13
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(alter_share_group_offsets_request_partition)
         alter_share_group_offsets_request_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(alter_share_group_offsets_request_topic)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

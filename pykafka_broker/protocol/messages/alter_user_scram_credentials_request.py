@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -16,7 +17,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -111,6 +112,7 @@ def _write_v0(m: AlterUserScramCredentialsRequest, w: Write) -> None:  # version
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterUserScramCredentialsRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AlterUserScramCredentialsRequest)
     count = buffer[at]
@@ -118,8 +120,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterUserScramCredentialsRequest,
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('deletions', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('deletions', count, size - at, elements_left)
     deletions = []
     for _ in range(count):
         scram_credential_deletion = new(ScramCredentialDeletion)
@@ -136,7 +139,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterUserScramCredentialsRequest,
         scram_credential_deletion.mechanism, tags = _UNPACK_bB(buffer, at)
         at += 2
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         deletions.append(scram_credential_deletion)
     m.deletions = deletions
     count = buffer[at]
@@ -144,8 +147,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterUserScramCredentialsRequest,
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 9 > size - at:
-        refuse_count('upsertions', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 9 > size - at:
+        refuse_count('upsertions', count, size - at, elements_left)
     upsertions = []
     for _ in range(count):
         scram_credential_upsertion = new(ScramCredentialUpsertion)
@@ -182,13 +186,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AlterUserScramCredentialsRequest,
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         upsertions.append(scram_credential_upsertion)
     m.upsertions = upsertions
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

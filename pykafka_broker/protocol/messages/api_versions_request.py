@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
     Write,
     new,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint_rest,
 )
@@ -59,6 +60,7 @@ def _write_v3(m: ApiVersionsRequest, w: Write) -> None:  # versions 3-4, flexibl
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ApiVersionsRequest, int]:  # versions 3-4, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ApiVersionsRequest)
     count = buffer[at]
@@ -84,7 +86,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ApiVersionsRequest, int]:  # vers
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -16,7 +17,7 @@ from pykafka_broker.protocol.runtime import (
     ZERO_UUID,
     new,
     refuse_count,
-    skip_tags,
+    skip_counted_tags,
     uvarint,
     uvarint_rest,
 )
@@ -109,6 +110,7 @@ def _write_v0(m: AssignReplicasToDirsRequest, w: Write) -> None:  # version 0, f
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AssignReplicasToDirsRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(AssignReplicasToDirsRequest)
     m.broker_id, m.broker_epoch, count = _UNPACK_iqB(buffer, at)
@@ -116,8 +118,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AssignReplicasToDirsRequest, int]
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('directories', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('directories', count, size - at, elements_left)
     directories = []
     for _ in range(count):
         directory_data = new(DirectoryData)
@@ -126,8 +129,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AssignReplicasToDirsRequest, int]
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 18 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 18 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             topic_data = new(TopicData)
@@ -136,33 +140,34 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[AssignReplicasToDirsRequest, int]
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 5 > size - at:
-                refuse_count('partitions', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 5 > size - at:
+                refuse_count('partitions', count, size - at, elements_left)
             partitions = []
             for _ in range(count):
                 partition_data = new(PartitionData)
                 partition_data.partition_index, tags = _UNPACK_iB(buffer, at)
                 at += 5
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 partitions.append(partition_data)
             topic_data.partitions = partitions
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             topics.append(topic_data)
         directory_data.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         directories.append(directory_data)
     m.directories = directories
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

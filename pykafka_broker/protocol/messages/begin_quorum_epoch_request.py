@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -19,7 +20,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -124,6 +125,7 @@ def _write_v0(m: BeginQuorumEpochRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(BeginQuorumEpochRequest)
     m.voter_id = -1
@@ -140,8 +142,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  #
         at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         topic_data = new(TopicData)
@@ -154,8 +157,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  #
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 12 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 12 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         stop = at + count * 12
         for values in _ITER_iii(buffer[at:stop]):
@@ -201,6 +205,7 @@ def _write_v1(m: BeginQuorumEpochRequest, w: Write) -> None:  # version 1, flexi
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(BeginQuorumEpochRequest)
     count = buffer[at]
@@ -221,8 +226,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  #
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         topic_data = new(TopicData)
@@ -241,21 +247,22 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  #
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 29 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 29 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             partition_data = new(PartitionData)
             partition_data.partition_index, partition_data.voter_directory_id, partition_data.leader_id, partition_data.leader_epoch, tags = _UNPACK_i16siiB(buffer, at)
             at += 29
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(partition_data)
         topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(topic_data)
     m.topics = topics
     count = buffer[at]
@@ -263,8 +270,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  #
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('leader_endpoints', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 5 > size - at:
+        refuse_count('leader_endpoints', count, size - at, elements_left)
     leader_endpoints = []
     for _ in range(count):
         leader_endpoint = new(LeaderEndpoint)
@@ -291,13 +299,13 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  #
         leader_endpoint.port, tags = _UNPACK_HB(buffer, at)
         at += 3
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         leader_endpoints.append(leader_endpoint)
     m.leader_endpoints = leader_endpoints
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -8,6 +8,7 @@ from struct import Struct
 from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
+    MOST_ELEMENTS,
     Message,
     Pieces,
     TaggedPieces,
@@ -18,9 +19,10 @@ from pykafka_broker.protocol.runtime import (
     read_tag,
     read_uvarint,
     refuse_count,
+    refuse_elements,
     refuse_field,
     refuse_tag,
-    skip_tags,
+    skip_counted_tags,
     uvarint,
     uvarint_rest,
     write_tags,
@@ -68,13 +70,14 @@ def _write_v0(m: BrokerHeartbeatRequest, w: Write) -> None:  # version 0, flexib
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     m = new(BrokerHeartbeatRequest)
     m.offline_log_dirs = []
     m.cordoned_log_dirs = None
     m.broker_id, m.broker_epoch, m.current_metadata_offset, m.want_fence, m.want_shut_down, tags = _UNPACK_iqqooB(buffer, at)
     at += 23
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -95,6 +98,7 @@ def _write_v1(m: BrokerHeartbeatRequest, w: Write) -> None:  # version 1, flexib
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(BrokerHeartbeatRequest)
     m.offline_log_dirs = []
@@ -103,6 +107,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # 
     at += 23
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
+        elements_left -= tags
+        if elements_left < 0:
+            refuse_elements()
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
@@ -111,8 +118,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # 
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count < 0 or count * 16 > size - at:
-                    refuse_count('offline_log_dirs', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count * 16 > size - at:
+                    refuse_count('offline_log_dirs', count, size - at, elements_left)
                 m.offline_log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
                 at += count * 16
                 if at != end:
@@ -144,6 +152,7 @@ def _write_v2(m: BrokerHeartbeatRequest, w: Write) -> None:  # version 2, flexib
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(BrokerHeartbeatRequest)
     m.offline_log_dirs = []
@@ -152,6 +161,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # 
     at += 23
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
+        elements_left -= tags
+        if elements_left < 0:
+            refuse_elements()
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
@@ -160,8 +172,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # 
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count < 0 or count * 16 > size - at:
-                    refuse_count('offline_log_dirs', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count * 16 > size - at:
+                    refuse_count('offline_log_dirs', count, size - at, elements_left)
                 m.offline_log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
                 at += count * 16
                 if at != end:
@@ -175,8 +188,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # 
                 if count == -1:
                     m.cordoned_log_dirs = None
                 else:
-                    if count < 0 or count * 16 > size - at:
-                        refuse_count('cordoned_log_dirs', count, size - at)
+                    elements_left -= count
+                    if count < 0 or elements_left < 0 or count * 16 > size - at:
+                        refuse_count('cordoned_log_dirs', count, size - at, elements_left)
                     m.cordoned_log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
                     at += count * 16
                 if at != end:

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -21,7 +22,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -139,6 +140,7 @@ def _write_v0(m: BrokerRegistrationRequest, w: Write) -> None:  # version 0, fle
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(BrokerRegistrationRequest)
     m.is_migrating_zk_broker = False
@@ -159,8 +161,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 7 > size - at:
-        refuse_count('listeners', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 7 > size - at:
+        refuse_count('listeners', count, size - at, elements_left)
     listeners = []
     for _ in range(count):
         listener = new(Listener)
@@ -187,7 +190,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         listener.port, listener.security_protocol, tags = _UNPACK_HhB(buffer, at)
         at += 5
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         listeners.append(listener)
     m.listeners = listeners
     count = buffer[at]
@@ -195,8 +198,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 6 > size - at:
-        refuse_count('features', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('features', count, size - at, elements_left)
     features = []
     for _ in range(count):
         feature = new(Feature)
@@ -213,7 +217,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         feature.min_supported_version, feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
         at += 5
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         features.append(feature)
     m.features = features
     count = buffer[at]
@@ -232,7 +236,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -265,6 +269,7 @@ def _write_v1(m: BrokerRegistrationRequest, w: Write) -> None:  # version 1, fle
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(BrokerRegistrationRequest)
     m.log_dirs = []
@@ -284,8 +289,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 7 > size - at:
-        refuse_count('listeners', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 7 > size - at:
+        refuse_count('listeners', count, size - at, elements_left)
     listeners = []
     for _ in range(count):
         listener = new(Listener)
@@ -312,7 +318,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         listener.port, listener.security_protocol, tags = _UNPACK_HhB(buffer, at)
         at += 5
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         listeners.append(listener)
     m.listeners = listeners
     count = buffer[at]
@@ -320,8 +326,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 6 > size - at:
-        refuse_count('features', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('features', count, size - at, elements_left)
     features = []
     for _ in range(count):
         feature = new(Feature)
@@ -338,7 +345,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         feature.min_supported_version, feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
         at += 5
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         features.append(feature)
     m.features = features
     count = buffer[at]
@@ -357,7 +364,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
     m.is_migrating_zk_broker, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -395,6 +402,7 @@ def _write_v2(m: BrokerRegistrationRequest, w: Write) -> None:  # version 2, fle
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(BrokerRegistrationRequest)
     m.previous_broker_epoch = -1
@@ -413,8 +421,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 7 > size - at:
-        refuse_count('listeners', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 7 > size - at:
+        refuse_count('listeners', count, size - at, elements_left)
     listeners = []
     for _ in range(count):
         listener = new(Listener)
@@ -441,7 +450,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         listener.port, listener.security_protocol, tags = _UNPACK_HhB(buffer, at)
         at += 5
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         listeners.append(listener)
     m.listeners = listeners
     count = buffer[at]
@@ -449,8 +458,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 6 > size - at:
-        refuse_count('features', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('features', count, size - at, elements_left)
     features = []
     for _ in range(count):
         feature = new(Feature)
@@ -467,7 +477,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         feature.min_supported_version, feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
         at += 5
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         features.append(feature)
     m.features = features
     count = buffer[at]
@@ -488,14 +498,15 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 16 > size - at:
-        refuse_count('log_dirs', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 16 > size - at:
+        refuse_count('log_dirs', count, size - at, elements_left)
     m.log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
     at += count * 16
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -533,6 +544,7 @@ def _write_v3(m: BrokerRegistrationRequest, w: Write) -> None:  # versions 3-4, 
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]:  # versions 3-4, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(BrokerRegistrationRequest)
     m.broker_id, count = _UNPACK_iB(buffer, at)
@@ -550,8 +562,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 7 > size - at:
-        refuse_count('listeners', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 7 > size - at:
+        refuse_count('listeners', count, size - at, elements_left)
     listeners = []
     for _ in range(count):
         listener = new(Listener)
@@ -578,7 +591,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         listener.port, listener.security_protocol, tags = _UNPACK_HhB(buffer, at)
         at += 5
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         listeners.append(listener)
     m.listeners = listeners
     count = buffer[at]
@@ -586,8 +599,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 6 > size - at:
-        refuse_count('features', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('features', count, size - at, elements_left)
     features = []
     for _ in range(count):
         feature = new(Feature)
@@ -604,7 +618,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
         feature.min_supported_version, feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
         at += 5
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         features.append(feature)
     m.features = features
     count = buffer[at]
@@ -625,14 +639,15 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]: 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 16 > size - at:
-        refuse_count('log_dirs', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 16 > size - at:
+        refuse_count('log_dirs', count, size - at, elements_left)
     m.log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
     at += count * 16
     m.previous_broker_epoch, tags = _UNPACK_qB(buffer, at)
     at += 9
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

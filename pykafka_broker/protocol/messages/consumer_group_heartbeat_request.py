@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -22,7 +23,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -116,6 +117,7 @@ def _write_v0(m: ConsumerGroupHeartbeatRequest, w: Write) -> None:  # version 0,
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ConsumerGroupHeartbeatRequest)
     m.subscribed_topic_regex = None
@@ -173,8 +175,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     if count == -1:
         m.subscribed_topic_names = None
     else:
-        if count < 0 or count > size - at:
-            refuse_count('subscribed_topic_names', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count > size - at:
+            refuse_count('subscribed_topic_names', count, size - at, elements_left)
         subscribed_topic_names = []
         for _ in range(count):
             count = buffer[at]
@@ -210,8 +213,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     if count == -1:
         m.topic_partitions = None
     else:
-        if count < 0 or count * 18 > size - at:
-            refuse_count('topic_partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 18 > size - at:
+            refuse_count('topic_partitions', count, size - at, elements_left)
         topic_partitions = []
         for _ in range(count):
             topic_partitions_topic_partitions = new(TopicPartitions)
@@ -220,20 +224,21 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partitions', count, size - at, elements_left)
             topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             topic_partitions.append(topic_partitions_topic_partitions)
         m.topic_partitions = topic_partitions
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -271,6 +276,7 @@ def _write_v1(m: ConsumerGroupHeartbeatRequest, w: Write) -> None:  # version 1,
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ConsumerGroupHeartbeatRequest)
     count = buffer[at]
@@ -327,8 +333,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     if count == -1:
         m.subscribed_topic_names = None
     else:
-        if count < 0 or count > size - at:
-            refuse_count('subscribed_topic_names', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count > size - at:
+            refuse_count('subscribed_topic_names', count, size - at, elements_left)
         subscribed_topic_names = []
         for _ in range(count):
             count = buffer[at]
@@ -377,8 +384,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     if count == -1:
         m.topic_partitions = None
     else:
-        if count < 0 or count * 18 > size - at:
-            refuse_count('topic_partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 18 > size - at:
+            refuse_count('topic_partitions', count, size - at, elements_left)
         topic_partitions = []
         for _ in range(count):
             topic_partitions_topic_partitions = new(TopicPartitions)
@@ -387,20 +395,21 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partitions', count, size - at, elements_left)
             topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             topic_partitions.append(topic_partitions_topic_partitions)
         m.topic_partitions = topic_partitions
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -7,10 +7,11 @@ from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
+    MOST_ELEMENTS,
     Message,
     Write,
     new,
-    skip_tags,
+    skip_counted_tags,
 )
 
 _PACK_i = Struct(">i").pack
@@ -67,11 +68,12 @@ def _write_v3(m: ControlledShutdownRequest, w: Write) -> None:  # version 3, fle
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ControlledShutdownRequest, int]:  # version 3, flexible
+    elements_left = MOST_ELEMENTS
     m = new(ControlledShutdownRequest)
     m.broker_id, m.broker_epoch, tags = _UNPACK_iqB(buffer, at)
     at += 13
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

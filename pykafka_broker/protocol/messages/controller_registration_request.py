@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -17,7 +18,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -113,6 +114,7 @@ def _write_v0(m: ControllerRegistrationRequest, w: Write) -> None:  # version 0,
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ControllerRegistrationRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ControllerRegistrationRequest)
     m.controller_id, m.incarnation_id, m.zk_migration_ready, count = _UNPACK_i16soB(buffer, at)
@@ -120,8 +122,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ControllerRegistrationRequest, in
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 7 > size - at:
-        refuse_count('listeners', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 7 > size - at:
+        refuse_count('listeners', count, size - at, elements_left)
     listeners = []
     for _ in range(count):
         listener = new(Listener)
@@ -148,7 +151,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ControllerRegistrationRequest, in
         listener.port, listener.security_protocol, tags = _UNPACK_HhB(buffer, at)
         at += 5
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         listeners.append(listener)
     m.listeners = listeners
     count = buffer[at]
@@ -156,8 +159,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ControllerRegistrationRequest, in
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 6 > size - at:
-        refuse_count('features', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('features', count, size - at, elements_left)
     features = []
     for _ in range(count):
         feature = new(Feature)
@@ -174,13 +178,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ControllerRegistrationRequest, in
         feature.min_supported_version, feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
         at += 5
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         features.append(feature)
     m.features = features
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

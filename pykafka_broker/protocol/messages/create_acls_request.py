@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -17,7 +18,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -93,12 +94,14 @@ def _write_v0(m: CreateAclsRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(CreateAclsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 9 > size - at:
-        refuse_count('creations', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 9 > size - at:
+        refuse_count('creations', count, size - at, elements_left)
     creations = []
     for _ in range(count):
         acl_creation = new(AclCreation)
@@ -145,12 +148,14 @@ def _write_v1(m: CreateAclsRequest, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # version 1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(CreateAclsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 10 > size - at:
-        refuse_count('creations', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 10 > size - at:
+        refuse_count('creations', count, size - at, elements_left)
     creations = []
     for _ in range(count):
         acl_creation = new(AclCreation)
@@ -201,6 +206,7 @@ def _write_v2(m: CreateAclsRequest, w: Write) -> None:  # versions 2-3, flexible
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # versions 2-3, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(CreateAclsRequest)
     count = buffer[at]
@@ -208,8 +214,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # versi
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 8 > size - at:
-        refuse_count('creations', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 8 > size - at:
+        refuse_count('creations', count, size - at, elements_left)
     creations = []
     for _ in range(count):
         acl_creation = new(AclCreation)
@@ -246,13 +253,13 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # versi
         acl_creation.operation, acl_creation.permission_type, tags = _UNPACK_bbB(buffer, at)
         at += 3
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         creations.append(acl_creation)
     m.creations = creations
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -19,7 +20,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -87,14 +88,16 @@ def _write_v0(m: CreateDelegationTokenRequest, w: Write) -> None:  # versions 0-
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int]:  # versions 0-1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(CreateDelegationTokenRequest)
     m.owner_principal_type = ''
     m.owner_principal_name = ''
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 4 > size - at:
-        refuse_count('renewers', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 4 > size - at:
+        refuse_count('renewers', count, size - at, elements_left)
     renewers = []
     for _ in range(count):
         creatable_renewers = new(CreatableRenewers)
@@ -139,6 +142,7 @@ def _write_v2(m: CreateDelegationTokenRequest, w: Write) -> None:  # version 2, 
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(CreateDelegationTokenRequest)
     m.owner_principal_type = ''
@@ -148,8 +152,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('renewers', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('renewers', count, size - at, elements_left)
     renewers = []
     for _ in range(count):
         creatable_renewers = new(CreatableRenewers)
@@ -176,13 +181,13 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         renewers.append(creatable_renewers)
     m.renewers = renewers
     m.max_lifetime_ms, tags = _UNPACK_qB(buffer, at)
     at += 9
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -206,6 +211,7 @@ def _write_v3(m: CreateDelegationTokenRequest, w: Write) -> None:  # version 3, 
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int]:  # version 3, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(CreateDelegationTokenRequest)
     count = buffer[at]
@@ -239,8 +245,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('renewers', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('renewers', count, size - at, elements_left)
     renewers = []
     for _ in range(count):
         creatable_renewers = new(CreatableRenewers)
@@ -267,13 +274,13 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         renewers.append(creatable_renewers)
     m.renewers = renewers
     m.max_lifetime_ms, tags = _UNPACK_qB(buffer, at)
     at += 9
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -18,7 +19,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -100,12 +101,14 @@ def _write_v0(m: CreatePartitionsRequest, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreatePartitionsRequest, int]:  # versions 0-1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(CreatePartitionsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 10 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 10 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         create_partitions_topic = new(CreatePartitionsTopic)
@@ -121,15 +124,17 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[CreatePartitionsRequest, int]:  #
         if count == -1:
             create_partitions_topic.assignments = None
         else:
-            if count < 0 or count * 4 > size - at:
-                refuse_count('assignments', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('assignments', count, size - at, elements_left)
             assignments = []
             for _ in range(count):
                 create_partitions_assignment = new(CreatePartitionsAssignment)
                 (count,) = _UNPACK_i(buffer, at)
                 at += 4
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('broker_ids', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count * 4 > size - at:
+                    refuse_count('broker_ids', count, size - at, elements_left)
                 create_partitions_assignment.broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 assignments.append(create_partitions_assignment)
@@ -162,6 +167,7 @@ def _write_v2(m: CreatePartitionsRequest, w: Write) -> None:  # versions 2-3, fl
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[CreatePartitionsRequest, int]:  # versions 2-3, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(CreatePartitionsRequest)
     count = buffer[at]
@@ -169,8 +175,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreatePartitionsRequest, int]:  #
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 7 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 7 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         create_partitions_topic = new(CreatePartitionsTopic)
@@ -192,8 +199,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreatePartitionsRequest, int]:  #
         if count == -1:
             create_partitions_topic.assignments = None
         else:
-            if count < 0 or count * 2 > size - at:
-                refuse_count('assignments', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 2 > size - at:
+                refuse_count('assignments', count, size - at, elements_left)
             assignments = []
             for _ in range(count):
                 create_partitions_assignment = new(CreatePartitionsAssignment)
@@ -202,26 +210,27 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[CreatePartitionsRequest, int]:  #
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('broker_ids', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count * 4 > size - at:
+                    refuse_count('broker_ids', count, size - at, elements_left)
                 create_partitions_assignment.broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 assignments.append(create_partitions_assignment)
             create_partitions_topic.assignments = assignments
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(create_partitions_topic)
     m.topics = topics
     m.timeout_ms, m.validate_only, tags = _UNPACK_ioB(buffer, at)
     at += 6
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

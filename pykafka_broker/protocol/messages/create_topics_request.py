@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -21,7 +22,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -137,13 +138,15 @@ def _write_v0(m: CreateTopicsRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(CreateTopicsRequest)
     m.validate_only = False
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 16 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 16 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         creatable_topic = new(CreatableTopic)
@@ -156,23 +159,26 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # ver
         at = stop
         creatable_topic.num_partitions, creatable_topic.replication_factor, count = _UNPACK_ihi(buffer, at)
         at += 10
-        if count < 0 or count * 8 > size - at:
-            refuse_count('assignments', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 8 > size - at:
+            refuse_count('assignments', count, size - at, elements_left)
         assignments = []
         for _ in range(count):
             creatable_replica_assignment = new(CreatableReplicaAssignment)
             creatable_replica_assignment.partition_index, count = _UNPACK_ii(buffer, at)
             at += 8
-            if count < 0 or count * 4 > size - at:
-                refuse_count('broker_ids', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('broker_ids', count, size - at, elements_left)
             creatable_replica_assignment.broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             assignments.append(creatable_replica_assignment)
         creatable_topic.assignments = assignments
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 4 > size - at:
-            refuse_count('configs', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('configs', count, size - at, elements_left)
         configs = []
         for _ in range(count):
             creatable_topic_config = new(CreatableTopicConfig)
@@ -225,12 +231,14 @@ def _write_v1(m: CreateTopicsRequest, w: Write) -> None:  # versions 1-4
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # versions 1-4
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(CreateTopicsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 16 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 16 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         creatable_topic = new(CreatableTopic)
@@ -243,23 +251,26 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # ver
         at = stop
         creatable_topic.num_partitions, creatable_topic.replication_factor, count = _UNPACK_ihi(buffer, at)
         at += 10
-        if count < 0 or count * 8 > size - at:
-            refuse_count('assignments', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 8 > size - at:
+            refuse_count('assignments', count, size - at, elements_left)
         assignments = []
         for _ in range(count):
             creatable_replica_assignment = new(CreatableReplicaAssignment)
             creatable_replica_assignment.partition_index, count = _UNPACK_ii(buffer, at)
             at += 8
-            if count < 0 or count * 4 > size - at:
-                refuse_count('broker_ids', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('broker_ids', count, size - at, elements_left)
             creatable_replica_assignment.broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             assignments.append(creatable_replica_assignment)
         creatable_topic.assignments = assignments
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 4 > size - at:
-            refuse_count('configs', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('configs', count, size - at, elements_left)
         configs = []
         for _ in range(count):
             creatable_topic_config = new(CreatableTopicConfig)
@@ -320,6 +331,7 @@ def _write_v5(m: CreateTopicsRequest, w: Write) -> None:  # versions 5-7, flexib
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # versions 5-7, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(CreateTopicsRequest)
     count = buffer[at]
@@ -327,8 +339,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 10 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 10 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         creatable_topic = new(CreatableTopic)
@@ -347,8 +360,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # ver
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 6 > size - at:
-            refuse_count('assignments', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 6 > size - at:
+            refuse_count('assignments', count, size - at, elements_left)
         assignments = []
         for _ in range(count):
             creatable_replica_assignment = new(CreatableReplicaAssignment)
@@ -357,14 +371,15 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('broker_ids', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('broker_ids', count, size - at, elements_left)
             creatable_replica_assignment.broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             assignments.append(creatable_replica_assignment)
         creatable_topic.assignments = assignments
         count = buffer[at]
@@ -372,8 +387,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # ver
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 3 > size - at:
-            refuse_count('configs', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 3 > size - at:
+            refuse_count('configs', count, size - at, elements_left)
         configs = []
         for _ in range(count):
             creatable_topic_config = new(CreatableTopicConfig)
@@ -403,19 +419,19 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # ver
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             configs.append(creatable_topic_config)
         creatable_topic.configs = configs
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(creatable_topic)
     m.topics = topics
     m.timeout_ms, m.validate_only, tags = _UNPACK_ioB(buffer, at)
     at += 6
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -19,7 +20,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     uvarint,
     uvarint_rest,
 )
@@ -97,12 +98,14 @@ def _write_v0(m: DeleteAclsRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteAclsRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DeleteAclsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 9 > size - at:
-        refuse_count('filters', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 9 > size - at:
+        refuse_count('filters', count, size - at, elements_left)
     filters = []
     for _ in range(count):
         delete_acls_filter = new(DeleteAclsFilter)
@@ -161,12 +164,14 @@ def _write_v1(m: DeleteAclsRequest, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DeleteAclsRequest, int]:  # version 1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DeleteAclsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 10 > size - at:
-        refuse_count('filters', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 10 > size - at:
+        refuse_count('filters', count, size - at, elements_left)
     filters = []
     for _ in range(count):
         delete_acls_filter = new(DeleteAclsFilter)
@@ -223,6 +228,7 @@ def _write_v2(m: DeleteAclsRequest, w: Write) -> None:  # versions 2-3, flexible
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteAclsRequest, int]:  # versions 2-3, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DeleteAclsRequest)
     count = buffer[at]
@@ -230,8 +236,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteAclsRequest, int]:  # versi
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 8 > size - at:
-        refuse_count('filters', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 8 > size - at:
+        refuse_count('filters', count, size - at, elements_left)
     filters = []
     for _ in range(count):
         delete_acls_filter = new(DeleteAclsFilter)
@@ -277,13 +284,13 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteAclsRequest, int]:  # versi
         delete_acls_filter.operation, delete_acls_filter.permission_type, tags = _UNPACK_bbB(buffer, at)
         at += 3
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         filters.append(delete_acls_filter)
     m.filters = filters
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -8,6 +8,7 @@ from struct import Struct
 from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -15,7 +16,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -52,12 +53,14 @@ def _write_v0(m: DeleteGroupsRequest, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteGroupsRequest, int]:  # versions 0-1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DeleteGroupsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 2 > size - at:
-        refuse_count('groups_names', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 2 > size - at:
+        refuse_count('groups_names', count, size - at, elements_left)
     groups_names = []
     for _ in range(count):
         (count,) = _UNPACK_h(buffer, at)
@@ -84,6 +87,7 @@ def _write_v2(m: DeleteGroupsRequest, w: Write) -> None:  # version 2, flexible
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteGroupsRequest, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DeleteGroupsRequest)
     count = buffer[at]
@@ -91,8 +95,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteGroupsRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('groups_names', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count > size - at:
+        refuse_count('groups_names', count, size - at, elements_left)
     groups_names = []
     for _ in range(count):
         count = buffer[at]
@@ -110,7 +115,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteGroupsRequest, int]:  # ver
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

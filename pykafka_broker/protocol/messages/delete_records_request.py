@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -16,7 +17,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -94,12 +95,14 @@ def _write_v0(m: DeleteRecordsRequest, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteRecordsRequest, int]:  # versions 0-1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DeleteRecordsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         delete_records_topic = new(DeleteRecordsTopic)
@@ -112,8 +115,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteRecordsRequest, int]:  # ve
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 12 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 12 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         stop = at + count * 12
         for values in _ITER_iq(buffer[at:stop]):
@@ -147,6 +151,7 @@ def _write_v2(m: DeleteRecordsRequest, w: Write) -> None:  # version 2, flexible
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteRecordsRequest, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DeleteRecordsRequest)
     count = buffer[at]
@@ -154,8 +159,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteRecordsRequest, int]:  # ve
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         delete_records_topic = new(DeleteRecordsTopic)
@@ -174,27 +180,28 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteRecordsRequest, int]:  # ve
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 13 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 13 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             delete_records_partition = new(DeleteRecordsPartition)
             delete_records_partition.partition_index, delete_records_partition.offset, tags = _UNPACK_iqB(buffer, at)
             at += 13
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(delete_records_partition)
         delete_records_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(delete_records_topic)
     m.topics = topics
     m.timeout_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -8,6 +8,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -15,7 +16,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -69,6 +70,7 @@ def _write_v0(m: DeleteShareGroupOffsetsRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteShareGroupOffsetsRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DeleteShareGroupOffsetsRequest)
     count = buffer[at]
@@ -86,8 +88,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteShareGroupOffsetsRequest, i
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 2 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 2 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         delete_share_group_offsets_request_topic = new(DeleteShareGroupOffsetsRequestTopic)
@@ -104,13 +107,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteShareGroupOffsetsRequest, i
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(delete_share_group_offsets_request_topic)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

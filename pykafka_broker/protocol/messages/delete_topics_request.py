@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NULL,
     UVARINT,
@@ -19,7 +20,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -81,13 +82,15 @@ def _write_v0(m: DeleteTopicsRequest, w: Write) -> None:  # versions 0-3
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # versions 0-3
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DeleteTopicsRequest)
     m.topics = []
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 2 > size - at:
-        refuse_count('topic_names', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 2 > size - at:
+        refuse_count('topic_names', count, size - at, elements_left)
     topic_names = []
     for _ in range(count):
         (count,) = _UNPACK_h(buffer, at)
@@ -118,6 +121,7 @@ def _write_v4(m: DeleteTopicsRequest, w: Write) -> None:  # versions 4-5, flexib
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # versions 4-5, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DeleteTopicsRequest)
     m.topics = []
@@ -126,8 +130,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('topic_names', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count > size - at:
+        refuse_count('topic_names', count, size - at, elements_left)
     topic_names = []
     for _ in range(count):
         count = buffer[at]
@@ -145,7 +150,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # ver
     m.timeout_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -161,6 +166,7 @@ def _write_v6(m: DeleteTopicsRequest, w: Write) -> None:  # version 6, flexible
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # version 6, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DeleteTopicsRequest)
     m.topic_names = []
@@ -169,8 +175,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         delete_topic_state = new(DeleteTopicState)
@@ -190,13 +197,13 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # ver
         delete_topic_state.topic_id, tags = _UNPACK_16sB(buffer, at)
         at += 17
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(delete_topic_state)
     m.topics = topics
     m.timeout_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

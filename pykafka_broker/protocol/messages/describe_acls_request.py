@@ -7,6 +7,7 @@ from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
+    MOST_ELEMENTS,
     Message,
     NULL,
     Write,
@@ -14,7 +15,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     uvarint_rest,
 )
 
@@ -174,6 +175,7 @@ def _write_v2(m: DescribeAclsRequest, w: Write) -> None:  # versions 2-3, flexib
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeAclsRequest, int]:  # versions 2-3, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeAclsRequest)
     m.resource_type_filter, count = _UNPACK_bB(buffer, at)
@@ -218,7 +220,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeAclsRequest, int]:  # ver
     m.operation, m.permission_type, tags = _UNPACK_bbB(buffer, at)
     at += 3
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

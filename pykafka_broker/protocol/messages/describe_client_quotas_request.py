@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -18,7 +19,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -85,12 +86,14 @@ def _write_v0(m: DescribeClientQuotasRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeClientQuotasRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 5 > size - at:
-        refuse_count('components', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 5 > size - at:
+        refuse_count('components', count, size - at, elements_left)
     components = []
     for _ in range(count):
         component_data = new(ComponentData)
@@ -133,6 +136,7 @@ def _write_v1(m: DescribeClientQuotasRequest, w: Write) -> None:  # version 1, f
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeClientQuotasRequest)
     count = buffer[at]
@@ -140,8 +144,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasRequest, int]
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 4 > size - at:
-        refuse_count('components', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 4 > size - at:
+        refuse_count('components', count, size - at, elements_left)
     components = []
     for _ in range(count):
         component_data = new(ComponentData)
@@ -171,13 +176,13 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasRequest, int]
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         components.append(component_data)
     m.components = components
     m.strict, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

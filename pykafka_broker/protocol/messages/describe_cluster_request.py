@@ -7,11 +7,12 @@ from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
+    MOST_ELEMENTS,
     Message,
     Write,
     new,
     refuse_field,
-    skip_tags,
+    skip_counted_tags,
 )
 
 _PACK_obox = Struct(">?b?x").pack
@@ -51,13 +52,14 @@ def _write_v0(m: DescribeClusterRequest, w: Write) -> None:  # version 0, flexib
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeClusterRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     m = new(DescribeClusterRequest)
     m.endpoint_type = 1
     m.include_fenced_brokers = False
     m.include_cluster_authorized_operations, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -68,12 +70,13 @@ def _write_v1(m: DescribeClusterRequest, w: Write) -> None:  # version 1, flexib
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClusterRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     m = new(DescribeClusterRequest)
     m.include_fenced_brokers = False
     m.include_cluster_authorized_operations, m.endpoint_type, tags = _UNPACK_obB(buffer, at)
     at += 3
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -82,11 +85,12 @@ def _write_v2(m: DescribeClusterRequest, w: Write) -> None:  # version 2, flexib
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeClusterRequest, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     m = new(DescribeClusterRequest)
     m.include_cluster_authorized_operations, m.endpoint_type, m.include_fenced_brokers, tags = _UNPACK_oboB(buffer, at)
     at += 4
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -17,7 +18,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -93,14 +94,16 @@ def _write_v0(m: DescribeConfigsRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeConfigsRequest)
     m.include_synonyms = False
     m.include_documentation = False
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 7 > size - at:
-        refuse_count('resources', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 7 > size - at:
+        refuse_count('resources', count, size - at, elements_left)
     resources = []
     for _ in range(count):
         describe_configs_resource = new(DescribeConfigsResource)
@@ -116,8 +119,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # 
         if count == -1:
             describe_configs_resource.configuration_keys = None
         else:
-            if count < 0 or count * 2 > size - at:
-                refuse_count('configuration_keys', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 2 > size - at:
+                refuse_count('configuration_keys', count, size - at, elements_left)
             configuration_keys = []
             for _ in range(count):
                 (count,) = _UNPACK_h(buffer, at)
@@ -151,13 +155,15 @@ def _write_v1(m: DescribeConfigsRequest, w: Write) -> None:  # versions 1-2
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # versions 1-2
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeConfigsRequest)
     m.include_documentation = False
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 7 > size - at:
-        refuse_count('resources', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 7 > size - at:
+        refuse_count('resources', count, size - at, elements_left)
     resources = []
     for _ in range(count):
         describe_configs_resource = new(DescribeConfigsResource)
@@ -173,8 +179,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # 
         if count == -1:
             describe_configs_resource.configuration_keys = None
         else:
-            if count < 0 or count * 2 > size - at:
-                refuse_count('configuration_keys', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 2 > size - at:
+                refuse_count('configuration_keys', count, size - at, elements_left)
             configuration_keys = []
             for _ in range(count):
                 (count,) = _UNPACK_h(buffer, at)
@@ -208,12 +215,14 @@ def _write_v3(m: DescribeConfigsRequest, w: Write) -> None:  # version 3
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # version 3
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeConfigsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 7 > size - at:
-        refuse_count('resources', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 7 > size - at:
+        refuse_count('resources', count, size - at, elements_left)
     resources = []
     for _ in range(count):
         describe_configs_resource = new(DescribeConfigsResource)
@@ -229,8 +238,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # 
         if count == -1:
             describe_configs_resource.configuration_keys = None
         else:
-            if count < 0 or count * 2 > size - at:
-                refuse_count('configuration_keys', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 2 > size - at:
+                refuse_count('configuration_keys', count, size - at, elements_left)
             configuration_keys = []
             for _ in range(count):
                 (count,) = _UNPACK_h(buffer, at)
@@ -269,6 +279,7 @@ def _write_v4(m: DescribeConfigsRequest, w: Write) -> None:  # version 4, flexib
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # version 4, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeConfigsRequest)
     count = buffer[at]
@@ -276,8 +287,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 4 > size - at:
-        refuse_count('resources', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 4 > size - at:
+        refuse_count('resources', count, size - at, elements_left)
     resources = []
     for _ in range(count):
         describe_configs_resource = new(DescribeConfigsResource)
@@ -299,8 +311,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # 
         if count == -1:
             describe_configs_resource.configuration_keys = None
         else:
-            if count < 0 or count > size - at:
-                refuse_count('configuration_keys', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count > size - at:
+                refuse_count('configuration_keys', count, size - at, elements_left)
             configuration_keys = []
             for _ in range(count):
                 count = buffer[at]
@@ -318,13 +331,13 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # 
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         resources.append(describe_configs_resource)
     m.resources = resources
     m.include_synonyms, m.include_documentation, tags = _UNPACK_ooB(buffer, at)
     at += 3
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -16,7 +17,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -69,6 +70,7 @@ def _write_v0(m: DescribeDelegationTokenRequest, w: Write) -> None:  # versions 
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenRequest, int]:  # versions 0-1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeDelegationTokenRequest)
     (count,) = _UNPACK_i(buffer, at)
@@ -76,8 +78,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenRequest, i
     if count == -1:
         m.owners = None
     else:
-        if count < 0 or count * 4 > size - at:
-            refuse_count('owners', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('owners', count, size - at, elements_left)
         owners = []
         for _ in range(count):
             describe_delegation_token_owner = new(DescribeDelegationTokenOwner)
@@ -116,6 +119,7 @@ def _write_v2(m: DescribeDelegationTokenRequest, w: Write) -> None:  # versions 
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenRequest, int]:  # versions 2-3, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeDelegationTokenRequest)
     count = buffer[at]
@@ -126,8 +130,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenRequest, i
     if count == -1:
         m.owners = None
     else:
-        if count < 0 or count * 3 > size - at:
-            refuse_count('owners', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 3 > size - at:
+            refuse_count('owners', count, size - at, elements_left)
         owners = []
         for _ in range(count):
             describe_delegation_token_owner = new(DescribeDelegationTokenOwner)
@@ -154,13 +159,13 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenRequest, i
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             owners.append(describe_delegation_token_owner)
         m.owners = owners
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

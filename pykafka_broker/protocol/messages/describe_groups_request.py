@@ -8,6 +8,7 @@ from struct import Struct
 from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
+    MOST_ELEMENTS,
     Message,
     UVARINT,
     Write,
@@ -15,7 +16,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -60,13 +61,15 @@ def _write_v0(m: DescribeGroupsRequest, w: Write) -> None:  # versions 0-2
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeGroupsRequest, int]:  # versions 0-2
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeGroupsRequest)
     m.include_authorized_operations = False
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 2 > size - at:
-        refuse_count('groups', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 2 > size - at:
+        refuse_count('groups', count, size - at, elements_left)
     groups = []
     for _ in range(count):
         (count,) = _UNPACK_h(buffer, at)
@@ -91,12 +94,14 @@ def _write_v3(m: DescribeGroupsRequest, w: Write) -> None:  # versions 3-4
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeGroupsRequest, int]:  # versions 3-4
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeGroupsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 2 > size - at:
-        refuse_count('groups', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 2 > size - at:
+        refuse_count('groups', count, size - at, elements_left)
     groups = []
     for _ in range(count):
         (count,) = _UNPACK_h(buffer, at)
@@ -125,6 +130,7 @@ def _write_v5(m: DescribeGroupsRequest, w: Write) -> None:  # versions 5-6, flex
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsRequest, int]:  # versions 5-6, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeGroupsRequest)
     count = buffer[at]
@@ -132,8 +138,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('groups', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count > size - at:
+        refuse_count('groups', count, size - at, elements_left)
     groups = []
     for _ in range(count):
         count = buffer[at]
@@ -151,7 +158,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsRequest, int]:  # v
     m.include_authorized_operations, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

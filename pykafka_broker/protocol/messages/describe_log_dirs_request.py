@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -18,7 +19,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -71,6 +72,7 @@ def _write_v0(m: DescribeLogDirsRequest, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeLogDirsRequest, int]:  # versions 0-1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeLogDirsRequest)
     (count,) = _UNPACK_i(buffer, at)
@@ -78,8 +80,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeLogDirsRequest, int]:  # 
     if count == -1:
         m.topics = None
     else:
-        if count < 0 or count * 6 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 6 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             describable_log_dir_topic = new(DescribableLogDirTopic)
@@ -92,8 +95,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeLogDirsRequest, int]:  # 
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partitions', count, size - at, elements_left)
             describable_log_dir_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             topics.append(describable_log_dir_topic)
@@ -117,6 +121,7 @@ def _write_v2(m: DescribeLogDirsRequest, w: Write) -> None:  # versions 2-5, fle
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeLogDirsRequest, int]:  # versions 2-5, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeLogDirsRequest)
     count = buffer[at]
@@ -127,8 +132,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeLogDirsRequest, int]:  # 
     if count == -1:
         m.topics = None
     else:
-        if count < 0 or count * 3 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 3 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             describable_log_dir_topic = new(DescribableLogDirTopic)
@@ -147,20 +153,21 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeLogDirsRequest, int]:  # 
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partitions', count, size - at, elements_left)
             describable_log_dir_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             topics.append(describable_log_dir_topic)
         m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

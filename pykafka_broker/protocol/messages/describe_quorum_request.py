@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -16,7 +17,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -86,6 +87,7 @@ def _write_v0(m: DescribeQuorumRequest, w: Write) -> None:  # versions 0-2, flex
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeQuorumRequest, int]:  # versions 0-2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeQuorumRequest)
     count = buffer[at]
@@ -93,8 +95,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeQuorumRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         topic_data = new(TopicData)
@@ -113,27 +116,28 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeQuorumRequest, int]:  # v
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 5 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 5 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             partition_data = new(PartitionData)
             partition_data.partition_index, tags = _UNPACK_iB(buffer, at)
             at += 5
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(partition_data)
         topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(topic_data)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -18,7 +19,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -94,6 +95,7 @@ def _write_v0(m: DescribeShareGroupOffsetsRequest, w: Write) -> None:  # version
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsRequest, int]:  # versions 0-1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeShareGroupOffsetsRequest)
     count = buffer[at]
@@ -101,8 +103,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsRequest,
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('groups', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('groups', count, size - at, elements_left)
     groups = []
     for _ in range(count):
         describe_share_group_offsets_request_group = new(DescribeShareGroupOffsetsRequestGroup)
@@ -124,8 +127,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsRequest,
         if count == -1:
             describe_share_group_offsets_request_group.topics = None
         else:
-            if count < 0 or count * 3 > size - at:
-                refuse_count('topics', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 3 > size - at:
+                refuse_count('topics', count, size - at, elements_left)
             topics = []
             for _ in range(count):
                 describe_share_group_offsets_request_topic = new(DescribeShareGroupOffsetsRequestTopic)
@@ -144,26 +148,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsRequest,
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('partitions', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count * 4 > size - at:
+                    refuse_count('partitions', count, size - at, elements_left)
                 describe_share_group_offsets_request_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 topics.append(describe_share_group_offsets_request_topic)
             describe_share_group_offsets_request_group.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         groups.append(describe_share_group_offsets_request_group)
     m.groups = groups
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

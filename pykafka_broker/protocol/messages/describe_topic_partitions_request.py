@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -16,7 +17,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -97,6 +98,7 @@ def _write_v0(m: DescribeTopicPartitionsRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeTopicPartitionsRequest)
     count = buffer[at]
@@ -104,8 +106,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsRequest, i
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 2 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 2 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         topic_request = new(TopicRequest)
@@ -122,7 +125,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsRequest, i
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(topic_request)
     m.topics = topics
     m.response_partition_limit, cursor_marker = _UNPACK_ib(buffer, at)
@@ -144,12 +147,12 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsRequest, i
         cursor.partition_index, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         m.cursor = cursor
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

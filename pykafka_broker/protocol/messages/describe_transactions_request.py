@@ -7,6 +7,7 @@ from __future__ import annotations
 from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -14,7 +15,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -50,6 +51,7 @@ def _write_v0(m: DescribeTransactionsRequest, w: Write) -> None:  # version 0, f
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTransactionsRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeTransactionsRequest)
     count = buffer[at]
@@ -57,8 +59,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTransactionsRequest, int]
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('transactional_ids', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count > size - at:
+        refuse_count('transactional_ids', count, size - at, elements_left)
     transactional_ids = []
     for _ in range(count):
         count = buffer[at]
@@ -76,7 +79,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTransactionsRequest, int]
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -8,6 +8,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -15,7 +16,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -64,6 +65,7 @@ def _write_v0(m: DescribeUserScramCredentialsRequest, w: Write) -> None:  # vers
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeUserScramCredentialsRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(DescribeUserScramCredentialsRequest)
     count = buffer[at]
@@ -74,8 +76,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeUserScramCredentialsReque
     if count == -1:
         m.users = None
     else:
-        if count < 0 or count * 2 > size - at:
-            refuse_count('users', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 2 > size - at:
+            refuse_count('users', count, size - at, elements_left)
         users = []
         for _ in range(count):
             user_name = new(UserName)
@@ -92,13 +95,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeUserScramCredentialsReque
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             users.append(user_name)
         m.users = users
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -19,7 +20,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -85,6 +86,7 @@ def _write_v0(m: ElectLeadersRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ElectLeadersRequest)
     m.election_type = 0
@@ -93,8 +95,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # ver
     if count == -1:
         m.topic_partitions = None
     else:
-        if count < 0 or count * 6 > size - at:
-            refuse_count('topic_partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 6 > size - at:
+            refuse_count('topic_partitions', count, size - at, elements_left)
         topic_partitions = []
         for _ in range(count):
             topic_partitions_topic_partitions = new(TopicPartitions)
@@ -107,8 +110,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # ver
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partitions', count, size - at, elements_left)
             topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             topic_partitions.append(topic_partitions_topic_partitions)
@@ -130,6 +134,7 @@ def _write_v1(m: ElectLeadersRequest, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # version 1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ElectLeadersRequest)
     m.election_type, count = _UNPACK_bi(buffer, at)
@@ -137,8 +142,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # ver
     if count == -1:
         m.topic_partitions = None
     else:
-        if count < 0 or count * 6 > size - at:
-            refuse_count('topic_partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 6 > size - at:
+            refuse_count('topic_partitions', count, size - at, elements_left)
         topic_partitions = []
         for _ in range(count):
             topic_partitions_topic_partitions = new(TopicPartitions)
@@ -151,8 +157,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # ver
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partitions', count, size - at, elements_left)
             topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             topic_partitions.append(topic_partitions_topic_partitions)
@@ -178,6 +185,7 @@ def _write_v2(m: ElectLeadersRequest, w: Write) -> None:  # version 2, flexible
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ElectLeadersRequest)
     m.election_type, count = _UNPACK_bB(buffer, at)
@@ -188,8 +196,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # ver
     if count == -1:
         m.topic_partitions = None
     else:
-        if count < 0 or count * 3 > size - at:
-            refuse_count('topic_partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 3 > size - at:
+            refuse_count('topic_partitions', count, size - at, elements_left)
         topic_partitions = []
         for _ in range(count):
             topic_partitions_topic_partitions = new(TopicPartitions)
@@ -208,20 +217,21 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partitions', count, size - at, elements_left)
             topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             topic_partitions.append(topic_partitions_topic_partitions)
         m.topic_partitions = topic_partitions
     m.timeout_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -21,7 +22,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -142,6 +143,7 @@ def _write_v0(m: EndQuorumEpochRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(EndQuorumEpochRequest)
     m.leader_endpoints = []
@@ -157,8 +159,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # v
         at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         topic_data = new(TopicData)
@@ -171,16 +174,18 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # v
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 16 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 16 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             partition_data = new(PartitionData)
             partition_data.preferred_candidates = []
             partition_data.partition_index, partition_data.leader_id, partition_data.leader_epoch, count = _UNPACK_iiii(buffer, at)
             at += 16
-            if count < 0 or count * 4 > size - at:
-                refuse_count('preferred_successors', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('preferred_successors', count, size - at, elements_left)
             partition_data.preferred_successors = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partitions.append(partition_data)
@@ -226,6 +231,7 @@ def _write_v1(m: EndQuorumEpochRequest, w: Write) -> None:  # version 1, flexibl
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(EndQuorumEpochRequest)
     count = buffer[at]
@@ -246,8 +252,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         topic_data = new(TopicData)
@@ -266,8 +273,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # v
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 14 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 14 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             partition_data = new(PartitionData)
@@ -277,27 +285,28 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # v
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 21 > size - at:
-                refuse_count('preferred_candidates', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 21 > size - at:
+                refuse_count('preferred_candidates', count, size - at, elements_left)
             preferred_candidates = []
             for _ in range(count):
                 replica_info = new(ReplicaInfo)
                 replica_info.candidate_id, replica_info.candidate_directory_id, tags = _UNPACK_i16sB(buffer, at)
                 at += 21
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 preferred_candidates.append(replica_info)
             partition_data.preferred_candidates = preferred_candidates
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(partition_data)
         topic_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(topic_data)
     m.topics = topics
     count = buffer[at]
@@ -305,8 +314,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('leader_endpoints', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 5 > size - at:
+        refuse_count('leader_endpoints', count, size - at, elements_left)
     leader_endpoints = []
     for _ in range(count):
         leader_endpoint = new(LeaderEndpoint)
@@ -333,13 +343,13 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochRequest, int]:  # v
         leader_endpoint.port, tags = _UNPACK_HB(buffer, at)
         at += 3
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         leader_endpoints.append(leader_endpoint)
     m.leader_endpoints = leader_endpoints
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -7,12 +7,13 @@ from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
+    MOST_ELEMENTS,
     Message,
     UVARINT,
     Write,
     new,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint_rest,
 )
@@ -76,6 +77,7 @@ def _write_v3(m: EndTxnRequest, w: Write) -> None:  # versions 3-5, flexible
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[EndTxnRequest, int]:  # versions 3-5, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(EndTxnRequest)
     count = buffer[at]
@@ -91,7 +93,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[EndTxnRequest, int]:  # versions 
     m.producer_id, m.producer_epoch, m.committed, tags = _UNPACK_qhoB(buffer, at)
     at += 12
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

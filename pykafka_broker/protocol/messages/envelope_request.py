@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
     Write,
     new,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     uvarint,
     uvarint_rest,
 )
@@ -59,6 +60,7 @@ def _write_v0(m: EnvelopeRequest, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[EnvelopeRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(EnvelopeRequest)
     count = buffer[at]
@@ -97,7 +99,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[EnvelopeRequest, int]:  # version
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -24,11 +25,12 @@ from pykafka_broker.protocol.runtime import (
     read_tag,
     read_uvarint,
     refuse_count,
+    refuse_elements,
     refuse_field,
     refuse_length,
     refuse_tag,
     shared_default,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -201,6 +203,7 @@ def _write_v0(m: FetchRequest, w: Write) -> None:  # versions 0-2
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 0-2
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(FetchRequest)
     m.cluster_id = None
@@ -213,8 +216,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 0
     m.rack_id = ''
     m.replica_id, m.max_wait_ms, m.min_bytes, count = _UNPACK_iiii(buffer, at)
     at += 16
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         fetch_topic = new(FetchTopic)
@@ -228,8 +232,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 0
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 16 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 16 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         stop = at + count * 16
         for values in _ITER_iqi(buffer[at:stop]):
@@ -267,6 +272,7 @@ def _write_v3(m: FetchRequest, w: Write) -> None:  # version 3
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 3
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(FetchRequest)
     m.cluster_id = None
@@ -278,8 +284,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 3
     m.rack_id = ''
     m.replica_id, m.max_wait_ms, m.min_bytes, m.max_bytes, count = _UNPACK_iiiii(buffer, at)
     at += 20
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         fetch_topic = new(FetchTopic)
@@ -293,8 +300,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 3
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 16 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 16 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         stop = at + count * 16
         for values in _ITER_iqi(buffer[at:stop]):
@@ -332,6 +340,7 @@ def _write_v4(m: FetchRequest, w: Write) -> None:  # version 4
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 4
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(FetchRequest)
     m.cluster_id = None
@@ -342,8 +351,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 4
     m.rack_id = ''
     m.replica_id, m.max_wait_ms, m.min_bytes, m.max_bytes, m.isolation_level, count = _UNPACK_iiiibi(buffer, at)
     at += 21
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         fetch_topic = new(FetchTopic)
@@ -357,8 +367,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 4
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 16 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 16 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         stop = at + count * 16
         for values in _ITER_iqi(buffer[at:stop]):
@@ -396,6 +407,7 @@ def _write_v5(m: FetchRequest, w: Write) -> None:  # versions 5-6
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 5-6
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(FetchRequest)
     m.cluster_id = None
@@ -406,8 +418,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 5
     m.rack_id = ''
     m.replica_id, m.max_wait_ms, m.min_bytes, m.max_bytes, m.isolation_level, count = _UNPACK_iiiibi(buffer, at)
     at += 21
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         fetch_topic = new(FetchTopic)
@@ -421,8 +434,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 5
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 24 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 24 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         stop = at + count * 24
         for values in _ITER_iqqi(buffer[at:stop]):
@@ -464,6 +478,7 @@ def _write_v7(m: FetchRequest, w: Write) -> None:  # versions 7-8
 
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 7-8
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(FetchRequest)
     m.cluster_id = None
@@ -471,8 +486,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 7
     m.rack_id = ''
     m.replica_id, m.max_wait_ms, m.min_bytes, m.max_bytes, m.isolation_level, m.session_id, m.session_epoch, count = _UNPACK_iiiibiii(buffer, at)
     at += 29
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         fetch_topic = new(FetchTopic)
@@ -486,8 +502,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 7
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 24 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 24 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         stop = at + count * 24
         for values in _ITER_iqqi(buffer[at:stop]):
@@ -504,8 +521,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 7
     m.topics = topics
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('forgotten_topics_data', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('forgotten_topics_data', count, size - at, elements_left)
     forgotten_topics_data = []
     for _ in range(count):
         forgotten_topic = new(ForgottenTopic)
@@ -519,8 +537,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 7
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         forgotten_topics_data.append(forgotten_topic)
@@ -552,6 +571,7 @@ def _write_v9(m: FetchRequest, w: Write) -> None:  # versions 9-10
 
 
 def _read_v9(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 9-10
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(FetchRequest)
     m.cluster_id = None
@@ -559,8 +579,9 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 9
     m.rack_id = ''
     m.replica_id, m.max_wait_ms, m.min_bytes, m.max_bytes, m.isolation_level, m.session_id, m.session_epoch, count = _UNPACK_iiiibiii(buffer, at)
     at += 29
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         fetch_topic = new(FetchTopic)
@@ -574,8 +595,9 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 9
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 28 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 28 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         stop = at + count * 28
         for values in _ITER_iiqqi(buffer[at:stop]):
@@ -591,8 +613,9 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 9
     m.topics = topics
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('forgotten_topics_data', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('forgotten_topics_data', count, size - at, elements_left)
     forgotten_topics_data = []
     for _ in range(count):
         forgotten_topic = new(ForgottenTopic)
@@ -606,8 +629,9 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 9
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         forgotten_topics_data.append(forgotten_topic)
@@ -641,14 +665,16 @@ def _write_v11(m: FetchRequest, w: Write) -> None:  # version 11
 
 
 def _read_v11(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 11
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(FetchRequest)
     m.cluster_id = None
     m.replica_state = _DEFAULT_REPLICA_STATE
     m.replica_id, m.max_wait_ms, m.min_bytes, m.max_bytes, m.isolation_level, m.session_id, m.session_epoch, count = _UNPACK_iiiibiii(buffer, at)
     at += 29
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         fetch_topic = new(FetchTopic)
@@ -662,8 +688,9 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 28 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 28 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         stop = at + count * 28
         for values in _ITER_iiqqi(buffer[at:stop]):
@@ -679,8 +706,9 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
     m.topics = topics
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('forgotten_topics_data', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('forgotten_topics_data', count, size - at, elements_left)
     forgotten_topics_data = []
     for _ in range(count):
         forgotten_topic = new(ForgottenTopic)
@@ -694,8 +722,9 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         forgotten_topics_data.append(forgotten_topic)
@@ -750,6 +779,7 @@ def _write_v12(m: FetchRequest, w: Write) -> None:  # version 12, flexible
 
 
 def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 12, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(FetchRequest)
     m.cluster_id = None
@@ -759,8 +789,9 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         fetch_topic = new(FetchTopic)
@@ -780,8 +811,9 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 33 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 33 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             fetch_partition = new(FetchPartition)
@@ -790,13 +822,13 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
             fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes, tags = _UNPACK_iiqiqiB(buffer, at)
             at += 33
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(fetch_partition)
         fetch_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(fetch_topic)
     m.topics = topics
     count = buffer[at]
@@ -804,8 +836,9 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('forgotten_topics_data', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('forgotten_topics_data', count, size - at, elements_left)
     forgotten_topics_data = []
     for _ in range(count):
         forgotten_topic = new(ForgottenTopic)
@@ -825,14 +858,15 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         forgotten_topics_data.append(forgotten_topic)
     m.forgotten_topics_data = forgotten_topics_data
     count = buffer[at]
@@ -849,6 +883,9 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
     at += 1
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
+        elements_left -= tags
+        if elements_left < 0:
+            refuse_elements()
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
@@ -905,6 +942,7 @@ def _write_v13(m: FetchRequest, w: Write) -> None:  # versions 13-14, flexible
 
 
 def _read_v13(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 13-14, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(FetchRequest)
     m.cluster_id = None
@@ -914,8 +952,9 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         fetch_topic = new(FetchTopic)
@@ -925,8 +964,9 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 33 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 33 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             fetch_partition = new(FetchPartition)
@@ -935,13 +975,13 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
             fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes, tags = _UNPACK_iiqiqiB(buffer, at)
             at += 33
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(fetch_partition)
         fetch_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(fetch_topic)
     m.topics = topics
     count = buffer[at]
@@ -949,8 +989,9 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('forgotten_topics_data', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('forgotten_topics_data', count, size - at, elements_left)
     forgotten_topics_data = []
     for _ in range(count):
         forgotten_topic = new(ForgottenTopic)
@@ -960,14 +1001,15 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         forgotten_topics_data.append(forgotten_topic)
     m.forgotten_topics_data = forgotten_topics_data
     count = buffer[at]
@@ -984,6 +1026,9 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
     at += 1
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
+        elements_left -= tags
+        if elements_left < 0:
+            refuse_elements()
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
@@ -1045,6 +1090,7 @@ def _write_v15(m: FetchRequest, w: Write) -> None:  # versions 15-16, flexible
 
 
 def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 15-16, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(FetchRequest)
     m.cluster_id = None
@@ -1055,8 +1101,9 @@ def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         fetch_topic = new(FetchTopic)
@@ -1066,8 +1113,9 @@ def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 33 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 33 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             fetch_partition = new(FetchPartition)
@@ -1076,13 +1124,13 @@ def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
             fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes, tags = _UNPACK_iiqiqiB(buffer, at)
             at += 33
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(fetch_partition)
         fetch_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(fetch_topic)
     m.topics = topics
     count = buffer[at]
@@ -1090,8 +1138,9 @@ def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('forgotten_topics_data', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('forgotten_topics_data', count, size - at, elements_left)
     forgotten_topics_data = []
     for _ in range(count):
         forgotten_topic = new(ForgottenTopic)
@@ -1101,14 +1150,15 @@ def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         forgotten_topics_data.append(forgotten_topic)
     m.forgotten_topics_data = forgotten_topics_data
     count = buffer[at]
@@ -1125,6 +1175,9 @@ def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
     at += 1
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
+        elements_left -= tags
+        if elements_left < 0:
+            refuse_elements()
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
@@ -1148,7 +1201,7 @@ def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
                 replica_state.replica_id, replica_state.replica_epoch, tags = _UNPACK_iqB(buffer, at)
                 at += 13
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 m.replica_state = replica_state
                 if at != end:
                     refuse_tag('replica_state', at, end)
@@ -1201,6 +1254,7 @@ def _write_v17(m: FetchRequest, w: Write) -> None:  # version 17, flexible
 
 
 def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 17, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(FetchRequest)
     m.cluster_id = None
@@ -1211,8 +1265,9 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         fetch_topic = new(FetchTopic)
@@ -1222,8 +1277,9 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 33 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 33 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             fetch_partition = new(FetchPartition)
@@ -1233,6 +1289,9 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
             at += 33
             if tags:
                 tags, at = read_uvarint(buffer, at - 1)
+                elements_left -= tags
+                if elements_left < 0:
+                    refuse_elements()
                 for _ in range(tags):
                     tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
@@ -1246,7 +1305,7 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(fetch_topic)
     m.topics = topics
     count = buffer[at]
@@ -1254,8 +1313,9 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('forgotten_topics_data', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('forgotten_topics_data', count, size - at, elements_left)
     forgotten_topics_data = []
     for _ in range(count):
         forgotten_topic = new(ForgottenTopic)
@@ -1265,14 +1325,15 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         forgotten_topics_data.append(forgotten_topic)
     m.forgotten_topics_data = forgotten_topics_data
     count = buffer[at]
@@ -1289,6 +1350,9 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
     at += 1
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
+        elements_left -= tags
+        if elements_left < 0:
+            refuse_elements()
         for _ in range(tags):
             _tag_number, at, _end = read_tag(buffer, at)
             if _tag_number == 0:
@@ -1312,7 +1376,7 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
                 replica_state.replica_id, replica_state.replica_epoch, tags = _UNPACK_iqB(buffer, at)
                 at += 13
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 m.replica_state = replica_state
                 if at != _end:
                     refuse_tag('replica_state', at, _end)
@@ -1369,6 +1433,7 @@ def _write_v18(m: FetchRequest, w: Write) -> None:  # version 18, flexible
 
 
 def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 18, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(FetchRequest)
     m.cluster_id = None
@@ -1379,8 +1444,9 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         fetch_topic = new(FetchTopic)
@@ -1390,8 +1456,9 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 33 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 33 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             fetch_partition = new(FetchPartition)
@@ -1401,6 +1468,9 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
             at += 33
             if tags:
                 tags, at = read_uvarint(buffer, at - 1)
+                elements_left -= tags
+                if elements_left < 0:
+                    refuse_elements()
                 for _ in range(tags):
                     tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
@@ -1419,7 +1489,7 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(fetch_topic)
     m.topics = topics
     count = buffer[at]
@@ -1427,8 +1497,9 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('forgotten_topics_data', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('forgotten_topics_data', count, size - at, elements_left)
     forgotten_topics_data = []
     for _ in range(count):
         forgotten_topic = new(ForgottenTopic)
@@ -1438,14 +1509,15 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         forgotten_topics_data.append(forgotten_topic)
     m.forgotten_topics_data = forgotten_topics_data
     count = buffer[at]
@@ -1462,6 +1534,9 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
     at += 1
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
+        elements_left -= tags
+        if elements_left < 0:
+            refuse_elements()
         for _ in range(tags):
             _tag_number, at, _end = read_tag(buffer, at)
             if _tag_number == 0:
@@ -1485,7 +1560,7 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
                 replica_state.replica_id, replica_state.replica_epoch, tags = _UNPACK_iqB(buffer, at)
                 at += 13
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 m.replica_state = replica_state
                 if at != _end:
                     refuse_tag('replica_state', at, _end)

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -22,10 +23,11 @@ from pykafka_broker.protocol.runtime import (
     read_tag,
     read_uvarint,
     refuse_count,
+    refuse_elements,
     refuse_length,
     refuse_tag,
     shared_default,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -140,6 +142,7 @@ def _write_v0(m: FetchSnapshotRequest, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(FetchSnapshotRequest)
     m.cluster_id = None
@@ -148,8 +151,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         topic_snapshot = new(TopicSnapshot)
@@ -168,8 +172,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 30 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 30 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             partition_snapshot = new(PartitionSnapshot)
@@ -178,24 +183,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
             partition_snapshot.partition, partition_snapshot.current_leader_epoch, snapshot_id.end_offset, snapshot_id.epoch, tags = _UNPACK_iiqiB(buffer, at)
             at += 21
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partition_snapshot.snapshot_id = snapshot_id
             partition_snapshot.position, tags = _UNPACK_qB(buffer, at)
             at += 9
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(partition_snapshot)
         topic_snapshot.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(topic_snapshot)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
+        elements_left -= tags
+        if elements_left < 0:
+            refuse_elements()
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
@@ -249,6 +257,7 @@ def _write_v1(m: FetchSnapshotRequest, w: Write) -> None:  # version 1, flexible
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(FetchSnapshotRequest)
     m.cluster_id = None
@@ -257,8 +266,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         topic_snapshot = new(TopicSnapshot)
@@ -277,8 +287,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 30 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 30 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             partition_snapshot = new(PartitionSnapshot)
@@ -287,12 +298,15 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
             partition_snapshot.partition, partition_snapshot.current_leader_epoch, snapshot_id.end_offset, snapshot_id.epoch, tags = _UNPACK_iiqiB(buffer, at)
             at += 21
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partition_snapshot.snapshot_id = snapshot_id
             partition_snapshot.position, tags = _UNPACK_qB(buffer, at)
             at += 9
             if tags:
                 tags, at = read_uvarint(buffer, at - 1)
+                elements_left -= tags
+                if elements_left < 0:
+                    refuse_elements()
                 for _ in range(tags):
                     tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
@@ -306,13 +320,16 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # ve
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(topic_snapshot)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
+        elements_left -= tags
+        if elements_left < 0:
+            refuse_elements()
         for _ in range(tags):
             _tag_number, at, _end = read_tag(buffer, at)
             if _tag_number == 0:

@@ -8,6 +8,7 @@ from struct import Struct
 from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -16,7 +17,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -108,6 +109,7 @@ def _write_v3(m: FindCoordinatorRequest, w: Write) -> None:  # version 3, flexib
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[FindCoordinatorRequest, int]:  # version 3, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(FindCoordinatorRequest)
     m.coordinator_keys = []
@@ -124,7 +126,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[FindCoordinatorRequest, int]:  # 
     m.key_type, tags = _UNPACK_bB(buffer, at)
     at += 2
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -142,6 +144,7 @@ def _write_v4(m: FindCoordinatorRequest, w: Write) -> None:  # versions 4-6, fle
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[FindCoordinatorRequest, int]:  # versions 4-6, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(FindCoordinatorRequest)
     m.key = ''
@@ -150,8 +153,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[FindCoordinatorRequest, int]:  # 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('coordinator_keys', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count > size - at:
+        refuse_count('coordinator_keys', count, size - at, elements_left)
     coordinator_keys = []
     for _ in range(count):
         count = buffer[at]
@@ -169,7 +173,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[FindCoordinatorRequest, int]:  # 
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

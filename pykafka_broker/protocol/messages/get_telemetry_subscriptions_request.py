@@ -7,11 +7,12 @@ from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
+    MOST_ELEMENTS,
     Message,
     Write,
     ZERO_UUID,
     new,
-    skip_tags,
+    skip_counted_tags,
 )
 
 _PACK_16sx = Struct(">16sx").pack
@@ -39,11 +40,12 @@ def _write_v0(m: GetTelemetrySubscriptionsRequest, w: Write) -> None:  # version
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[GetTelemetrySubscriptionsRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     m = new(GetTelemetrySubscriptionsRequest)
     m.client_instance_id, tags = _UNPACK_16sB(buffer, at)
     at += 17
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

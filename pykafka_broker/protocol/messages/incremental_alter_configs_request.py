@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -18,7 +19,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -106,12 +107,14 @@ def _write_v0(m: IncrementalAlterConfigsRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(IncrementalAlterConfigsRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 7 > size - at:
-        refuse_count('resources', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 7 > size - at:
+        refuse_count('resources', count, size - at, elements_left)
     resources = []
     for _ in range(count):
         alter_configs_resource = new(AlterConfigsResource)
@@ -124,8 +127,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsRequest, i
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 5 > size - at:
-            refuse_count('configs', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 5 > size - at:
+            refuse_count('configs', count, size - at, elements_left)
         configs = []
         for _ in range(count):
             alterable_config = new(AlterableConfig)
@@ -178,6 +182,7 @@ def _write_v1(m: IncrementalAlterConfigsRequest, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(IncrementalAlterConfigsRequest)
     count = buffer[at]
@@ -185,8 +190,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsRequest, i
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 4 > size - at:
-        refuse_count('resources', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 4 > size - at:
+        refuse_count('resources', count, size - at, elements_left)
     resources = []
     for _ in range(count):
         alter_configs_resource = new(AlterConfigsResource)
@@ -205,8 +211,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsRequest, i
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('configs', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('configs', count, size - at, elements_left)
         configs = []
         for _ in range(count):
             alterable_config = new(AlterableConfig)
@@ -236,19 +243,19 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsRequest, i
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             configs.append(alterable_config)
         alter_configs_resource.configs = configs
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         resources.append(alter_configs_resource)
     m.resources = resources
     m.validate_only, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

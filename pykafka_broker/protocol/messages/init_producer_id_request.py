@@ -7,6 +7,7 @@ from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
+    MOST_ELEMENTS,
     Message,
     NULL,
     Write,
@@ -14,7 +15,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     uvarint_rest,
 )
 
@@ -108,6 +109,7 @@ def _write_v2(m: InitProducerIdRequest, w: Write) -> None:  # version 2, flexibl
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[InitProducerIdRequest, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(InitProducerIdRequest)
     m.producer_id = -1
@@ -130,7 +132,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[InitProducerIdRequest, int]:  # v
     m.transaction_timeout_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -145,6 +147,7 @@ def _write_v3(m: InitProducerIdRequest, w: Write) -> None:  # versions 3-5, flex
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[InitProducerIdRequest, int]:  # versions 3-5, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(InitProducerIdRequest)
     m.enable2_pc = False
@@ -165,7 +168,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[InitProducerIdRequest, int]:  # v
     m.transaction_timeout_ms, m.producer_id, m.producer_epoch, tags = _UNPACK_iqhB(buffer, at)
     at += 15
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -176,6 +179,7 @@ def _write_v6(m: InitProducerIdRequest, w: Write) -> None:  # version 6, flexibl
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[InitProducerIdRequest, int]:  # version 6, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(InitProducerIdRequest)
     count = buffer[at]
@@ -194,7 +198,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[InitProducerIdRequest, int]:  # v
     m.transaction_timeout_ms, m.producer_id, m.producer_epoch, m.enable2_pc, m.keep_prepared_txn, tags = _UNPACK_iqhooB(buffer, at)
     at += 17
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -19,7 +20,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -102,6 +103,7 @@ def _write_v0(m: JoinGroupRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(JoinGroupRequest)
     m.rebalance_timeout_ms = -1
@@ -130,8 +132,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('protocols', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('protocols', count, size - at, elements_left)
     protocols = []
     for _ in range(count):
         join_group_request_protocol = new(JoinGroupRequestProtocol)
@@ -175,6 +178,7 @@ def _write_v1(m: JoinGroupRequest, w: Write) -> None:  # versions 1-4
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versions 1-4
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(JoinGroupRequest)
     m.group_instance_id = None
@@ -202,8 +206,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('protocols', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('protocols', count, size - at, elements_left)
     protocols = []
     for _ in range(count):
         join_group_request_protocol = new(JoinGroupRequestProtocol)
@@ -248,6 +253,7 @@ def _write_v5(m: JoinGroupRequest, w: Write) -> None:  # version 5
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # version 5
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(JoinGroupRequest)
     m.reason = None
@@ -284,8 +290,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('protocols', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('protocols', count, size - at, elements_left)
     protocols = []
     for _ in range(count):
         join_group_request_protocol = new(JoinGroupRequestProtocol)
@@ -337,6 +344,7 @@ def _write_v6(m: JoinGroupRequest, w: Write) -> None:  # versions 6-7, flexible
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versions 6-7, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(JoinGroupRequest)
     m.reason = None
@@ -388,8 +396,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('protocols', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('protocols', count, size - at, elements_left)
     protocols = []
     for _ in range(count):
         join_group_request_protocol = new(JoinGroupRequestProtocol)
@@ -416,13 +425,13 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         protocols.append(join_group_request_protocol)
     m.protocols = protocols
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -457,6 +466,7 @@ def _write_v8(m: JoinGroupRequest, w: Write) -> None:  # versions 8-9, flexible
 
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versions 8-9, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(JoinGroupRequest)
     count = buffer[at]
@@ -507,8 +517,9 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('protocols', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('protocols', count, size - at, elements_left)
     protocols = []
     for _ in range(count):
         join_group_request_protocol = new(JoinGroupRequestProtocol)
@@ -535,7 +546,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         protocols.append(join_group_request_protocol)
     m.protocols = protocols
     count = buffer[at]
@@ -554,7 +565,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

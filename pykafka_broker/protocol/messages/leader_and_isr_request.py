@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -20,7 +21,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -183,6 +184,7 @@ def _write_v0(m: LeaderAndIsrRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(LeaderAndIsrRequest)
     m.is_kraft_controller = False
@@ -191,8 +193,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
     m.topic_states = []
     m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
     at += 12
-    if count < 0 or count * 30 > size - at:
-        refuse_count('ungrouped_partition_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 30 > size - at:
+        refuse_count('ungrouped_partition_states', count, size - at, elements_left)
     ungrouped_partition_states = []
     for _ in range(count):
         leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
@@ -209,22 +212,25 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         at = stop
         leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
         at += 20
-        if count < 0 or count * 4 > size - at:
-            refuse_count('isr', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('isr', count, size - at, elements_left)
         leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         leader_and_isr_partition_state.partition_epoch, count = _UNPACK_ii(buffer, at)
         at += 8
-        if count < 0 or count * 4 > size - at:
-            refuse_count('replicas', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('replicas', count, size - at, elements_left)
         leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         ungrouped_partition_states.append(leader_and_isr_partition_state)
     m.ungrouped_partition_states = ungrouped_partition_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 10 > size - at:
-        refuse_count('live_leaders', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 10 > size - at:
+        refuse_count('live_leaders', count, size - at, elements_left)
     live_leaders = []
     for _ in range(count):
         leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
@@ -270,6 +276,7 @@ def _write_v1(m: LeaderAndIsrRequest, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(LeaderAndIsrRequest)
     m.is_kraft_controller = False
@@ -278,8 +285,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
     m.topic_states = []
     m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
     at += 12
-    if count < 0 or count * 31 > size - at:
-        refuse_count('ungrouped_partition_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 31 > size - at:
+        refuse_count('ungrouped_partition_states', count, size - at, elements_left)
     ungrouped_partition_states = []
     for _ in range(count):
         leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
@@ -295,14 +303,16 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         at = stop
         leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
         at += 20
-        if count < 0 or count * 4 > size - at:
-            refuse_count('isr', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('isr', count, size - at, elements_left)
         leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         leader_and_isr_partition_state.partition_epoch, count = _UNPACK_ii(buffer, at)
         at += 8
-        if count < 0 or count * 4 > size - at:
-            refuse_count('replicas', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('replicas', count, size - at, elements_left)
         leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         (leader_and_isr_partition_state.is_new,) = _UNPACK_o(buffer, at)
@@ -311,8 +321,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
     m.ungrouped_partition_states = ungrouped_partition_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 10 > size - at:
-        refuse_count('live_leaders', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 10 > size - at:
+        refuse_count('live_leaders', count, size - at, elements_left)
     live_leaders = []
     for _ in range(count):
         leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
@@ -361,6 +372,7 @@ def _write_v2(m: LeaderAndIsrRequest, w: Write) -> None:  # version 2
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 2
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(LeaderAndIsrRequest)
     m.is_kraft_controller = False
@@ -368,8 +380,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
     m.ungrouped_partition_states = []
     m.controller_id, m.controller_epoch, m.broker_epoch, count = _UNPACK_iiqi(buffer, at)
     at += 20
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topic_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topic_states', count, size - at, elements_left)
     topic_states = []
     for _ in range(count):
         leader_and_isr_topic_state = new(LeaderAndIsrTopicState)
@@ -383,8 +396,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 29 > size - at:
-            refuse_count('partition_states', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 29 > size - at:
+            refuse_count('partition_states', count, size - at, elements_left)
         partition_states = []
         for _ in range(count):
             leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
@@ -394,14 +408,16 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             leader_and_isr_partition_state.leader_recovery_state = 0
             leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
             at += 20
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('isr', count, size - at, elements_left)
             leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             leader_and_isr_partition_state.partition_epoch, count = _UNPACK_ii(buffer, at)
             at += 8
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('replicas', count, size - at, elements_left)
             leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (leader_and_isr_partition_state.is_new,) = _UNPACK_o(buffer, at)
@@ -412,8 +428,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
     m.topic_states = topic_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 10 > size - at:
-        refuse_count('live_leaders', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 10 > size - at:
+        refuse_count('live_leaders', count, size - at, elements_left)
     live_leaders = []
     for _ in range(count):
         leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
@@ -466,6 +483,7 @@ def _write_v3(m: LeaderAndIsrRequest, w: Write) -> None:  # version 3
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 3
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(LeaderAndIsrRequest)
     m.is_kraft_controller = False
@@ -473,8 +491,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
     m.ungrouped_partition_states = []
     m.controller_id, m.controller_epoch, m.broker_epoch, count = _UNPACK_iiqi(buffer, at)
     at += 20
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topic_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topic_states', count, size - at, elements_left)
     topic_states = []
     for _ in range(count):
         leader_and_isr_topic_state = new(LeaderAndIsrTopicState)
@@ -488,8 +507,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 37 > size - at:
-            refuse_count('partition_states', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 37 > size - at:
+            refuse_count('partition_states', count, size - at, elements_left)
         partition_states = []
         for _ in range(count):
             leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
@@ -497,26 +517,30 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             leader_and_isr_partition_state.leader_recovery_state = 0
             leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
             at += 20
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('isr', count, size - at, elements_left)
             leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             leader_and_isr_partition_state.partition_epoch, count = _UNPACK_ii(buffer, at)
             at += 8
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('replicas', count, size - at, elements_left)
             leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('adding_replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('adding_replicas', count, size - at, elements_left)
             leader_and_isr_partition_state.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('removing_replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('removing_replicas', count, size - at, elements_left)
             leader_and_isr_partition_state.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (leader_and_isr_partition_state.is_new,) = _UNPACK_o(buffer, at)
@@ -527,8 +551,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
     m.topic_states = topic_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 10 > size - at:
-        refuse_count('live_leaders', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 10 > size - at:
+        refuse_count('live_leaders', count, size - at, elements_left)
     live_leaders = []
     for _ in range(count):
         leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
@@ -592,6 +617,7 @@ def _write_v4(m: LeaderAndIsrRequest, w: Write) -> None:  # version 4, flexible
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 4, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(LeaderAndIsrRequest)
     m.is_kraft_controller = False
@@ -602,8 +628,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topic_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topic_states', count, size - at, elements_left)
     topic_states = []
     for _ in range(count):
         leader_and_isr_topic_state = new(LeaderAndIsrTopicState)
@@ -623,8 +650,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 26 > size - at:
-            refuse_count('partition_states', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 26 > size - at:
+            refuse_count('partition_states', count, size - at, elements_left)
         partition_states = []
         for _ in range(count):
             leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
@@ -635,8 +663,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('isr', count, size - at, elements_left)
             leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             leader_and_isr_partition_state.partition_epoch, count = _UNPACK_iB(buffer, at)
@@ -644,8 +673,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('replicas', count, size - at, elements_left)
             leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
@@ -653,8 +683,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('adding_replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('adding_replicas', count, size - at, elements_left)
             leader_and_isr_partition_state.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
@@ -662,20 +693,21 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('removing_replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('removing_replicas', count, size - at, elements_left)
             leader_and_isr_partition_state.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             leader_and_isr_partition_state.is_new, tags = _UNPACK_oB(buffer, at)
             at += 2
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partition_states.append(leader_and_isr_partition_state)
         leader_and_isr_topic_state.partition_states = partition_states
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topic_states.append(leader_and_isr_topic_state)
     m.topic_states = topic_states
     count = buffer[at]
@@ -683,8 +715,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 10 > size - at:
-        refuse_count('live_leaders', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 10 > size - at:
+        refuse_count('live_leaders', count, size - at, elements_left)
     live_leaders = []
     for _ in range(count):
         leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
@@ -701,13 +734,13 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         leader_and_isr_live_leader.port, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         live_leaders.append(leader_and_isr_live_leader)
     m.live_leaders = live_leaders
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -755,6 +788,7 @@ def _write_v5(m: LeaderAndIsrRequest, w: Write) -> None:  # version 5, flexible
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 5, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(LeaderAndIsrRequest)
     m.is_kraft_controller = False
@@ -764,8 +798,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 19 > size - at:
-        refuse_count('topic_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 19 > size - at:
+        refuse_count('topic_states', count, size - at, elements_left)
     topic_states = []
     for _ in range(count):
         leader_and_isr_topic_state = new(LeaderAndIsrTopicState)
@@ -784,8 +819,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 26 > size - at:
-            refuse_count('partition_states', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 26 > size - at:
+            refuse_count('partition_states', count, size - at, elements_left)
         partition_states = []
         for _ in range(count):
             leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
@@ -796,8 +832,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('isr', count, size - at, elements_left)
             leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             leader_and_isr_partition_state.partition_epoch, count = _UNPACK_iB(buffer, at)
@@ -805,8 +842,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('replicas', count, size - at, elements_left)
             leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
@@ -814,8 +852,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('adding_replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('adding_replicas', count, size - at, elements_left)
             leader_and_isr_partition_state.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
@@ -823,20 +862,21 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('removing_replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('removing_replicas', count, size - at, elements_left)
             leader_and_isr_partition_state.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             leader_and_isr_partition_state.is_new, tags = _UNPACK_oB(buffer, at)
             at += 2
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partition_states.append(leader_and_isr_partition_state)
         leader_and_isr_topic_state.partition_states = partition_states
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topic_states.append(leader_and_isr_topic_state)
     m.topic_states = topic_states
     count = buffer[at]
@@ -844,8 +884,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 10 > size - at:
-        refuse_count('live_leaders', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 10 > size - at:
+        refuse_count('live_leaders', count, size - at, elements_left)
     live_leaders = []
     for _ in range(count):
         leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
@@ -862,13 +903,13 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         leader_and_isr_live_leader.port, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         live_leaders.append(leader_and_isr_live_leader)
     m.live_leaders = live_leaders
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -914,6 +955,7 @@ def _write_v6(m: LeaderAndIsrRequest, w: Write) -> None:  # version 6, flexible
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 6, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(LeaderAndIsrRequest)
     m.is_kraft_controller = False
@@ -923,8 +965,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 19 > size - at:
-        refuse_count('topic_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 19 > size - at:
+        refuse_count('topic_states', count, size - at, elements_left)
     topic_states = []
     for _ in range(count):
         leader_and_isr_topic_state = new(LeaderAndIsrTopicState)
@@ -943,8 +986,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 27 > size - at:
-            refuse_count('partition_states', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 27 > size - at:
+            refuse_count('partition_states', count, size - at, elements_left)
         partition_states = []
         for _ in range(count):
             leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
@@ -954,8 +998,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('isr', count, size - at, elements_left)
             leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             leader_and_isr_partition_state.partition_epoch, count = _UNPACK_iB(buffer, at)
@@ -963,8 +1008,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('replicas', count, size - at, elements_left)
             leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
@@ -972,8 +1018,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('adding_replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('adding_replicas', count, size - at, elements_left)
             leader_and_isr_partition_state.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
@@ -981,20 +1028,21 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('removing_replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('removing_replicas', count, size - at, elements_left)
             leader_and_isr_partition_state.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             leader_and_isr_partition_state.is_new, leader_and_isr_partition_state.leader_recovery_state, tags = _UNPACK_obB(buffer, at)
             at += 3
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partition_states.append(leader_and_isr_partition_state)
         leader_and_isr_topic_state.partition_states = partition_states
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topic_states.append(leader_and_isr_topic_state)
     m.topic_states = topic_states
     count = buffer[at]
@@ -1002,8 +1050,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 10 > size - at:
-        refuse_count('live_leaders', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 10 > size - at:
+        refuse_count('live_leaders', count, size - at, elements_left)
     live_leaders = []
     for _ in range(count):
         leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
@@ -1020,13 +1069,13 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         leader_and_isr_live_leader.port, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         live_leaders.append(leader_and_isr_live_leader)
     m.live_leaders = live_leaders
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -1070,6 +1119,7 @@ def _write_v7(m: LeaderAndIsrRequest, w: Write) -> None:  # version 7, flexible
 
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 7, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(LeaderAndIsrRequest)
     m.ungrouped_partition_states = []
@@ -1078,8 +1128,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 19 > size - at:
-        refuse_count('topic_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 19 > size - at:
+        refuse_count('topic_states', count, size - at, elements_left)
     topic_states = []
     for _ in range(count):
         leader_and_isr_topic_state = new(LeaderAndIsrTopicState)
@@ -1098,8 +1149,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 27 > size - at:
-            refuse_count('partition_states', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 27 > size - at:
+            refuse_count('partition_states', count, size - at, elements_left)
         partition_states = []
         for _ in range(count):
             leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
@@ -1109,8 +1161,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('isr', count, size - at, elements_left)
             leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             leader_and_isr_partition_state.partition_epoch, count = _UNPACK_iB(buffer, at)
@@ -1118,8 +1171,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('replicas', count, size - at, elements_left)
             leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
@@ -1127,8 +1181,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('adding_replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('adding_replicas', count, size - at, elements_left)
             leader_and_isr_partition_state.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
@@ -1136,20 +1191,21 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('removing_replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('removing_replicas', count, size - at, elements_left)
             leader_and_isr_partition_state.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             leader_and_isr_partition_state.is_new, leader_and_isr_partition_state.leader_recovery_state, tags = _UNPACK_obB(buffer, at)
             at += 3
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partition_states.append(leader_and_isr_partition_state)
         leader_and_isr_topic_state.partition_states = partition_states
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topic_states.append(leader_and_isr_topic_state)
     m.topic_states = topic_states
     count = buffer[at]
@@ -1157,8 +1213,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 10 > size - at:
-        refuse_count('live_leaders', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 10 > size - at:
+        refuse_count('live_leaders', count, size - at, elements_left)
     live_leaders = []
     for _ in range(count):
         leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
@@ -1175,13 +1232,13 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # ver
         leader_and_isr_live_leader.port, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         live_leaders.append(leader_and_isr_live_leader)
     m.live_leaders = live_leaders
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -19,7 +20,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -113,6 +114,7 @@ def _write_v3(m: LeaveGroupRequest, w: Write) -> None:  # version 3
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # version 3
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(LeaveGroupRequest)
     m.member_id = ''
@@ -125,8 +127,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # versi
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 4 > size - at:
-        refuse_count('members', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 4 > size - at:
+        refuse_count('members', count, size - at, elements_left)
     members = []
     for _ in range(count):
         member_identity = new(MemberIdentity)
@@ -173,6 +176,7 @@ def _write_v4(m: LeaveGroupRequest, w: Write) -> None:  # version 4, flexible
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # version 4, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(LeaveGroupRequest)
     m.member_id = ''
@@ -191,8 +195,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # versi
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('members', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('members', count, size - at, elements_left)
     members = []
     for _ in range(count):
         member_identity = new(MemberIdentity)
@@ -223,13 +228,13 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # versi
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         members.append(member_identity)
     m.members = members
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -255,6 +260,7 @@ def _write_v5(m: LeaveGroupRequest, w: Write) -> None:  # version 5, flexible
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # version 5, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(LeaveGroupRequest)
     m.member_id = ''
@@ -273,8 +279,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # versi
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 4 > size - at:
-        refuse_count('members', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 4 > size - at:
+        refuse_count('members', count, size - at, elements_left)
     members = []
     for _ in range(count):
         member_identity = new(MemberIdentity)
@@ -317,13 +324,13 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # versi
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         members.append(member_identity)
     m.members = members
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

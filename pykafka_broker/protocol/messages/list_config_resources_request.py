@@ -8,6 +8,7 @@ from struct import pack, unpack_from
 from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -15,7 +16,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_field,
-    skip_tags,
+    skip_counted_tags,
     uvarint,
     uvarint_rest,
 )
@@ -45,12 +46,13 @@ def _write_v0(m: ListConfigResourcesRequest, w: Write) -> None:  # version 0, fl
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListConfigResourcesRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     m = new(ListConfigResourcesRequest)
     m.resource_types = []
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -62,6 +64,7 @@ def _write_v1(m: ListConfigResourcesRequest, w: Write) -> None:  # version 1, fl
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ListConfigResourcesRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ListConfigResourcesRequest)
     count = buffer[at]
@@ -69,14 +72,15 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ListConfigResourcesRequest, int]:
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('resource_types', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count > size - at:
+        refuse_count('resource_types', count, size - at, elements_left)
     m.resource_types = list(unpack_from(f">{count}b", buffer, at))
     at += count
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

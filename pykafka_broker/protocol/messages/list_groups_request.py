@@ -7,6 +7,7 @@ from __future__ import annotations
 from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -15,7 +16,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -64,13 +65,14 @@ def _write_v3(m: ListGroupsRequest, w: Write) -> None:  # version 3, flexible
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # version 3, flexible
+    elements_left = MOST_ELEMENTS
     m = new(ListGroupsRequest)
     m.states_filter = []
     m.types_filter = []
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -88,6 +90,7 @@ def _write_v4(m: ListGroupsRequest, w: Write) -> None:  # version 4, flexible
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # version 4, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ListGroupsRequest)
     m.types_filter = []
@@ -96,8 +99,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # versi
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('states_filter', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count > size - at:
+        refuse_count('states_filter', count, size - at, elements_left)
     states_filter = []
     for _ in range(count):
         count = buffer[at]
@@ -115,7 +119,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # versi
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -138,6 +142,7 @@ def _write_v5(m: ListGroupsRequest, w: Write) -> None:  # version 5, flexible
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # version 5, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ListGroupsRequest)
     count = buffer[at]
@@ -145,8 +150,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # versi
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('states_filter', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count > size - at:
+        refuse_count('states_filter', count, size - at, elements_left)
     states_filter = []
     for _ in range(count):
         count = buffer[at]
@@ -166,8 +172,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # versi
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('types_filter', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count > size - at:
+        refuse_count('types_filter', count, size - at, elements_left)
     types_filter = []
     for _ in range(count):
         count = buffer[at]
@@ -185,7 +192,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # versi
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

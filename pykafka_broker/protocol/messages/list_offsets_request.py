@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -17,7 +18,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -114,14 +115,16 @@ def _write_v0(m: ListOffsetsRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ListOffsetsRequest)
     m.isolation_level = 0
     m.timeout_ms = 0
     m.replica_id, count = _UNPACK_ii(buffer, at)
     at += 8
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         list_offsets_topic = new(ListOffsetsTopic)
@@ -134,8 +137,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # vers
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 16 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 16 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         stop = at + count * 16
         for values in _ITER_iqi(buffer[at:stop]):
@@ -167,14 +171,16 @@ def _write_v1(m: ListOffsetsRequest, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # version 1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ListOffsetsRequest)
     m.isolation_level = 0
     m.timeout_ms = 0
     m.replica_id, count = _UNPACK_ii(buffer, at)
     at += 8
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         list_offsets_topic = new(ListOffsetsTopic)
@@ -187,8 +193,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # vers
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 12 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 12 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         stop = at + count * 12
         for values in _ITER_iq(buffer[at:stop]):
@@ -219,13 +226,15 @@ def _write_v2(m: ListOffsetsRequest, w: Write) -> None:  # versions 2-3
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # versions 2-3
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ListOffsetsRequest)
     m.timeout_ms = 0
     m.replica_id, m.isolation_level, count = _UNPACK_ibi(buffer, at)
     at += 9
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         list_offsets_topic = new(ListOffsetsTopic)
@@ -238,8 +247,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # vers
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 12 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 12 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         stop = at + count * 12
         for values in _ITER_iq(buffer[at:stop]):
@@ -270,13 +280,15 @@ def _write_v4(m: ListOffsetsRequest, w: Write) -> None:  # versions 4-5
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # versions 4-5
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ListOffsetsRequest)
     m.timeout_ms = 0
     m.replica_id, m.isolation_level, count = _UNPACK_ibi(buffer, at)
     at += 9
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         list_offsets_topic = new(ListOffsetsTopic)
@@ -289,8 +301,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # vers
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 16 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 16 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         stop = at + count * 16
         for values in _ITER_iiq(buffer[at:stop]):
@@ -325,6 +338,7 @@ def _write_v6(m: ListOffsetsRequest, w: Write) -> None:  # versions 6-9, flexibl
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # versions 6-9, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ListOffsetsRequest)
     m.timeout_ms = 0
@@ -333,8 +347,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # vers
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         list_offsets_topic = new(ListOffsetsTopic)
@@ -353,8 +368,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # vers
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 17 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 17 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             list_offsets_partition = new(ListOffsetsPartition)
@@ -362,19 +378,19 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # vers
             list_offsets_partition.partition_index, list_offsets_partition.current_leader_epoch, list_offsets_partition.timestamp, tags = _UNPACK_iiqB(buffer, at)
             at += 17
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(list_offsets_partition)
         list_offsets_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(list_offsets_topic)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -398,6 +414,7 @@ def _write_v10(m: ListOffsetsRequest, w: Write) -> None:  # versions 10-11, flex
 
 
 def _read_v10(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # versions 10-11, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ListOffsetsRequest)
     m.replica_id, m.isolation_level, count = _UNPACK_ibB(buffer, at)
@@ -405,8 +422,9 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         list_offsets_topic = new(ListOffsetsTopic)
@@ -425,8 +443,9 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # ver
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 17 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 17 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             list_offsets_partition = new(ListOffsetsPartition)
@@ -434,19 +453,19 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # ver
             list_offsets_partition.partition_index, list_offsets_partition.current_leader_epoch, list_offsets_partition.timestamp, tags = _UNPACK_iiqB(buffer, at)
             at += 17
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(list_offsets_partition)
         list_offsets_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(list_offsets_topic)
     m.topics = topics
     m.timeout_ms, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

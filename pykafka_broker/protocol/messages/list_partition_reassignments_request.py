@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -18,7 +19,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -76,6 +77,7 @@ def _write_v0(m: ListPartitionReassignmentsRequest, w: Write) -> None:  # versio
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListPartitionReassignmentsRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ListPartitionReassignmentsRequest)
     m.timeout_ms, count = _UNPACK_iB(buffer, at)
@@ -86,8 +88,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListPartitionReassignmentsRequest
     if count == -1:
         m.topics = None
     else:
-        if count < 0 or count * 3 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 3 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             list_partition_reassignments_topics = new(ListPartitionReassignmentsTopics)
@@ -106,20 +109,21 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListPartitionReassignmentsRequest
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partition_indexes', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partition_indexes', count, size - at, elements_left)
             list_partition_reassignments_topics.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             topics.append(list_partition_reassignments_topics)
         m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

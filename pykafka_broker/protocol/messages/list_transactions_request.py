@@ -8,6 +8,7 @@ from struct import Struct, pack, unpack_from
 from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -18,7 +19,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -70,6 +71,7 @@ def _write_v0(m: ListTransactionsRequest, w: Write) -> None:  # version 0, flexi
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ListTransactionsRequest)
     m.duration_filter = -1
@@ -79,8 +81,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  #
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('state_filters', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count > size - at:
+        refuse_count('state_filters', count, size - at, elements_left)
     state_filters = []
     for _ in range(count):
         count = buffer[at]
@@ -100,14 +103,15 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  #
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 8 > size - at:
-        refuse_count('producer_id_filters', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 8 > size - at:
+        refuse_count('producer_id_filters', count, size - at, elements_left)
     m.producer_id_filters = list(unpack_from(f">{count}q", buffer, at))
     at += count * 8
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -128,6 +132,7 @@ def _write_v1(m: ListTransactionsRequest, w: Write) -> None:  # version 1, flexi
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ListTransactionsRequest)
     m.transactional_id_pattern = None
@@ -136,8 +141,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  #
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('state_filters', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count > size - at:
+        refuse_count('state_filters', count, size - at, elements_left)
     state_filters = []
     for _ in range(count):
         count = buffer[at]
@@ -157,14 +163,15 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  #
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 8 > size - at:
-        refuse_count('producer_id_filters', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 8 > size - at:
+        refuse_count('producer_id_filters', count, size - at, elements_left)
     m.producer_id_filters = list(unpack_from(f">{count}q", buffer, at))
     at += count * 8
     m.duration_filter, tags = _UNPACK_qB(buffer, at)
     at += 9
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -185,6 +192,7 @@ def _write_v2(m: ListTransactionsRequest, w: Write) -> None:  # version 2, flexi
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ListTransactionsRequest)
     count = buffer[at]
@@ -192,8 +200,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  #
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('state_filters', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count > size - at:
+        refuse_count('state_filters', count, size - at, elements_left)
     state_filters = []
     for _ in range(count):
         count = buffer[at]
@@ -213,8 +222,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  #
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 8 > size - at:
-        refuse_count('producer_id_filters', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 8 > size - at:
+        refuse_count('producer_id_filters', count, size - at, elements_left)
     m.producer_id_filters = list(unpack_from(f">{count}q", buffer, at))
     at += count * 8
     m.duration_filter, count = _UNPACK_qB(buffer, at)
@@ -233,7 +243,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  #
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

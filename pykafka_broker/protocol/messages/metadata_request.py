@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -21,7 +22,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_field,
     refuse_length,
     refuse_null,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -100,6 +101,7 @@ def _write_v0(m: MetadataRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(MetadataRequest)
     m.allow_auto_topic_creation = True
@@ -107,8 +109,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version
     m.include_topic_authorized_operations = False
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 2 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 2 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         metadata_request_topic = new(MetadataRequestTopic)
@@ -143,6 +146,7 @@ def _write_v1(m: MetadataRequest, w: Write) -> None:  # versions 1-3
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # versions 1-3
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(MetadataRequest)
     m.allow_auto_topic_creation = True
@@ -153,8 +157,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version
     if count == -1:
         m.topics = None
     else:
-        if count < 0 or count * 2 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 2 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             metadata_request_topic = new(MetadataRequestTopic)
@@ -188,6 +193,7 @@ def _write_v4(m: MetadataRequest, w: Write) -> None:  # versions 4-7
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # versions 4-7
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(MetadataRequest)
     m.include_cluster_authorized_operations = False
@@ -197,8 +203,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version
     if count == -1:
         m.topics = None
     else:
-        if count < 0 or count * 2 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 2 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             metadata_request_topic = new(MetadataRequestTopic)
@@ -230,6 +237,7 @@ def _write_v8(m: MetadataRequest, w: Write) -> None:  # version 8
 
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version 8
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(MetadataRequest)
     (count,) = _UNPACK_i(buffer, at)
@@ -237,8 +245,9 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version
     if count == -1:
         m.topics = None
     else:
-        if count < 0 or count * 2 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 2 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             metadata_request_topic = new(MetadataRequestTopic)
@@ -273,6 +282,7 @@ def _write_v9(m: MetadataRequest, w: Write) -> None:  # version 9, flexible
 
 
 def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version 9, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(MetadataRequest)
     count = buffer[at]
@@ -283,8 +293,9 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version
     if count == -1:
         m.topics = None
     else:
-        if count < 0 or count * 2 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 2 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             metadata_request_topic = new(MetadataRequestTopic)
@@ -302,13 +313,13 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             topics.append(metadata_request_topic)
         m.topics = topics
     m.allow_auto_topic_creation, m.include_cluster_authorized_operations, m.include_topic_authorized_operations, tags = _UNPACK_oooB(buffer, at)
     at += 4
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -324,6 +335,7 @@ def _write_v10(m: MetadataRequest, w: Write) -> None:  # version 10, flexible
 
 
 def _read_v10(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version 10, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(MetadataRequest)
     count = buffer[at]
@@ -334,8 +346,9 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # versio
     if count == -1:
         m.topics = None
     else:
-        if count < 0 or count * 18 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 18 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             metadata_request_topic = new(MetadataRequestTopic)
@@ -355,13 +368,13 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # versio
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             topics.append(metadata_request_topic)
         m.topics = topics
     m.allow_auto_topic_creation, m.include_cluster_authorized_operations, m.include_topic_authorized_operations, tags = _UNPACK_oooB(buffer, at)
     at += 4
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -379,6 +392,7 @@ def _write_v11(m: MetadataRequest, w: Write) -> None:  # versions 11-13, flexibl
 
 
 def _read_v11(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # versions 11-13, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(MetadataRequest)
     m.include_cluster_authorized_operations = False
@@ -390,8 +404,9 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # versio
     if count == -1:
         m.topics = None
     else:
-        if count < 0 or count * 18 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 18 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             metadata_request_topic = new(MetadataRequestTopic)
@@ -411,13 +426,13 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # versio
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             topics.append(metadata_request_topic)
         m.topics = topics
     m.allow_auto_topic_creation, m.include_topic_authorized_operations, tags = _UNPACK_ooB(buffer, at)
     at += 3
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -20,7 +21,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -130,6 +131,7 @@ def _write_v0(m: OffsetCommitRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetCommitRequest)
     m.generation_id_or_member_epoch = -1
@@ -145,8 +147,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         offset_commit_request_topic = new(OffsetCommitRequestTopic)
@@ -160,8 +163,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 14 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 14 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             offset_commit_request_partition = new(OffsetCommitRequestPartition)
@@ -205,6 +209,7 @@ def _write_v1(m: OffsetCommitRequest, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetCommitRequest)
     m.group_instance_id = None
@@ -225,8 +230,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         offset_commit_request_topic = new(OffsetCommitRequestTopic)
@@ -240,8 +246,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 22 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 22 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             offset_commit_request_partition = new(OffsetCommitRequestPartition)
@@ -286,6 +293,7 @@ def _write_v2(m: OffsetCommitRequest, w: Write) -> None:  # versions 2-4
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # versions 2-4
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetCommitRequest)
     m.group_instance_id = None
@@ -305,8 +313,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
     at = stop
     m.retention_time_ms, count = _UNPACK_qi(buffer, at)
     at += 12
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         offset_commit_request_topic = new(OffsetCommitRequestTopic)
@@ -320,8 +329,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 14 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 14 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             offset_commit_request_partition = new(OffsetCommitRequestPartition)
@@ -367,6 +377,7 @@ def _write_v5(m: OffsetCommitRequest, w: Write) -> None:  # version 5
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 5
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetCommitRequest)
     m.group_instance_id = None
@@ -387,8 +398,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         offset_commit_request_topic = new(OffsetCommitRequestTopic)
@@ -402,8 +414,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 14 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 14 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             offset_commit_request_partition = new(OffsetCommitRequestPartition)
@@ -449,6 +462,7 @@ def _write_v6(m: OffsetCommitRequest, w: Write) -> None:  # version 6
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 6
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetCommitRequest)
     m.group_instance_id = None
@@ -469,8 +483,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         offset_commit_request_topic = new(OffsetCommitRequestTopic)
@@ -484,8 +499,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 18 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 18 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             offset_commit_request_partition = new(OffsetCommitRequestPartition)
@@ -531,6 +547,7 @@ def _write_v7(m: OffsetCommitRequest, w: Write) -> None:  # version 7
 
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 7
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetCommitRequest)
     m.retention_time_ms = -1
@@ -560,8 +577,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
         at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         offset_commit_request_topic = new(OffsetCommitRequestTopic)
@@ -575,8 +593,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 18 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 18 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             offset_commit_request_partition = new(OffsetCommitRequestPartition)
@@ -628,6 +647,7 @@ def _write_v8(m: OffsetCommitRequest, w: Write) -> None:  # versions 8-9, flexib
 
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # versions 8-9, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetCommitRequest)
     m.retention_time_ms = -1
@@ -669,8 +689,9 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         offset_commit_request_topic = new(OffsetCommitRequestTopic)
@@ -690,8 +711,9 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 18 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 18 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             offset_commit_request_partition = new(OffsetCommitRequestPartition)
@@ -712,19 +734,19 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(offset_commit_request_partition)
         offset_commit_request_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(offset_commit_request_topic)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -755,6 +777,7 @@ def _write_v10(m: OffsetCommitRequest, w: Write) -> None:  # version 10, flexibl
 
 
 def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 10, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetCommitRequest)
     m.retention_time_ms = -1
@@ -796,8 +819,9 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ve
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         offset_commit_request_topic = new(OffsetCommitRequestTopic)
@@ -807,8 +831,9 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ve
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 18 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 18 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             offset_commit_request_partition = new(OffsetCommitRequestPartition)
@@ -829,19 +854,19 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ve
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(offset_commit_request_partition)
         offset_commit_request_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(offset_commit_request_topic)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     Write,
     new,
@@ -82,6 +83,7 @@ def _write_v0(m: OffsetDeleteRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetDeleteRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetDeleteRequest)
     (count,) = _UNPACK_h(buffer, at)
@@ -93,8 +95,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetDeleteRequest, int]:  # ver
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         offset_delete_request_topic = new(OffsetDeleteRequestTopic)
@@ -107,8 +110,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetDeleteRequest, int]:  # ver
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         stop = at + count * 4
         for values in _ITER_i(buffer[at:stop]):

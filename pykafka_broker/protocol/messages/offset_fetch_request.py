@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -23,7 +24,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_field,
     refuse_length,
     refuse_null,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -130,6 +131,7 @@ def _write_v0(m: OffsetFetchRequest, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # versions 0-1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetFetchRequest)
     m.groups = []
@@ -143,8 +145,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         offset_fetch_request_topic = new(OffsetFetchRequestTopic)
@@ -157,8 +160,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partition_indexes', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('partition_indexes', count, size - at, elements_left)
         offset_fetch_request_topic.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         topics.append(offset_fetch_request_topic)
@@ -183,6 +187,7 @@ def _write_v2(m: OffsetFetchRequest, w: Write) -> None:  # versions 2-5
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # versions 2-5
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetFetchRequest)
     m.groups = []
@@ -199,8 +204,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
     if count == -1:
         m.topics = None
     else:
-        if count < 0 or count * 6 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 6 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             offset_fetch_request_topic = new(OffsetFetchRequestTopic)
@@ -213,8 +219,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partition_indexes', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partition_indexes', count, size - at, elements_left)
             offset_fetch_request_topic.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             topics.append(offset_fetch_request_topic)
@@ -245,6 +252,7 @@ def _write_v6(m: OffsetFetchRequest, w: Write) -> None:  # version 6, flexible
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # version 6, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetFetchRequest)
     m.groups = []
@@ -267,8 +275,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
     if count == -1:
         m.topics = None
     else:
-        if count < 0 or count * 3 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 3 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             offset_fetch_request_topic = new(OffsetFetchRequestTopic)
@@ -287,20 +296,21 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partition_indexes', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partition_indexes', count, size - at, elements_left)
             offset_fetch_request_topic.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             topics.append(offset_fetch_request_topic)
         m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -325,6 +335,7 @@ def _write_v7(m: OffsetFetchRequest, w: Write) -> None:  # version 7, flexible
 
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # version 7, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetFetchRequest)
     m.groups = []
@@ -346,8 +357,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
     if count == -1:
         m.topics = None
     else:
-        if count < 0 or count * 3 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 3 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             offset_fetch_request_topic = new(OffsetFetchRequestTopic)
@@ -366,20 +378,21 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partition_indexes', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partition_indexes', count, size - at, elements_left)
             offset_fetch_request_topic.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             topics.append(offset_fetch_request_topic)
         m.topics = topics
     m.require_stable, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -411,6 +424,7 @@ def _write_v8(m: OffsetFetchRequest, w: Write) -> None:  # version 8, flexible
 
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # version 8, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetFetchRequest)
     m.group_id = ''
@@ -420,8 +434,9 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('groups', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('groups', count, size - at, elements_left)
     groups = []
     for _ in range(count):
         offset_fetch_request_group = new(OffsetFetchRequestGroup)
@@ -445,8 +460,9 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
         if count == -1:
             offset_fetch_request_group.topics = None
         else:
-            if count < 0 or count * 3 > size - at:
-                refuse_count('topics', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 3 > size - at:
+                refuse_count('topics', count, size - at, elements_left)
             topics = []
             for _ in range(count):
                 offset_fetch_request_topics = new(OffsetFetchRequestTopics)
@@ -466,26 +482,27 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('partition_indexes', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count * 4 > size - at:
+                    refuse_count('partition_indexes', count, size - at, elements_left)
                 offset_fetch_request_topics.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 topics.append(offset_fetch_request_topics)
             offset_fetch_request_group.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         groups.append(offset_fetch_request_group)
     m.groups = groups
     m.require_stable, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -519,6 +536,7 @@ def _write_v9(m: OffsetFetchRequest, w: Write) -> None:  # version 9, flexible
 
 
 def _read_v9(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # version 9, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetFetchRequest)
     m.group_id = ''
@@ -528,8 +546,9 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 8 > size - at:
-        refuse_count('groups', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 8 > size - at:
+        refuse_count('groups', count, size - at, elements_left)
     groups = []
     for _ in range(count):
         offset_fetch_request_group = new(OffsetFetchRequestGroup)
@@ -564,8 +583,9 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
         if count == -1:
             offset_fetch_request_group.topics = None
         else:
-            if count < 0 or count * 3 > size - at:
-                refuse_count('topics', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 3 > size - at:
+                refuse_count('topics', count, size - at, elements_left)
             topics = []
             for _ in range(count):
                 offset_fetch_request_topics = new(OffsetFetchRequestTopics)
@@ -585,26 +605,27 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('partition_indexes', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count * 4 > size - at:
+                    refuse_count('partition_indexes', count, size - at, elements_left)
                 offset_fetch_request_topics.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 topics.append(offset_fetch_request_topics)
             offset_fetch_request_group.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         groups.append(offset_fetch_request_group)
     m.groups = groups
     m.require_stable, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -635,6 +656,7 @@ def _write_v10(m: OffsetFetchRequest, w: Write) -> None:  # version 10, flexible
 
 
 def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # version 10, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetFetchRequest)
     m.group_id = ''
@@ -644,8 +666,9 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 8 > size - at:
-        refuse_count('groups', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 8 > size - at:
+        refuse_count('groups', count, size - at, elements_left)
     groups = []
     for _ in range(count):
         offset_fetch_request_group = new(OffsetFetchRequestGroup)
@@ -680,8 +703,9 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # ver
         if count == -1:
             offset_fetch_request_group.topics = None
         else:
-            if count < 0 or count * 18 > size - at:
-                refuse_count('topics', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 18 > size - at:
+                refuse_count('topics', count, size - at, elements_left)
             topics = []
             for _ in range(count):
                 offset_fetch_request_topics = new(OffsetFetchRequestTopics)
@@ -691,26 +715,27 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # ver
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('partition_indexes', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count * 4 > size - at:
+                    refuse_count('partition_indexes', count, size - at, elements_left)
                 offset_fetch_request_topics.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
                 at += count * 4
                 tags = buffer[at]
                 at += 1
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 topics.append(offset_fetch_request_topics)
             offset_fetch_request_group.topics = topics
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         groups.append(offset_fetch_request_group)
     m.groups = groups
     m.require_stable, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

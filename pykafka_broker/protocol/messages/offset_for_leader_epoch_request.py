@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -16,7 +17,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -97,13 +98,15 @@ def _write_v0(m: OffsetForLeaderEpochRequest, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]:  # versions 0-1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetForLeaderEpochRequest)
     m.replica_id = -2
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         offset_for_leader_topic = new(OffsetForLeaderTopic)
@@ -116,8 +119,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 8 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 8 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         stop = at + count * 8
         for values in _ITER_ii(buffer[at:stop]):
@@ -145,13 +149,15 @@ def _write_v2(m: OffsetForLeaderEpochRequest, w: Write) -> None:  # version 2
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]:  # version 2
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetForLeaderEpochRequest)
     m.replica_id = -2
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         offset_for_leader_topic = new(OffsetForLeaderTopic)
@@ -164,8 +170,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 12 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 12 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         stop = at + count * 12
         for values in _ITER_iii(buffer[at:stop]):
@@ -192,12 +199,14 @@ def _write_v3(m: OffsetForLeaderEpochRequest, w: Write) -> None:  # version 3
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]:  # version 3
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetForLeaderEpochRequest)
     m.replica_id, count = _UNPACK_ii(buffer, at)
     at += 8
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         offset_for_leader_topic = new(OffsetForLeaderTopic)
@@ -210,8 +219,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 12 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 12 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         stop = at + count * 12
         for values in _ITER_iii(buffer[at:stop]):
@@ -243,6 +253,7 @@ def _write_v4(m: OffsetForLeaderEpochRequest, w: Write) -> None:  # version 4, f
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]:  # version 4, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetForLeaderEpochRequest)
     m.replica_id, count = _UNPACK_iB(buffer, at)
@@ -250,8 +261,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         offset_for_leader_topic = new(OffsetForLeaderTopic)
@@ -270,27 +282,28 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 13 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 13 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             offset_for_leader_partition = new(OffsetForLeaderPartition)
             offset_for_leader_partition.partition, offset_for_leader_partition.current_leader_epoch, offset_for_leader_partition.leader_epoch, tags = _UNPACK_iiiB(buffer, at)
             at += 13
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(offset_for_leader_partition)
         offset_for_leader_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(offset_for_leader_topic)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

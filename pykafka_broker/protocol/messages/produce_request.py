@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -21,7 +22,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -112,13 +113,15 @@ def _write_v0(m: ProduceRequest, w: Write) -> None:  # versions 0-2
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions 0-2
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ProduceRequest)
     m.transactional_id = None
     m.acks, m.timeout_ms, count = _UNPACK_hii(buffer, at)
     at += 10
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topic_data', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topic_data', count, size - at, elements_left)
     topic_data = []
     for _ in range(count):
         topic_produce_data = new(TopicProduceData)
@@ -132,8 +135,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 8 > size - at:
-            refuse_count('partition_data', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 8 > size - at:
+            refuse_count('partition_data', count, size - at, elements_left)
         partition_data = []
         for _ in range(count):
             partition_produce_data = new(PartitionProduceData)
@@ -173,6 +177,7 @@ def _write_v3(m: ProduceRequest, w: Write) -> None:  # versions 3-8
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions 3-8
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ProduceRequest)
     (count,) = _UNPACK_h(buffer, at)
@@ -187,8 +192,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
         at = stop
     m.acks, m.timeout_ms, count = _UNPACK_hii(buffer, at)
     at += 10
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topic_data', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topic_data', count, size - at, elements_left)
     topic_data = []
     for _ in range(count):
         topic_produce_data = new(TopicProduceData)
@@ -202,8 +208,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 8 > size - at:
-            refuse_count('partition_data', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 8 > size - at:
+            refuse_count('partition_data', count, size - at, elements_left)
         partition_data = []
         for _ in range(count):
             partition_produce_data = new(PartitionProduceData)
@@ -249,6 +256,7 @@ def _write_v9(m: ProduceRequest, w: Write) -> None:  # versions 9-12, flexible
 
 
 def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions 9-12, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ProduceRequest)
     count = buffer[at]
@@ -269,8 +277,9 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topic_data', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topic_data', count, size - at, elements_left)
     topic_data = []
     for _ in range(count):
         topic_produce_data = new(TopicProduceData)
@@ -290,8 +299,9 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 6 > size - at:
-            refuse_count('partition_data', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 6 > size - at:
+            refuse_count('partition_data', count, size - at, elements_left)
         partition_data = []
         for _ in range(count):
             partition_produce_data = new(PartitionProduceData)
@@ -311,19 +321,19 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partition_data.append(partition_produce_data)
         topic_produce_data.partition_data = partition_data
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topic_data.append(topic_produce_data)
     m.topic_data = topic_data
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -349,6 +359,7 @@ def _write_v13(m: ProduceRequest, w: Write) -> None:  # version 13, flexible
 
 
 def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # version 13, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ProduceRequest)
     count = buffer[at]
@@ -369,8 +380,9 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # version
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topic_data', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('topic_data', count, size - at, elements_left)
     topic_data = []
     for _ in range(count):
         topic_produce_data = new(TopicProduceData)
@@ -380,8 +392,9 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # version
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 6 > size - at:
-            refuse_count('partition_data', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 6 > size - at:
+            refuse_count('partition_data', count, size - at, elements_left)
         partition_data = []
         for _ in range(count):
             partition_produce_data = new(PartitionProduceData)
@@ -401,19 +414,19 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # version
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partition_data.append(partition_produce_data)
         topic_produce_data.partition_data = partition_data
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topic_data.append(topic_produce_data)
     m.topic_data = topic_data
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

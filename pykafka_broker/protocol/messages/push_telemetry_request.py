@@ -7,6 +7,7 @@ from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -14,7 +15,7 @@ from pykafka_broker.protocol.runtime import (
     ZERO_UUID,
     new,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     uvarint,
     uvarint_rest,
 )
@@ -57,6 +58,7 @@ def _write_v0(m: PushTelemetryRequest, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[PushTelemetryRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(PushTelemetryRequest)
     m.client_instance_id, m.subscription_id, m.terminating, m.compression_type, count = _UNPACK_16siobB(buffer, at)
@@ -72,7 +74,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PushTelemetryRequest, int]:  # ve
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

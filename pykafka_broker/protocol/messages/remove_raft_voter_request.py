@@ -7,6 +7,7 @@ from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
+    MOST_ELEMENTS,
     Message,
     NULL,
     Write,
@@ -14,7 +15,7 @@ from pykafka_broker.protocol.runtime import (
     compact_string,
     new,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     uvarint_rest,
 )
 
@@ -49,6 +50,7 @@ def _write_v0(m: RemoveRaftVoterRequest, w: Write) -> None:  # version 0, flexib
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RemoveRaftVoterRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(RemoveRaftVoterRequest)
     count = buffer[at]
@@ -67,7 +69,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[RemoveRaftVoterRequest, int]:  # 
     m.voter_id, m.voter_directory_id, tags = _UNPACK_i16sB(buffer, at)
     at += 21
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -7,12 +7,13 @@ from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
+    MOST_ELEMENTS,
     Message,
     UVARINT,
     Write,
     new,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     uvarint,
     uvarint_rest,
 )
@@ -76,6 +77,7 @@ def _write_v2(m: RenewDelegationTokenRequest, w: Write) -> None:  # version 2, f
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[RenewDelegationTokenRequest, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(RenewDelegationTokenRequest)
     count = buffer[at]
@@ -91,7 +93,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[RenewDelegationTokenRequest, int]
     m.renew_period_ms, tags = _UNPACK_qB(buffer, at)
     at += 9
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -7,13 +7,14 @@ from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
     Write,
     new,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     uvarint,
     uvarint_rest,
 )
@@ -68,6 +69,7 @@ def _write_v2(m: SaslAuthenticateRequest, w: Write) -> None:  # version 2, flexi
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[SaslAuthenticateRequest, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(SaslAuthenticateRequest)
     count = buffer[at]
@@ -83,7 +85,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[SaslAuthenticateRequest, int]:  #
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

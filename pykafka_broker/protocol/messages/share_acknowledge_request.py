@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -20,7 +21,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     uvarint,
     uvarint_rest,
 )
@@ -132,6 +133,7 @@ def _write_v1(m: ShareAcknowledgeRequest, w: Write) -> None:  # version 1, flexi
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ShareAcknowledgeRequest)
     m.is_renew_ack = False
@@ -166,8 +168,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         acknowledge_topic = new(AcknowledgeTopic)
@@ -176,8 +179,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 6 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 6 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             acknowledge_partition = new(AcknowledgePartition)
@@ -186,8 +190,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 18 > size - at:
-                refuse_count('acknowledgement_batches', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 18 > size - at:
+                refuse_count('acknowledgement_batches', count, size - at, elements_left)
             acknowledgement_batches = []
             for _ in range(count):
                 acknowledgement_batch = new(AcknowledgementBatch)
@@ -196,32 +201,33 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count < 0 or count > size - at:
-                    refuse_count('acknowledge_types', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count > size - at:
+                    refuse_count('acknowledge_types', count, size - at, elements_left)
                 acknowledgement_batch.acknowledge_types = list(unpack_from(f">{count}b", buffer, at))
                 at += count
                 tags = buffer[at]
                 at += 1
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 acknowledgement_batches.append(acknowledgement_batch)
             acknowledge_partition.acknowledgement_batches = acknowledgement_batches
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(acknowledge_partition)
         acknowledge_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(acknowledge_topic)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -252,6 +258,7 @@ def _write_v2(m: ShareAcknowledgeRequest, w: Write) -> None:  # version 2, flexi
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ShareAcknowledgeRequest)
     count = buffer[at]
@@ -285,8 +292,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         acknowledge_topic = new(AcknowledgeTopic)
@@ -295,8 +303,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 6 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 6 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             acknowledge_partition = new(AcknowledgePartition)
@@ -305,8 +314,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 18 > size - at:
-                refuse_count('acknowledgement_batches', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 18 > size - at:
+                refuse_count('acknowledgement_batches', count, size - at, elements_left)
             acknowledgement_batches = []
             for _ in range(count):
                 acknowledgement_batch = new(AcknowledgementBatch)
@@ -315,32 +325,33 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count < 0 or count > size - at:
-                    refuse_count('acknowledge_types', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count > size - at:
+                    refuse_count('acknowledge_types', count, size - at, elements_left)
                 acknowledgement_batch.acknowledge_types = list(unpack_from(f">{count}b", buffer, at))
                 at += count
                 tags = buffer[at]
                 at += 1
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 acknowledgement_batches.append(acknowledgement_batch)
             acknowledge_partition.acknowledgement_batches = acknowledgement_batches
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(acknowledge_partition)
         acknowledge_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(acknowledge_topic)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

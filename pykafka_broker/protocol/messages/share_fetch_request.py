@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -22,7 +23,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     uvarint,
     uvarint_rest,
 )
@@ -176,6 +177,7 @@ def _write_v1(m: ShareFetchRequest, w: Write) -> None:  # version 1, flexible
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ShareFetchRequest)
     m.share_acquire_mode = 0
@@ -211,8 +213,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         fetch_topic = new(FetchTopic)
@@ -221,8 +224,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 6 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 6 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             fetch_partition = new(FetchPartition)
@@ -232,8 +236,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 18 > size - at:
-                refuse_count('acknowledgement_batches', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 18 > size - at:
+                refuse_count('acknowledgement_batches', count, size - at, elements_left)
             acknowledgement_batches = []
             for _ in range(count):
                 acknowledgement_batch = new(AcknowledgementBatch)
@@ -242,26 +247,27 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count < 0 or count > size - at:
-                    refuse_count('acknowledge_types', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count > size - at:
+                    refuse_count('acknowledge_types', count, size - at, elements_left)
                 acknowledgement_batch.acknowledge_types = list(unpack_from(f">{count}b", buffer, at))
                 at += count
                 tags = buffer[at]
                 at += 1
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 acknowledgement_batches.append(acknowledgement_batch)
             fetch_partition.acknowledgement_batches = acknowledgement_batches
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(fetch_partition)
         fetch_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(fetch_topic)
     m.topics = topics
     count = buffer[at]
@@ -269,8 +275,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('forgotten_topics_data', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('forgotten_topics_data', count, size - at, elements_left)
     forgotten_topics_data = []
     for _ in range(count):
         forgotten_topic = new(ForgottenTopic)
@@ -279,20 +286,21 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         forgotten_topics_data.append(forgotten_topic)
     m.forgotten_topics_data = forgotten_topics_data
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -333,6 +341,7 @@ def _write_v2(m: ShareFetchRequest, w: Write) -> None:  # version 2, flexible
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ShareFetchRequest)
     count = buffer[at]
@@ -366,8 +375,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         fetch_topic = new(FetchTopic)
@@ -376,8 +386,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 6 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 6 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             fetch_partition = new(FetchPartition)
@@ -387,8 +398,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 18 > size - at:
-                refuse_count('acknowledgement_batches', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 18 > size - at:
+                refuse_count('acknowledgement_batches', count, size - at, elements_left)
             acknowledgement_batches = []
             for _ in range(count):
                 acknowledgement_batch = new(AcknowledgementBatch)
@@ -397,26 +409,27 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count < 0 or count > size - at:
-                    refuse_count('acknowledge_types', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count > size - at:
+                    refuse_count('acknowledge_types', count, size - at, elements_left)
                 acknowledgement_batch.acknowledge_types = list(unpack_from(f">{count}b", buffer, at))
                 at += count
                 tags = buffer[at]
                 at += 1
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 acknowledgement_batches.append(acknowledgement_batch)
             fetch_partition.acknowledgement_batches = acknowledgement_batches
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(fetch_partition)
         fetch_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(fetch_topic)
     m.topics = topics
     count = buffer[at]
@@ -424,8 +437,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('forgotten_topics_data', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('forgotten_topics_data', count, size - at, elements_left)
     forgotten_topics_data = []
     for _ in range(count):
         forgotten_topic = new(ForgottenTopic)
@@ -434,20 +448,21 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         forgotten_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         forgotten_topics_data.append(forgotten_topic)
     m.forgotten_topics_data = forgotten_topics_data
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

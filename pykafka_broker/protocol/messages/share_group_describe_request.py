@@ -8,13 +8,14 @@ from struct import Struct
 from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
+    MOST_ELEMENTS,
     Message,
     UVARINT,
     Write,
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -54,6 +55,7 @@ def _write_v1(m: ShareGroupDescribeRequest, w: Write) -> None:  # version 1, fle
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ShareGroupDescribeRequest)
     count = buffer[at]
@@ -61,8 +63,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeRequest, int]: 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('group_ids', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count > size - at:
+        refuse_count('group_ids', count, size - at, elements_left)
     group_ids = []
     for _ in range(count):
         count = buffer[at]
@@ -80,7 +83,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeRequest, int]: 
     m.include_authorized_operations, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

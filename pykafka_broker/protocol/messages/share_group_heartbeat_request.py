@@ -7,6 +7,7 @@ from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -16,7 +17,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -70,6 +71,7 @@ def _write_v1(m: ShareGroupHeartbeatRequest, w: Write) -> None:  # version 1, fl
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupHeartbeatRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(ShareGroupHeartbeatRequest)
     count = buffer[at]
@@ -113,8 +115,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupHeartbeatRequest, int]:
     if count == -1:
         m.subscribed_topic_names = None
     else:
-        if count < 0 or count > size - at:
-            refuse_count('subscribed_topic_names', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count > size - at:
+            refuse_count('subscribed_topic_names', count, size - at, elements_left)
         subscribed_topic_names = []
         for _ in range(count):
             count = buffer[at]
@@ -132,7 +135,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupHeartbeatRequest, int]:
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -19,7 +20,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -147,6 +148,7 @@ def _write_v0(m: StopReplicaRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(StopReplicaRequest)
     m.is_kraft_controller = False
@@ -155,8 +157,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
     m.topic_states = []
     m.controller_id, m.controller_epoch, m.delete_partitions, count = _UNPACK_iioi(buffer, at)
     at += 13
-    if count < 0 or count * 6 > size - at:
-        refuse_count('ungrouped_partitions', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('ungrouped_partitions', count, size - at, elements_left)
     ungrouped_partitions = []
     for _ in range(count):
         stop_replica_partition_v0 = new(StopReplicaPartitionV0)
@@ -191,6 +194,7 @@ def _write_v1(m: StopReplicaRequest, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # version 1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(StopReplicaRequest)
     m.is_kraft_controller = False
@@ -198,8 +202,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
     m.topic_states = []
     m.controller_id, m.controller_epoch, m.broker_epoch, m.delete_partitions, count = _UNPACK_iiqoi(buffer, at)
     at += 21
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         stop_replica_topic_v1 = new(StopReplicaTopicV1)
@@ -212,8 +217,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partition_indexes', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('partition_indexes', count, size - at, elements_left)
         stop_replica_topic_v1.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         topics.append(stop_replica_topic_v1)
@@ -243,6 +249,7 @@ def _write_v2(m: StopReplicaRequest, w: Write) -> None:  # version 2, flexible
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(StopReplicaRequest)
     m.is_kraft_controller = False
@@ -253,8 +260,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         stop_replica_topic_v1 = new(StopReplicaTopicV1)
@@ -273,20 +281,21 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partition_indexes', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('partition_indexes', count, size - at, elements_left)
         stop_replica_topic_v1.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(stop_replica_topic_v1)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -316,6 +325,7 @@ def _write_v3(m: StopReplicaRequest, w: Write) -> None:  # version 3, flexible
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # version 3, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(StopReplicaRequest)
     m.is_kraft_controller = False
@@ -327,8 +337,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topic_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topic_states', count, size - at, elements_left)
     topic_states = []
     for _ in range(count):
         stop_replica_topic_state = new(StopReplicaTopicState)
@@ -347,27 +358,28 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 10 > size - at:
-            refuse_count('partition_states', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 10 > size - at:
+            refuse_count('partition_states', count, size - at, elements_left)
         partition_states = []
         for _ in range(count):
             stop_replica_partition_state = new(StopReplicaPartitionState)
             stop_replica_partition_state.partition_index, stop_replica_partition_state.leader_epoch, stop_replica_partition_state.delete_partition, tags = _UNPACK_iioB(buffer, at)
             at += 10
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partition_states.append(stop_replica_partition_state)
         stop_replica_topic_state.partition_states = partition_states
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topic_states.append(stop_replica_topic_state)
     m.topic_states = topic_states
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -395,6 +407,7 @@ def _write_v4(m: StopReplicaRequest, w: Write) -> None:  # version 4, flexible
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # version 4, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(StopReplicaRequest)
     m.delete_partitions = False
@@ -405,8 +418,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topic_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topic_states', count, size - at, elements_left)
     topic_states = []
     for _ in range(count):
         stop_replica_topic_state = new(StopReplicaTopicState)
@@ -425,27 +439,28 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # vers
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 10 > size - at:
-            refuse_count('partition_states', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 10 > size - at:
+            refuse_count('partition_states', count, size - at, elements_left)
         partition_states = []
         for _ in range(count):
             stop_replica_partition_state = new(StopReplicaPartitionState)
             stop_replica_partition_state.partition_index, stop_replica_partition_state.leader_epoch, stop_replica_partition_state.delete_partition, tags = _UNPACK_iioB(buffer, at)
             at += 10
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partition_states.append(stop_replica_partition_state)
         stop_replica_topic_state.partition_states = partition_states
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topic_states.append(stop_replica_topic_state)
     m.topic_states = topic_states
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

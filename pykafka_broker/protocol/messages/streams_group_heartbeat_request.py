@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -20,7 +21,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -394,6 +395,7 @@ def _write_v0(m: StreamsGroupHeartbeatRequest, w: Write) -> None:  # version 0, 
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(StreamsGroupHeartbeatRequest)
     count = buffer[at]
@@ -453,8 +455,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 8 > size - at:
-            refuse_count('subtopologies', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 8 > size - at:
+            refuse_count('subtopologies', count, size - at, elements_left)
         subtopologies = []
         for _ in range(count):
             subtopology = new(Subtopology)
@@ -473,8 +476,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count > size - at:
-                refuse_count('source_topics', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count > size - at:
+                refuse_count('source_topics', count, size - at, elements_left)
             source_topics = []
             for _ in range(count):
                 count = buffer[at]
@@ -494,8 +498,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count > size - at:
-                refuse_count('source_topic_regex', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count > size - at:
+                refuse_count('source_topic_regex', count, size - at, elements_left)
             source_topic_regex = []
             for _ in range(count):
                 count = buffer[at]
@@ -515,8 +520,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 9 > size - at:
-                refuse_count('state_changelog_topics', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 9 > size - at:
+                refuse_count('state_changelog_topics', count, size - at, elements_left)
             state_changelog_topics = []
             for _ in range(count):
                 topic_info = new(TopicInfo)
@@ -535,8 +541,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count < 0 or count * 3 > size - at:
-                    refuse_count('topic_configs', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count * 3 > size - at:
+                    refuse_count('topic_configs', count, size - at, elements_left)
                 topic_configs = []
                 for _ in range(count):
                     key_value = new(KeyValue)
@@ -563,13 +570,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                     tags = buffer[at]
                     at += 1
                     if tags:
-                        at = skip_tags(buffer, at - 1)
+                        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                     topic_configs.append(key_value)
                 topic_info.topic_configs = topic_configs
                 tags = buffer[at]
                 at += 1
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 state_changelog_topics.append(topic_info)
             subtopology.state_changelog_topics = state_changelog_topics
             count = buffer[at]
@@ -577,8 +584,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count > size - at:
-                refuse_count('repartition_sink_topics', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count > size - at:
+                refuse_count('repartition_sink_topics', count, size - at, elements_left)
             repartition_sink_topics = []
             for _ in range(count):
                 count = buffer[at]
@@ -598,8 +606,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 9 > size - at:
-                refuse_count('repartition_source_topics', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 9 > size - at:
+                refuse_count('repartition_source_topics', count, size - at, elements_left)
             repartition_source_topics = []
             for _ in range(count):
                 repartition_source_topics_topic_info = new(TopicInfo)
@@ -618,8 +627,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count < 0 or count * 3 > size - at:
-                    refuse_count('topic_configs', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count * 3 > size - at:
+                    refuse_count('topic_configs', count, size - at, elements_left)
                 repartition_source_topics_topic_info_topic_configs = []
                 for _ in range(count):
                     repartition_source_topics_topic_info_topic_configs_key_value = new(KeyValue)
@@ -646,13 +656,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                     tags = buffer[at]
                     at += 1
                     if tags:
-                        at = skip_tags(buffer, at - 1)
+                        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                     repartition_source_topics_topic_info_topic_configs.append(repartition_source_topics_topic_info_topic_configs_key_value)
                 repartition_source_topics_topic_info.topic_configs = repartition_source_topics_topic_info_topic_configs
                 tags = buffer[at]
                 at += 1
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 repartition_source_topics.append(repartition_source_topics_topic_info)
             subtopology.repartition_source_topics = repartition_source_topics
             count = buffer[at]
@@ -660,8 +670,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('copartition_groups', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('copartition_groups', count, size - at, elements_left)
             copartition_groups = []
             for _ in range(count):
                 copartition_group = new(CopartitionGroup)
@@ -670,8 +681,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count < 0 or count * 2 > size - at:
-                    refuse_count('source_topics', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count * 2 > size - at:
+                    refuse_count('source_topics', count, size - at, elements_left)
                 copartition_group.source_topics = list(unpack_from(f">{count}h", buffer, at))
                 at += count * 2
                 count = buffer[at]
@@ -679,8 +691,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count < 0 or count * 2 > size - at:
-                    refuse_count('source_topic_regex', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count * 2 > size - at:
+                    refuse_count('source_topic_regex', count, size - at, elements_left)
                 copartition_group.source_topic_regex = list(unpack_from(f">{count}h", buffer, at))
                 at += count * 2
                 count = buffer[at]
@@ -688,26 +701,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count < 0 or count * 2 > size - at:
-                    refuse_count('repartition_source_topics', count, size - at)
+                elements_left -= count
+                if count < 0 or elements_left < 0 or count * 2 > size - at:
+                    refuse_count('repartition_source_topics', count, size - at, elements_left)
                 copartition_group.repartition_source_topics = list(unpack_from(f">{count}h", buffer, at))
                 at += count * 2
                 tags = buffer[at]
                 at += 1
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 copartition_groups.append(copartition_group)
             subtopology.copartition_groups = copartition_groups
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             subtopologies.append(subtopology)
         topology.subtopologies = subtopologies
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         m.topology = topology
     count = buffer[at]
     at += 1
@@ -717,8 +731,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
     if count == -1:
         m.active_tasks = None
     else:
-        if count < 0 or count * 3 > size - at:
-            refuse_count('active_tasks', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 3 > size - at:
+            refuse_count('active_tasks', count, size - at, elements_left)
         active_tasks = []
         for _ in range(count):
             task_ids = new(TaskIds)
@@ -737,14 +752,15 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partitions', count, size - at, elements_left)
             task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             active_tasks.append(task_ids)
         m.active_tasks = active_tasks
     count = buffer[at]
@@ -755,8 +771,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
     if count == -1:
         m.standby_tasks = None
     else:
-        if count < 0 or count * 3 > size - at:
-            refuse_count('standby_tasks', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 3 > size - at:
+            refuse_count('standby_tasks', count, size - at, elements_left)
         standby_tasks = []
         for _ in range(count):
             standby_tasks_task_ids = new(TaskIds)
@@ -775,14 +792,15 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partitions', count, size - at, elements_left)
             standby_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             standby_tasks.append(standby_tasks_task_ids)
         m.standby_tasks = standby_tasks
     count = buffer[at]
@@ -793,8 +811,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
     if count == -1:
         m.warmup_tasks = None
     else:
-        if count < 0 or count * 3 > size - at:
-            refuse_count('warmup_tasks', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 3 > size - at:
+            refuse_count('warmup_tasks', count, size - at, elements_left)
         warmup_tasks = []
         for _ in range(count):
             warmup_tasks_task_ids = new(TaskIds)
@@ -813,14 +832,15 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partitions', count, size - at, elements_left)
             warmup_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             warmup_tasks.append(warmup_tasks_task_ids)
         m.warmup_tasks = warmup_tasks
     count = buffer[at]
@@ -855,7 +875,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
         user_endpoint.port, tags = _UNPACK_HB(buffer, at)
         at += 3
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         m.user_endpoint = user_endpoint
     count = buffer[at]
     at += 1
@@ -865,8 +885,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
     if count == -1:
         m.client_tags = None
     else:
-        if count < 0 or count * 3 > size - at:
-            refuse_count('client_tags', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 3 > size - at:
+            refuse_count('client_tags', count, size - at, elements_left)
         client_tags = []
         for _ in range(count):
             client_tags_key_value = new(KeyValue)
@@ -893,7 +914,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             client_tags.append(client_tags_key_value)
         m.client_tags = client_tags
     count = buffer[at]
@@ -904,8 +925,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
     if count == -1:
         m.task_offsets = None
     else:
-        if count < 0 or count * 14 > size - at:
-            refuse_count('task_offsets', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 14 > size - at:
+            refuse_count('task_offsets', count, size - at, elements_left)
         task_offsets = []
         for _ in range(count):
             task_offset = new(TaskOffset)
@@ -922,7 +944,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             task_offset.partition, task_offset.offset, tags = _UNPACK_iqB(buffer, at)
             at += 13
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             task_offsets.append(task_offset)
         m.task_offsets = task_offsets
     count = buffer[at]
@@ -933,8 +955,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
     if count == -1:
         m.task_end_offsets = None
     else:
-        if count < 0 or count * 14 > size - at:
-            refuse_count('task_end_offsets', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 14 > size - at:
+            refuse_count('task_end_offsets', count, size - at, elements_left)
         task_end_offsets = []
         for _ in range(count):
             task_end_offsets_task_offset = new(TaskOffset)
@@ -951,13 +974,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int
             task_end_offsets_task_offset.partition, task_end_offsets_task_offset.offset, tags = _UNPACK_iqB(buffer, at)
             at += 13
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             task_end_offsets.append(task_end_offsets_task_offset)
         m.task_end_offsets = task_end_offsets
     m.shutdown_application, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

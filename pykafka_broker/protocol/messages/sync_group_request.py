@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -19,7 +20,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -95,6 +96,7 @@ def _write_v0(m: SyncGroupRequest, w: Write) -> None:  # versions 0-2
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versions 0-2
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(SyncGroupRequest)
     m.group_instance_id = None
@@ -116,8 +118,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('assignments', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('assignments', count, size - at, elements_left)
     assignments = []
     for _ in range(count):
         sync_group_request_assignment = new(SyncGroupRequestAssignment)
@@ -160,6 +163,7 @@ def _write_v3(m: SyncGroupRequest, w: Write) -> None:  # version 3
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # version 3
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(SyncGroupRequest)
     m.protocol_type = None
@@ -190,8 +194,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
         at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('assignments', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('assignments', count, size - at, elements_left)
     assignments = []
     for _ in range(count):
         sync_group_request_assignment = new(SyncGroupRequestAssignment)
@@ -240,6 +245,7 @@ def _write_v4(m: SyncGroupRequest, w: Write) -> None:  # version 4, flexible
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # version 4, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(SyncGroupRequest)
     m.protocol_type = None
@@ -282,8 +288,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('assignments', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('assignments', count, size - at, elements_left)
     assignments = []
     for _ in range(count):
         sync_group_request_assignment = new(SyncGroupRequestAssignment)
@@ -310,13 +317,13 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         assignments.append(sync_group_request_assignment)
     m.assignments = assignments
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -350,6 +357,7 @@ def _write_v5(m: SyncGroupRequest, w: Write) -> None:  # version 5, flexible
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # version 5, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(SyncGroupRequest)
     count = buffer[at]
@@ -416,8 +424,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('assignments', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('assignments', count, size - at, elements_left)
     assignments = []
     for _ in range(count):
         sync_group_request_assignment = new(SyncGroupRequestAssignment)
@@ -444,13 +453,13 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         assignments.append(sync_group_request_assignment)
     m.assignments = assignments
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

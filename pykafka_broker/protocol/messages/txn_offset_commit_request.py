@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -19,7 +20,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -127,6 +128,7 @@ def _write_v0(m: TxnOffsetCommitRequest, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # versions 0-1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(TxnOffsetCommitRequest)
     m.generation_id = -1
@@ -148,8 +150,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
     at = stop
     m.producer_id, m.producer_epoch, count = _UNPACK_qhi(buffer, at)
     at += 14
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         txn_offset_commit_request_topic = new(TxnOffsetCommitRequestTopic)
@@ -162,8 +165,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 14 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 14 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             txn_offset_commit_request_partition = new(TxnOffsetCommitRequestPartition)
@@ -210,6 +214,7 @@ def _write_v2(m: TxnOffsetCommitRequest, w: Write) -> None:  # version 2
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # version 2
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(TxnOffsetCommitRequest)
     m.generation_id = -1
@@ -231,8 +236,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
     at = stop
     m.producer_id, m.producer_epoch, count = _UNPACK_qhi(buffer, at)
     at += 14
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         txn_offset_commit_request_topic = new(TxnOffsetCommitRequestTopic)
@@ -245,8 +251,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 18 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 18 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             txn_offset_commit_request_partition = new(TxnOffsetCommitRequestPartition)
@@ -298,6 +305,7 @@ def _write_v3(m: TxnOffsetCommitRequest, w: Write) -> None:  # versions 3-5, fle
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # versions 3-5, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(TxnOffsetCommitRequest)
     count = buffer[at]
@@ -348,8 +356,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         txn_offset_commit_request_topic = new(TxnOffsetCommitRequestTopic)
@@ -368,8 +377,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 18 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 18 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             txn_offset_commit_request_partition = new(TxnOffsetCommitRequestPartition)
@@ -389,19 +399,19 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(txn_offset_commit_request_partition)
         txn_offset_commit_request_topic.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(txn_offset_commit_request_topic)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -7,10 +7,11 @@ from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
     Buffer,
+    MOST_ELEMENTS,
     Message,
     Write,
     new,
-    skip_tags,
+    skip_counted_tags,
 )
 
 _PACK_ix = Struct(">ix").pack
@@ -38,11 +39,12 @@ def _write_v0(m: UnregisterBrokerRequest, w: Write) -> None:  # version 0, flexi
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UnregisterBrokerRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     m = new(UnregisterBrokerRequest)
     m.broker_id, tags = _UNPACK_iB(buffer, at)
     at += 5
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -17,7 +18,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_field,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -88,6 +89,7 @@ def _write_v0(m: UpdateFeaturesRequest, w: Write) -> None:  # version 0, flexibl
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateFeaturesRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(UpdateFeaturesRequest)
     m.validate_only = False
@@ -96,8 +98,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateFeaturesRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('feature_updates', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 5 > size - at:
+        refuse_count('feature_updates', count, size - at, elements_left)
     feature_updates = []
     for _ in range(count):
         feature_update_key = new(FeatureUpdateKey)
@@ -115,13 +118,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateFeaturesRequest, int]:  # v
         feature_update_key.max_version_level, feature_update_key.allow_downgrade, tags = _UNPACK_hoB(buffer, at)
         at += 4
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         feature_updates.append(feature_update_key)
     m.feature_updates = feature_updates
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -140,6 +143,7 @@ def _write_v1(m: UpdateFeaturesRequest, w: Write) -> None:  # versions 1-2, flex
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[UpdateFeaturesRequest, int]:  # versions 1-2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(UpdateFeaturesRequest)
     m.timeout_ms, count = _UNPACK_iB(buffer, at)
@@ -147,8 +151,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[UpdateFeaturesRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('feature_updates', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 5 > size - at:
+        refuse_count('feature_updates', count, size - at, elements_left)
     feature_updates = []
     for _ in range(count):
         feature_update_key = new(FeatureUpdateKey)
@@ -166,13 +171,13 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[UpdateFeaturesRequest, int]:  # v
         feature_update_key.max_version_level, feature_update_key.upgrade_type, tags = _UNPACK_hbB(buffer, at)
         at += 4
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         feature_updates.append(feature_update_key)
     m.feature_updates = feature_updates
     m.validate_only, tags = _UNPACK_oB(buffer, at)
     at += 2
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

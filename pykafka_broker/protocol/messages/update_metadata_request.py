@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     NULL,
@@ -24,10 +25,11 @@ from pykafka_broker.protocol.runtime import (
     read_tag,
     read_uvarint,
     refuse_count,
+    refuse_elements,
     refuse_field,
     refuse_length,
     refuse_tag,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -200,6 +202,7 @@ def _write_v0(m: UpdateMetadataRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(UpdateMetadataRequest)
     m.is_kraft_controller = False
@@ -208,8 +211,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
     m.topic_states = []
     m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
     at += 12
-    if count < 0 or count * 30 > size - at:
-        refuse_count('ungrouped_partition_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 30 > size - at:
+        refuse_count('ungrouped_partition_states', count, size - at, elements_left)
     ungrouped_partition_states = []
     for _ in range(count):
         update_metadata_partition_state = new(UpdateMetadataPartitionState)
@@ -223,22 +227,25 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         at = stop
         update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
         at += 20
-        if count < 0 or count * 4 > size - at:
-            refuse_count('isr', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('isr', count, size - at, elements_left)
         update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         update_metadata_partition_state.zk_version, count = _UNPACK_ii(buffer, at)
         at += 8
-        if count < 0 or count * 4 > size - at:
-            refuse_count('replicas', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('replicas', count, size - at, elements_left)
         update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         ungrouped_partition_states.append(update_metadata_partition_state)
     m.ungrouped_partition_states = ungrouped_partition_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 10 > size - at:
-        refuse_count('live_brokers', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 10 > size - at:
+        refuse_count('live_brokers', count, size - at, elements_left)
     live_brokers = []
     for _ in range(count):
         update_metadata_broker = new(UpdateMetadataBroker)
@@ -286,6 +293,7 @@ def _write_v1(m: UpdateMetadataRequest, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 1
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(UpdateMetadataRequest)
     m.is_kraft_controller = False
@@ -294,8 +302,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
     m.topic_states = []
     m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
     at += 12
-    if count < 0 or count * 30 > size - at:
-        refuse_count('ungrouped_partition_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 30 > size - at:
+        refuse_count('ungrouped_partition_states', count, size - at, elements_left)
     ungrouped_partition_states = []
     for _ in range(count):
         update_metadata_partition_state = new(UpdateMetadataPartitionState)
@@ -309,22 +318,25 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         at = stop
         update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
         at += 20
-        if count < 0 or count * 4 > size - at:
-            refuse_count('isr', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('isr', count, size - at, elements_left)
         update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         update_metadata_partition_state.zk_version, count = _UNPACK_ii(buffer, at)
         at += 8
-        if count < 0 or count * 4 > size - at:
-            refuse_count('replicas', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('replicas', count, size - at, elements_left)
         update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         ungrouped_partition_states.append(update_metadata_partition_state)
     m.ungrouped_partition_states = ungrouped_partition_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 8 > size - at:
-        refuse_count('live_brokers', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 8 > size - at:
+        refuse_count('live_brokers', count, size - at, elements_left)
     live_brokers = []
     for _ in range(count):
         update_metadata_broker = new(UpdateMetadataBroker)
@@ -333,8 +345,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         update_metadata_broker.rack = ''
         update_metadata_broker.id, count = _UNPACK_ii(buffer, at)
         at += 8
-        if count < 0 or count * 8 > size - at:
-            refuse_count('endpoints', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 8 > size - at:
+            refuse_count('endpoints', count, size - at, elements_left)
         endpoints = []
         for _ in range(count):
             update_metadata_endpoint = new(UpdateMetadataEndpoint)
@@ -386,6 +399,7 @@ def _write_v2(m: UpdateMetadataRequest, w: Write) -> None:  # version 2
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 2
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(UpdateMetadataRequest)
     m.is_kraft_controller = False
@@ -394,8 +408,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
     m.topic_states = []
     m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
     at += 12
-    if count < 0 or count * 30 > size - at:
-        refuse_count('ungrouped_partition_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 30 > size - at:
+        refuse_count('ungrouped_partition_states', count, size - at, elements_left)
     ungrouped_partition_states = []
     for _ in range(count):
         update_metadata_partition_state = new(UpdateMetadataPartitionState)
@@ -409,22 +424,25 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         at = stop
         update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
         at += 20
-        if count < 0 or count * 4 > size - at:
-            refuse_count('isr', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('isr', count, size - at, elements_left)
         update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         update_metadata_partition_state.zk_version, count = _UNPACK_ii(buffer, at)
         at += 8
-        if count < 0 or count * 4 > size - at:
-            refuse_count('replicas', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('replicas', count, size - at, elements_left)
         update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         ungrouped_partition_states.append(update_metadata_partition_state)
     m.ungrouped_partition_states = ungrouped_partition_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 10 > size - at:
-        refuse_count('live_brokers', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 10 > size - at:
+        refuse_count('live_brokers', count, size - at, elements_left)
     live_brokers = []
     for _ in range(count):
         update_metadata_broker = new(UpdateMetadataBroker)
@@ -432,8 +450,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         update_metadata_broker.v0_port = 0
         update_metadata_broker.id, count = _UNPACK_ii(buffer, at)
         at += 8
-        if count < 0 or count * 8 > size - at:
-            refuse_count('endpoints', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 8 > size - at:
+            refuse_count('endpoints', count, size - at, elements_left)
         endpoints = []
         for _ in range(count):
             update_metadata_endpoint = new(UpdateMetadataEndpoint)
@@ -497,6 +516,7 @@ def _write_v3(m: UpdateMetadataRequest, w: Write) -> None:  # version 3
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 3
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(UpdateMetadataRequest)
     m.is_kraft_controller = False
@@ -505,8 +525,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
     m.topic_states = []
     m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
     at += 12
-    if count < 0 or count * 30 > size - at:
-        refuse_count('ungrouped_partition_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 30 > size - at:
+        refuse_count('ungrouped_partition_states', count, size - at, elements_left)
     ungrouped_partition_states = []
     for _ in range(count):
         update_metadata_partition_state = new(UpdateMetadataPartitionState)
@@ -520,22 +541,25 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         at = stop
         update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
         at += 20
-        if count < 0 or count * 4 > size - at:
-            refuse_count('isr', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('isr', count, size - at, elements_left)
         update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         update_metadata_partition_state.zk_version, count = _UNPACK_ii(buffer, at)
         at += 8
-        if count < 0 or count * 4 > size - at:
-            refuse_count('replicas', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('replicas', count, size - at, elements_left)
         update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         ungrouped_partition_states.append(update_metadata_partition_state)
     m.ungrouped_partition_states = ungrouped_partition_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 10 > size - at:
-        refuse_count('live_brokers', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 10 > size - at:
+        refuse_count('live_brokers', count, size - at, elements_left)
     live_brokers = []
     for _ in range(count):
         update_metadata_broker = new(UpdateMetadataBroker)
@@ -543,8 +567,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         update_metadata_broker.v0_port = 0
         update_metadata_broker.id, count = _UNPACK_ii(buffer, at)
         at += 8
-        if count < 0 or count * 10 > size - at:
-            refuse_count('endpoints', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 10 > size - at:
+            refuse_count('endpoints', count, size - at, elements_left)
         endpoints = []
         for _ in range(count):
             update_metadata_endpoint = new(UpdateMetadataEndpoint)
@@ -616,6 +641,7 @@ def _write_v4(m: UpdateMetadataRequest, w: Write) -> None:  # version 4
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 4
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(UpdateMetadataRequest)
     m.is_kraft_controller = False
@@ -624,8 +650,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
     m.topic_states = []
     m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
     at += 12
-    if count < 0 or count * 34 > size - at:
-        refuse_count('ungrouped_partition_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 34 > size - at:
+        refuse_count('ungrouped_partition_states', count, size - at, elements_left)
     ungrouped_partition_states = []
     for _ in range(count):
         update_metadata_partition_state = new(UpdateMetadataPartitionState)
@@ -638,28 +665,32 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         at = stop
         update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
         at += 20
-        if count < 0 or count * 4 > size - at:
-            refuse_count('isr', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('isr', count, size - at, elements_left)
         update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         update_metadata_partition_state.zk_version, count = _UNPACK_ii(buffer, at)
         at += 8
-        if count < 0 or count * 4 > size - at:
-            refuse_count('replicas', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('replicas', count, size - at, elements_left)
         update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 4 > size - at:
-            refuse_count('offline_replicas', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 4 > size - at:
+            refuse_count('offline_replicas', count, size - at, elements_left)
         update_metadata_partition_state.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
         at += count * 4
         ungrouped_partition_states.append(update_metadata_partition_state)
     m.ungrouped_partition_states = ungrouped_partition_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 10 > size - at:
-        refuse_count('live_brokers', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 10 > size - at:
+        refuse_count('live_brokers', count, size - at, elements_left)
     live_brokers = []
     for _ in range(count):
         update_metadata_broker = new(UpdateMetadataBroker)
@@ -667,8 +698,9 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         update_metadata_broker.v0_port = 0
         update_metadata_broker.id, count = _UNPACK_ii(buffer, at)
         at += 8
-        if count < 0 or count * 10 > size - at:
-            refuse_count('endpoints', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 10 > size - at:
+            refuse_count('endpoints', count, size - at, elements_left)
         endpoints = []
         for _ in range(count):
             update_metadata_endpoint = new(UpdateMetadataEndpoint)
@@ -743,6 +775,7 @@ def _write_v5(m: UpdateMetadataRequest, w: Write) -> None:  # version 5
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 5
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(UpdateMetadataRequest)
     m.is_kraft_controller = False
@@ -750,8 +783,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
     m.ungrouped_partition_states = []
     m.controller_id, m.controller_epoch, m.broker_epoch, count = _UNPACK_iiqi(buffer, at)
     at += 20
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topic_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 6 > size - at:
+        refuse_count('topic_states', count, size - at, elements_left)
     topic_states = []
     for _ in range(count):
         update_metadata_topic_state = new(UpdateMetadataTopicState)
@@ -765,28 +799,32 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         at = stop
         (count,) = _UNPACK_i(buffer, at)
         at += 4
-        if count < 0 or count * 32 > size - at:
-            refuse_count('partition_states', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 32 > size - at:
+            refuse_count('partition_states', count, size - at, elements_left)
         partition_states = []
         for _ in range(count):
             update_metadata_partition_state = new(UpdateMetadataPartitionState)
             update_metadata_partition_state.topic_name = ''
             update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
             at += 20
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('isr', count, size - at, elements_left)
             update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             update_metadata_partition_state.zk_version, count = _UNPACK_ii(buffer, at)
             at += 8
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('replicas', count, size - at, elements_left)
             update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             (count,) = _UNPACK_i(buffer, at)
             at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('offline_replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('offline_replicas', count, size - at, elements_left)
             update_metadata_partition_state.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             partition_states.append(update_metadata_partition_state)
@@ -795,8 +833,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
     m.topic_states = topic_states
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 10 > size - at:
-        refuse_count('live_brokers', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 10 > size - at:
+        refuse_count('live_brokers', count, size - at, elements_left)
     live_brokers = []
     for _ in range(count):
         update_metadata_broker = new(UpdateMetadataBroker)
@@ -804,8 +843,9 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         update_metadata_broker.v0_port = 0
         update_metadata_broker.id, count = _UNPACK_ii(buffer, at)
         at += 8
-        if count < 0 or count * 10 > size - at:
-            refuse_count('endpoints', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 10 > size - at:
+            refuse_count('endpoints', count, size - at, elements_left)
         endpoints = []
         for _ in range(count):
             update_metadata_endpoint = new(UpdateMetadataEndpoint)
@@ -893,6 +933,7 @@ def _write_v6(m: UpdateMetadataRequest, w: Write) -> None:  # version 6, flexibl
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 6, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(UpdateMetadataRequest)
     m.is_kraft_controller = False
@@ -903,8 +944,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topic_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 3 > size - at:
+        refuse_count('topic_states', count, size - at, elements_left)
     topic_states = []
     for _ in range(count):
         update_metadata_topic_state = new(UpdateMetadataTopicState)
@@ -924,8 +966,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 24 > size - at:
-            refuse_count('partition_states', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 24 > size - at:
+            refuse_count('partition_states', count, size - at, elements_left)
         partition_states = []
         for _ in range(count):
             update_metadata_partition_state = new(UpdateMetadataPartitionState)
@@ -935,8 +978,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('isr', count, size - at, elements_left)
             update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             update_metadata_partition_state.zk_version, count = _UNPACK_iB(buffer, at)
@@ -944,8 +988,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('replicas', count, size - at, elements_left)
             update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
@@ -953,20 +998,21 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('offline_replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('offline_replicas', count, size - at, elements_left)
             update_metadata_partition_state.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partition_states.append(update_metadata_partition_state)
         update_metadata_topic_state.partition_states = partition_states
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topic_states.append(update_metadata_topic_state)
     m.topic_states = topic_states
     count = buffer[at]
@@ -974,8 +1020,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 7 > size - at:
-        refuse_count('live_brokers', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 7 > size - at:
+        refuse_count('live_brokers', count, size - at, elements_left)
     live_brokers = []
     for _ in range(count):
         update_metadata_broker = new(UpdateMetadataBroker)
@@ -986,8 +1033,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 9 > size - at:
-            refuse_count('endpoints', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 9 > size - at:
+            refuse_count('endpoints', count, size - at, elements_left)
         endpoints = []
         for _ in range(count):
             update_metadata_endpoint = new(UpdateMetadataEndpoint)
@@ -1014,7 +1062,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             update_metadata_endpoint.security_protocol, tags = _UNPACK_hB(buffer, at)
             at += 3
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             endpoints.append(update_metadata_endpoint)
         update_metadata_broker.endpoints = endpoints
         count = buffer[at]
@@ -1033,13 +1081,13 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         live_brokers.append(update_metadata_broker)
     m.live_brokers = live_brokers
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -1094,6 +1142,7 @@ def _write_v7(m: UpdateMetadataRequest, w: Write) -> None:  # version 7, flexibl
 
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 7, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(UpdateMetadataRequest)
     m.is_kraft_controller = False
@@ -1104,8 +1153,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 19 > size - at:
-        refuse_count('topic_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 19 > size - at:
+        refuse_count('topic_states', count, size - at, elements_left)
     topic_states = []
     for _ in range(count):
         update_metadata_topic_state = new(UpdateMetadataTopicState)
@@ -1124,8 +1174,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 24 > size - at:
-            refuse_count('partition_states', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 24 > size - at:
+            refuse_count('partition_states', count, size - at, elements_left)
         partition_states = []
         for _ in range(count):
             update_metadata_partition_state = new(UpdateMetadataPartitionState)
@@ -1135,8 +1186,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('isr', count, size - at, elements_left)
             update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             update_metadata_partition_state.zk_version, count = _UNPACK_iB(buffer, at)
@@ -1144,8 +1196,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('replicas', count, size - at, elements_left)
             update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
@@ -1153,20 +1206,21 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('offline_replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('offline_replicas', count, size - at, elements_left)
             update_metadata_partition_state.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partition_states.append(update_metadata_partition_state)
         update_metadata_topic_state.partition_states = partition_states
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topic_states.append(update_metadata_topic_state)
     m.topic_states = topic_states
     count = buffer[at]
@@ -1174,8 +1228,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 7 > size - at:
-        refuse_count('live_brokers', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 7 > size - at:
+        refuse_count('live_brokers', count, size - at, elements_left)
     live_brokers = []
     for _ in range(count):
         update_metadata_broker = new(UpdateMetadataBroker)
@@ -1186,8 +1241,9 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 9 > size - at:
-            refuse_count('endpoints', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 9 > size - at:
+            refuse_count('endpoints', count, size - at, elements_left)
         endpoints = []
         for _ in range(count):
             update_metadata_endpoint = new(UpdateMetadataEndpoint)
@@ -1214,7 +1270,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             update_metadata_endpoint.security_protocol, tags = _UNPACK_hB(buffer, at)
             at += 3
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             endpoints.append(update_metadata_endpoint)
         update_metadata_broker.endpoints = endpoints
         count = buffer[at]
@@ -1233,13 +1289,13 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         live_brokers.append(update_metadata_broker)
     m.live_brokers = live_brokers
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -1295,6 +1351,7 @@ def _write_v8(m: UpdateMetadataRequest, w: Write) -> None:  # version 8, flexibl
 
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 8, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(UpdateMetadataRequest)
     m.type = 0
@@ -1304,8 +1361,9 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 19 > size - at:
-        refuse_count('topic_states', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 19 > size - at:
+        refuse_count('topic_states', count, size - at, elements_left)
     topic_states = []
     for _ in range(count):
         update_metadata_topic_state = new(UpdateMetadataTopicState)
@@ -1324,8 +1382,9 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 24 > size - at:
-            refuse_count('partition_states', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 24 > size - at:
+            refuse_count('partition_states', count, size - at, elements_left)
         partition_states = []
         for _ in range(count):
             update_metadata_partition_state = new(UpdateMetadataPartitionState)
@@ -1335,8 +1394,9 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('isr', count, size - at, elements_left)
             update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             update_metadata_partition_state.zk_version, count = _UNPACK_iB(buffer, at)
@@ -1344,8 +1404,9 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('replicas', count, size - at, elements_left)
             update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             count = buffer[at]
@@ -1353,20 +1414,21 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('offline_replicas', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('offline_replicas', count, size - at, elements_left)
             update_metadata_partition_state.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partition_states.append(update_metadata_partition_state)
         update_metadata_topic_state.partition_states = partition_states
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topic_states.append(update_metadata_topic_state)
     m.topic_states = topic_states
     count = buffer[at]
@@ -1374,8 +1436,9 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 7 > size - at:
-        refuse_count('live_brokers', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 7 > size - at:
+        refuse_count('live_brokers', count, size - at, elements_left)
     live_brokers = []
     for _ in range(count):
         update_metadata_broker = new(UpdateMetadataBroker)
@@ -1386,8 +1449,9 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 9 > size - at:
-            refuse_count('endpoints', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 9 > size - at:
+            refuse_count('endpoints', count, size - at, elements_left)
         endpoints = []
         for _ in range(count):
             update_metadata_endpoint = new(UpdateMetadataEndpoint)
@@ -1414,7 +1478,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
             update_metadata_endpoint.security_protocol, tags = _UNPACK_hB(buffer, at)
             at += 3
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             endpoints.append(update_metadata_endpoint)
         update_metadata_broker.endpoints = endpoints
         count = buffer[at]
@@ -1433,13 +1497,16 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # v
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         live_brokers.append(update_metadata_broker)
     m.live_brokers = live_brokers
     tags = buffer[at]
     at += 1
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
+        elements_left -= tags
+        if elements_left < 0:
+            refuse_elements()
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:

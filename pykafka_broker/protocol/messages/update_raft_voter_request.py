@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NULL,
     UVARINT,
@@ -19,7 +20,7 @@ from pykafka_broker.protocol.runtime import (
     refuse_count,
     refuse_length,
     shared_default,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -111,6 +112,7 @@ def _write_v0(m: UpdateRaftVoterRequest, w: Write) -> None:  # version 0, flexib
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateRaftVoterRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(UpdateRaftVoterRequest)
     count = buffer[at]
@@ -131,8 +133,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateRaftVoterRequest, int]:  # 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('listeners', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 5 > size - at:
+        refuse_count('listeners', count, size - at, elements_left)
     listeners = []
     for _ in range(count):
         listener = new(Listener)
@@ -159,19 +162,19 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateRaftVoterRequest, int]:  # 
         listener.port, tags = _UNPACK_HB(buffer, at)
         at += 3
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         listeners.append(listener)
     m.listeners = listeners
     kraft_version_feature = new(KRaftVersionFeature)
     kraft_version_feature.min_supported_version, kraft_version_feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
     at += 5
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     m.kraft_version_feature = kraft_version_feature
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -9,6 +9,7 @@ from pykafka_broker.protocol.runtime import (
     Buffer,
     EMPTY,
     Fields,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -17,7 +18,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -128,6 +129,7 @@ def _write_v0(m: WriteShareGroupStateRequest, w: Write) -> None:  # version 0, f
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]:  # version 0, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(WriteShareGroupStateRequest)
     count = buffer[at]
@@ -145,8 +147,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         write_state_data = new(WriteStateData)
@@ -155,8 +158,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 22 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 22 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             partition_data = new(PartitionData)
@@ -166,33 +170,34 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 20 > size - at:
-                refuse_count('state_batches', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 20 > size - at:
+                refuse_count('state_batches', count, size - at, elements_left)
             state_batches = []
             for _ in range(count):
                 state_batch = new(StateBatch)
                 state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state, state_batch.delivery_count, tags = _UNPACK_qqbhB(buffer, at)
                 at += 20
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 state_batches.append(state_batch)
             partition_data.state_batches = state_batches
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(partition_data)
         write_state_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(write_state_data)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -219,6 +224,7 @@ def _write_v1(m: WriteShareGroupStateRequest, w: Write) -> None:  # version 1, f
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(WriteShareGroupStateRequest)
     count = buffer[at]
@@ -236,8 +242,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('topics', count, size - at, elements_left)
     topics = []
     for _ in range(count):
         write_state_data = new(WriteStateData)
@@ -246,8 +253,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 26 > size - at:
-            refuse_count('partitions', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 26 > size - at:
+            refuse_count('partitions', count, size - at, elements_left)
         partitions = []
         for _ in range(count):
             partition_data = new(PartitionData)
@@ -256,33 +264,34 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 20 > size - at:
-                refuse_count('state_batches', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 20 > size - at:
+                refuse_count('state_batches', count, size - at, elements_left)
             state_batches = []
             for _ in range(count):
                 state_batch = new(StateBatch)
                 state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state, state_batch.delivery_count, tags = _UNPACK_qqbhB(buffer, at)
                 at += 20
                 if tags:
-                    at = skip_tags(buffer, at - 1)
+                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
                 state_batches.append(state_batch)
             partition_data.state_batches = state_batches
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             partitions.append(partition_data)
         write_state_data.partitions = partitions
         tags = buffer[at]
         at += 1
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         topics.append(write_state_data)
     m.topics = topics
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

@@ -11,6 +11,7 @@ from pykafka_broker.protocol.runtime import (
     Fields,
     INT32_PACK,
     INT32_UNPACK,
+    MOST_ELEMENTS,
     Message,
     NO_TAGS,
     UVARINT,
@@ -18,7 +19,7 @@ from pykafka_broker.protocol.runtime import (
     new,
     refuse_count,
     refuse_length,
-    skip_tags,
+    skip_counted_tags,
     string_length,
     uvarint,
     uvarint_rest,
@@ -105,20 +106,23 @@ def _write_v0(m: WriteTxnMarkersRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # version 0
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(WriteTxnMarkersRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count < 0 or count * 19 > size - at:
-        refuse_count('markers', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 19 > size - at:
+        refuse_count('markers', count, size - at, elements_left)
     markers = []
     for _ in range(count):
         writable_txn_marker = new(WritableTxnMarker)
         writable_txn_marker.transaction_version = 0
         writable_txn_marker.producer_id, writable_txn_marker.producer_epoch, writable_txn_marker.transaction_result, count = _UNPACK_qhoi(buffer, at)
         at += 15
-        if count < 0 or count * 6 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 6 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             writable_txn_marker_topic = new(WritableTxnMarkerTopic)
@@ -131,8 +135,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
             at = stop
             (count,) = _UNPACK_i(buffer, at)
             at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partition_indexes', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partition_indexes', count, size - at, elements_left)
             writable_txn_marker_topic.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             topics.append(writable_txn_marker_topic)
@@ -165,6 +170,7 @@ def _write_v1(m: WriteTxnMarkersRequest, w: Write) -> None:  # version 1, flexib
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # version 1, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(WriteTxnMarkersRequest)
     count = buffer[at]
@@ -172,8 +178,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 17 > size - at:
-        refuse_count('markers', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 17 > size - at:
+        refuse_count('markers', count, size - at, elements_left)
     markers = []
     for _ in range(count):
         writable_txn_marker = new(WritableTxnMarker)
@@ -183,8 +190,9 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 3 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 3 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             writable_txn_marker_topic = new(WritableTxnMarkerTopic)
@@ -203,26 +211,27 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partition_indexes', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partition_indexes', count, size - at, elements_left)
             writable_txn_marker_topic.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             topics.append(writable_txn_marker_topic)
         writable_txn_marker.topics = topics
         writable_txn_marker.coordinator_epoch, tags = _UNPACK_iB(buffer, at)
         at += 5
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         markers.append(writable_txn_marker)
     m.markers = markers
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
@@ -247,6 +256,7 @@ def _write_v2(m: WriteTxnMarkersRequest, w: Write) -> None:  # version 2, flexib
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(WriteTxnMarkersRequest)
     count = buffer[at]
@@ -254,8 +264,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('markers', count, size - at)
+    elements_left -= count
+    if count < 0 or elements_left < 0 or count * 18 > size - at:
+        refuse_count('markers', count, size - at, elements_left)
     markers = []
     for _ in range(count):
         writable_txn_marker = new(WritableTxnMarker)
@@ -264,8 +275,9 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count < 0 or count * 3 > size - at:
-            refuse_count('topics', count, size - at)
+        elements_left -= count
+        if count < 0 or elements_left < 0 or count * 3 > size - at:
+            refuse_count('topics', count, size - at, elements_left)
         topics = []
         for _ in range(count):
             writable_txn_marker_topic = new(WritableTxnMarkerTopic)
@@ -284,26 +296,27 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[WriteTxnMarkersRequest, int]:  # 
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partition_indexes', count, size - at)
+            elements_left -= count
+            if count < 0 or elements_left < 0 or count * 4 > size - at:
+                refuse_count('partition_indexes', count, size - at, elements_left)
             writable_txn_marker_topic.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
             at += count * 4
             tags = buffer[at]
             at += 1
             if tags:
-                at = skip_tags(buffer, at - 1)
+                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
             topics.append(writable_txn_marker_topic)
         writable_txn_marker.topics = topics
         writable_txn_marker.coordinator_epoch, writable_txn_marker.transaction_version, tags = _UNPACK_ibB(buffer, at)
         at += 6
         if tags:
-            at = skip_tags(buffer, at - 1)
+            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
         markers.append(writable_txn_marker)
     m.markers = markers
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 

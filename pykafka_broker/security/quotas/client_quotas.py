@@ -105,12 +105,6 @@ class Mutations:
         self._spent = 0
         self.throttle_ms = 0  # of the whole request
 
-    def begin(self) -> None:
-        """The request is decided about, maybe anew: what it has spent before does not count."""
-        if self._spent:
-            self._bucket.record(-self._spent, self._quota, self._now)
-        self._spent = self.throttle_ms = 0
-
     def spend(self, partitions: int) -> None:
         """So many are to be created or deleted. Where the client knows the error, THROTTLING_QUOTA_EXCEEDED is raised
         as long as it is in debt; an older one goes deeper into debt.

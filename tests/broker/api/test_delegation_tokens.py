@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.delegation_tokens import MAX_RENEWERS
 from pykafka_broker.protocol.errors import ErrorCode
@@ -20,7 +19,6 @@ from pykafka_broker.protocol.messages.describe_delegation_token_request import (
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
 )
-from pykafka_broker.protocol.messages.describe_delegation_token_response import DescribeDelegationTokenResponse
 from pykafka_broker.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from pykafka_broker.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 from pykafka_broker.server.listeners import Listener
@@ -179,19 +177,6 @@ def test_renewers_by_the_thousand_are_refused(node: Asking) -> None:
     assert node.create("", *["User:r"] * MAX_RENEWERS).error_code == 0
     refused = node.create("", *["User:r"] * (MAX_RENEWERS + 1))
     assert refused.error_code == ErrorCode.INVALID_REQUEST
-
-
-def test_many_owners_are_looked_at_in_slices(node: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = []
-
-    def reply(steps: Steps[DescribeDelegationTokenResponse]) -> DescribeDelegationTokenResponse:
-        taken = list(steps)
-        counts.append(len(taken))
-        return DescribeDelegationTokenResponse()
-
-    monkeypatch.setattr(node.broker.services.slices, "reply", reply)
-    node.describe(*["alice"] * 500)
-    assert counts == [1]
 
 
 def test_nobody_s_tokens_are_none(node: Asking) -> None:

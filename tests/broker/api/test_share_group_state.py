@@ -20,7 +20,6 @@ from pykafka_broker.protocol.messages.write_share_group_state_request import (
     WriteStateData,
 )
 from tests.broker.api.real_broker import RealBroker
-from tests.broker.turns import SlowBroker
 
 
 # As a real 4.3.1 broker answered.
@@ -47,25 +46,3 @@ def test_more_than_a_record_can_hold_is_refused(tmp_path: Path, count: int, code
     asked = WriteStateData(topic_id, [PartitionData(0, 0, 0, 0, state_batches=batches)])
     (answered,) = node.call(WriteShareGroupStateRequest("g", [asked]), 0).results[0].partitions
     assert (answered.error_code, answered.error_message) == (code, message)
-
-
-def test_no_turn_of_a_write_of_very_many_runs_does_more_than_its_share(tmp_path: Path) -> None:
-    node = SlowBroker(tmp_path, **{"share.coordinator.state.topic.num.partitions": "1"})
-    node.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 1000), 7)
-    topic_id = node.broker.image.topics["t"].id
-    node.call(InitializeShareGroupStateRequest("g", [InitializeStateData(topic_id, [Initialized(0, 0, 0)])]), 0)
-    count = 10_000
-
-    def asked(deliveries: int) -> WriteShareGroupStateRequest:
-        batches = [StateBatch(number, number, number % 2 * 2, deliveries) for number in range(count)]
-        return WriteShareGroupStateRequest(
-            "g", [WriteStateData(topic_id, [PartitionData(0, 0, 0, 0, state_batches=batches)])]
-        )
-
-    node.calls(asked(1), 0)  # what is imported and made once
-    turns = node.calls(asked(2), 0)
-    assert node.reply.results[0].partitions[0].error_code == ErrorCode.NONE
-    assert max(turns) < sum(turns) / 10
-    (state,) = node.broker.services.shares.coordinator.states.values()
-    assert len(state.runs) == count
-    assert {run.deliveries for run in state.runs} == {2}

@@ -30,7 +30,6 @@ def quotas(**values: float) -> ClientQuotas:
 def mutations(found: ClientQuotas, now: int = NOW, *, strict: bool = True) -> Mutations:
     request = found.mutations(ALICE, "app", now, strict=strict)
     assert request is not None
-    request.begin()
     return request
 
 
@@ -129,12 +128,3 @@ def test_who_does_not_know_the_error_is_served_and_throttled() -> None:
     request.spend(6)
     request.spend(2)
     assert request.throttle_ms == 5000
-
-
-def test_a_decision_that_is_made_anew_is_paid_once() -> None:
-    found = quotas(**{MUTATIONS: 1.0})
-    request = mutations(found, strict=False)
-    request.spend(6)
-    request.begin()
-    request.spend(6)
-    assert request.throttle_ms == 3000

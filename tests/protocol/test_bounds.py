@@ -1,0 +1,68 @@
+"""A request has a bounded number of elements and tagged fields, so that no request takes long to answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
+from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from pykafka_broker.protocol.runtime import MOST_ELEMENTS, DecodeError, Message, uvarint
+
+REFUSED = "more than 65,536 elements and tagged fields"
+
+
+def metadata(count: int) -> MetadataRequest:
+    return MetadataRequest([MetadataRequestTopic(name="")] * count)
+
+
+def list_offsets(topics: int, partitions: int) -> ListOffsetsRequest:
+    return ListOffsetsRequest(-1, topics=[ListOffsetsTopic("", [ListOffsetsPartition()] * partitions)] * topics)
+
+
+def refused(request: Message, version: int) -> str:
+    with pytest.raises(DecodeError) as caught:
+        type(request).decode(request.encode(version), version)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("version", [1, 9])
+def test_one_array_is_bounded(version: int) -> None:
+    whole = metadata(MOST_ELEMENTS)
+    assert len(MetadataRequest.decode(whole.encode(version), version).topics or ()) == MOST_ELEMENTS
+    assert REFUSED in refused(metadata(MOST_ELEMENTS + 1), version)
+
+
+@pytest.mark.parametrize("version", [1, 6])
+def test_all_arrays_of_a_request_are_bounded_together(version: int) -> None:
+    whole = list_offsets(256, 255)
+    assert len(ListOffsetsRequest.decode(whole.encode(version), version).topics) == 256
+    assert REFUSED in refused(list_offsets(256, 256), version)
+
+
+def test_plain_numbers_count_too() -> None:
+    topics = [OffsetFetchRequestTopic("t", list(range(MOST_ELEMENTS)))]
+    assert REFUSED in refused(OffsetFetchRequest("g", topics), 7)
+
+
+def test_tagged_fields_count_too() -> None:
+    start = metadata(1).encode(9)[:-1]
+    most = MOST_ELEMENTS - 1
+    assert MetadataRequest.decode(start + uvarint(most) + b"\x07\0" * most, 9) == metadata(1)
+    with pytest.raises(DecodeError, match=REFUSED):
+        MetadataRequest.decode(start + uvarint(most + 1) + b"\x07\0" * (most + 1), 9)
+
+
+def test_a_count_that_is_damaged_is_refused_for_the_bytes_that_are_left() -> None:
+    with pytest.raises(DecodeError, match="topics has 2147483647 elements, and 0 bytes are left"):
+        MetadataRequest.decode(b"\x7f\xff\xff\xff", 1)
+
+
+def test_answers_are_not_bounded() -> None:
+    whole = MetadataResponse(brokers=[MetadataResponseBroker(1, "h", 1)] * (MOST_ELEMENTS + 1))
+    assert len(MetadataResponse.decode(whole.encode(1), 1).brokers) == MOST_ELEMENTS + 1
