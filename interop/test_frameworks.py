@@ -84,6 +84,25 @@ def test_faststream(bootstrap: str, client: str) -> None:
     assert told(program, str(SOURCES / "fast.py"), bootstrap, client) == expected
 
 
+@pytest.mark.parametrize("mode", ["strict", "auto"])
+def test_pytest_asyncio(mode: str, tmp_path: Path) -> None:
+    """Run the fixtures for aiokafka. pytest-asyncio has a Python of its own: it would take over the coroutines here."""
+    program = python("pytest", "pytest-asyncio", "aiokafka", "h11", "crc32c", "cramjam", "backports.zstd")
+    shutil.copy(SOURCES / "asyncio_fixtures.py", tmp_path / "test_application.py")
+    options = ["-q", "-p", "pykafka_broker.pytest_plugin", "-p", "no:anyio", "-o", f"asyncio_mode={mode}"]
+    done = subprocess.run(
+        [program, "-m", "pytest", *options, str(tmp_path)],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(SOURCES.parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=RUN_TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+
+
 def test_spring_kafka(bootstrap: str) -> None:
     """Retry topics, dead letters, listeners in transactions that roll back, request and reply."""
     expected = {"done": 27, "dead": 3, "copied": 30, "different": 30, "answer": "to me"}
