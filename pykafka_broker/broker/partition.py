@@ -76,6 +76,7 @@ class Partition:
 
     # invariant: high watermark <= durable end of this replica and the log end of every other one in sync
     __slots__ = (
+        "_epoch_start",
         "_node_id",
         "_replication",
         "_touch",
@@ -107,6 +108,7 @@ class Partition:
         self._replication = replication
         self.followers: Followers | None = None  # while this node leads and there are other replicas
         self.is_leader = False
+        self._epoch_start = 0  # the log's end as this node began to lead, in the epoch in which it leads
         self.update(state, now)
 
     def __repr__(self) -> str:
@@ -142,6 +144,7 @@ class Partition:
             return
         if begins:
             self.log.leader_epoch = state.leader_epoch
+            self._epoch_start = self.log.log_end_offset
         if len(state.replicas) > 1:
             self._follow_replicas(now)
         self.advance()
@@ -223,8 +226,10 @@ class Partition:
 
     @property
     def knows_committed(self) -> bool:
-        """Whether the high watermark has come up to where this leader began."""
-        return self.followers is None or self.followers.epoch_start <= self.log.high_watermark
+        """Whether the high watermark has come up to where this leader began: followers have to fetch what lies below,
+        and where `flush.messages` asks for it, a leader that is alone has to sync what a crash has left.
+        """
+        return self._epoch_start <= self.log.high_watermark
 
     @property
     def low_watermark(self) -> int:

@@ -156,7 +156,7 @@ class _Search:
         """Return what a client is told that asks for the end, or for what lies behind it, while a new leader does not
         know yet how much of what it has is committed.
         """
-        if partition.followers is None or partition.knows_committed:
+        if partition.knows_committed:
             return None
         knows_error = self._context.api_version >= _NOT_AVAILABLE_FROM
         return ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if knows_error else ErrorCode.LEADER_NOT_AVAILABLE)
