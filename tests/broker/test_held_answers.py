@@ -16,6 +16,11 @@ from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -149,3 +154,19 @@ def test_a_topic_whose_metadata_can_not_be_synced_is_refused(node: SyncedBroker)
     creating = node.asked(CreateTopicsRequest([CreatableTopic("u", 1, 1)], 1000), 7)
     node.sync(OSError(5, "Input/output error"))
     assert creating.reply.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_the_end_is_not_known_before_what_a_crash_has_left_is_synced(node: SyncedBroker) -> None:
+    data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, bytes(batch(b"v")))])]
+    node.asked(ProduceRequest(None, -1, 1000, data), 12)
+    node.sync()
+    node.start()  # without a stop
+
+    def told(timestamp: int) -> tuple[int, int]:
+        asked = ListOffsetsTopic("t", [ListOffsetsPartition(0, -1, timestamp)])
+        found = node.call(ListOffsetsRequest(-1, topics=[asked]), 5).topics[0].partitions[0]
+        return found.error_code, found.offset
+
+    assert [told(-1), told(0)] == [(ErrorCode.OFFSET_NOT_AVAILABLE, -1)] * 2
+    node.sync()
+    assert [told(-1), told(0)] == [(ErrorCode.NONE, 1), (ErrorCode.NONE, 0)]

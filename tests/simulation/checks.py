@@ -187,9 +187,8 @@ def _came_back(history: History, committed: Found) -> Iterable[str]:
 def _mistimed(history: History, found: Found, gone: Gone) -> Iterable[str]:
     """Find answers of ListOffsets by time that are not the first record with that time or a later one."""
     for partition, wanted, told, timestamp, end in history.by_time:
-        if partition in history.emptied and not history.starts_last:
-            continue  # where the log began then is not known
-        lowest = 0 if history.starts_last else history.highest_start(partition)
+        starts_last = history.starts_last and not history.keeping.retains
+        lowest = 0 if starts_last else history.highest_start(partition)
         records = found[partition]
         value = records.get(told)
         if value is not None and value in history.times and history.times[value] != timestamp:

@@ -66,7 +66,14 @@ class Keeping:
     @property
     def deletes(self) -> bool:
         """Return whether the log of a partition may begin above 0."""
-        return self.trimmed or self.retention_ms is not None or self.retention_bytes is not None
+        return self.trimmed or self.retains
+
+    @property
+    def retains(self) -> bool:
+        """Return whether retention deletes records. Each replica does so in its own time: a leader's start outlives the leader
+        only where all followers have heard of it.
+        """
+        return self.retention_ms is not None or self.retention_bytes is not None
 
 
 KEPT = Keeping("kept", most_records=3, plain=True)

@@ -2,7 +2,8 @@
 
 Rule: within a connection frames arrive in their order, each whole, or the connection is broken and both sides hear of
 it, sooner or later. Where a direction is cut, frames wait for its healing, as TCP repeats them; who does not want to
-wait has time-outs. Nothing is ever lost in the middle of a connection that goes on.
+wait has time-outs. So it is with a machine that has no power: whoever has sent something hears that the connection is
+gone once the machine is back. Nothing is ever lost in the middle of a connection that goes on.
 """
 
 from __future__ import annotations
@@ -70,11 +71,14 @@ class End:
         self._pumping = False
         if self.network.is_cut(self.far.host, self.host):
             return
+        if self.host.name in self.network.dark:  # the sender's system repeats the frame until it is answered
+            self._pumping = True
+            self.network.timeline.after(_KNOCK_MS, self._arrive)
+            return
         _, frame = self._arriving.popleft()
         self.pump()
         if self.life != self.host.life or (not self.open and frame is not None):  # nobody has such a connection
-            if self.host.name not in self.network.dark:
-                self.far.broken("the connection was reset")
+            self.far.broken("the connection was reset")
         elif self.open and frame is None:
             self.broken("the peer has closed it")
         elif self.open and frame is not None:

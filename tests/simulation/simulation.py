@@ -87,6 +87,7 @@ class Simulation:
 
     def __enter__(self) -> Self:
         self._entered.enter_context(counted(self.history.rare))
+        self._entered.enter_context(self.watch.noting_starts())
         _LOGGER.addHandler(self._defects)
         return self
 

@@ -190,3 +190,16 @@ def test_who_dials_somebody_that_pauses_is_answered_when_he_goes_on() -> None:
     world.node.go_on()
     world.pass_time(500)
     assert isinstance(world.answers[0], MetadataResponse)
+
+
+def test_who_has_asked_a_machine_without_power_hears_of_it_once_it_is_back() -> None:
+    world = World()
+    world.ask()
+    world.pass_time()
+    world.node.cut_power()
+    world.ask()
+    world.pass_time(2_000)
+    assert len(world.answers) == 1
+    world.node.start()
+    world.pass_time(1_100)
+    assert isinstance(world.answers[1], LinkBroken)

@@ -7,10 +7,14 @@ records are kept; and where a majority is well for long enough, no partition sta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
+from pykafka_broker.broker.replication import followed
 from pykafka_broker.cluster.image import PartitionImage
+from pykafka_broker.log import trimming
 from pykafka_broker.log.partition_log import PartitionLog
 from tests.simulation.history import History, TopicPartition
 from tests.simulation.keeping import SEGMENT_BYTES
@@ -74,6 +78,24 @@ class Watch:
 
     # -- a log
 
+    @contextmanager
+    def noting_starts(self) -> Iterator[None]:
+        """Note each start that a log is raised to while this lasts: one that a crash takes back, or a newer leader has
+        never heard of, may be gone before the next look.
+        """
+        with ExitStack() as wrapped:
+            for owner, name in ((trimming, "raise_log_start"), (followed, "raise_log_start"), (followed, "restart_at")):
+                wrapped.enter_context(patch.object(owner, name, self._noting(getattr(owner, name))))
+            yield
+
+    def _noting(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def raising(log: PartitionLog, offset: int, *args: Any) -> Any:
+            key, starts = (log.topic, log.partition), self.history.seen_starts
+            starts[key] = max(offset, starts.get(key, 0))
+            return real(log, offset, *args)
+
+        return raising
+
     def _look_at(self, node: SimNode, key: Key, log: PartitionLog, leads: bool) -> None:
         start, stable, high_watermark = log.log_start_offset, log.last_stable_offset, log.high_watermark
         ordered = start <= high_watermark <= log.log_end_offset and stable <= high_watermark
@@ -100,7 +122,6 @@ class Watch:
                 f"{key} on {node.name}: start or high watermark went back from {before[1:3]} to {start}, ..."
             )
         if start > before.start:
-            self.history.seen_starts[key] = max(start, self.history.seen_starts.get(key, 0))
             self._note_start(node, key, log, before, leads)
 
     def _note_start(self, node: SimNode, key: Key, log: PartitionLog, before: _Seen, leads: bool) -> None:
