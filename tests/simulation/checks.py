@@ -135,19 +135,28 @@ def _torn(history: History, committed: Found, gone: Gone) -> Iterable[str]:
 
 def _unprocessed(history: History, committed: Found) -> Iterable[str]:
     for (group, partition), processed in history.processed.items():
-        missed = history.kept_by_all(partition, committed[partition]) - processed
+        missed = history.wanted_by(group, partition, committed[partition]) - processed
         if missed:
             yield f"{group} has never processed these of {partition}: {sorted(missed)}"
 
 
 def _inexact(history: History, committed: Found, gone: Gone) -> Iterable[str]:
-    """Each record that a group has read in transactions has one output; `exact` are those groups."""
+    """Each record that a group has read in transactions has one output; `exact` are those groups. An output may be of
+    a record that is gone, unless the record is known to be one of a transaction that was not committed.
+    """
+    unread = {
+        (partition, each.offsets[value])
+        for each in history.transactions
+        if each.ending in (Ending.ABORTED, Ending.OPEN)
+        for value, partition in each.parts.items()
+        if value in each.offsets
+    }
     outputs = [source_of(value) for records in committed.values() for value in records.values() if b">" in value]
     for group in history.exact:
         wanted = {
             (group, partition, offset)
             for partition in history.ends
-            for offset in history.kept_by_all(partition, committed[partition])
+            for offset in history.wanted_by(group, partition, committed[partition])
         }
         got = Counter(each for each in outputs if each[0] == group)
         twice = sorted(each for each, times in got.items() if times > 1)
@@ -157,7 +166,8 @@ def _inexact(history: History, committed: Found, gone: Gone) -> Iterable[str]:
         strange = sorted(
             (group, partition, offset)
             for _, partition, offset in got.keys() - wanted
-            if offset not in committed[partition] and not gone.may_be(partition, offset, b"")
+            if (partition, offset) in unread
+            or (offset not in committed[partition] and not gone.may_be(partition, offset, b""))
         )
         if missing or strange:
             yield f"{group} has no output of {missing}, and one of {strange}"
@@ -177,12 +187,12 @@ def _came_back(history: History, committed: Found) -> Iterable[str]:
 
 
 def _mistimed(history: History, found: Found) -> Iterable[str]:
-    """What ListOffsets told for a time is the first record that is not older, of all that are there now."""
-    for partition, wanted, told, timestamp, end in history.by_time:
-        if partition in history.emptied and not history.starts_last:
-            continue  # where the log began then is not known
-        lowest = 0 if history.starts_last else history.highest_start(partition)
-        records = found[partition]
+    """What ListOffsets told for a time is the first record that is not older, of all that are there now. Records below
+    the highest start of any replica don't count: the leader that was asked may have deleted what its successor, or the
+    same node after a crash that has lost the checkpoint of its start, still has.
+    """
+    for partition, wanted, told, timestamp, end, start_is_known in history.by_time:
+        lowest, records = history.highest_start(partition), found[partition]
         value = records.get(told)
         if value is not None and value in history.times and history.times[value] != timestamp:
             yield f"{partition} {told}: ListOffsets told the time {timestamp}, and it is {history.times[value]}"
@@ -191,5 +201,5 @@ def _mistimed(history: History, found: Found) -> Iterable[str]:
             for offset, value in records.items()
             if lowest <= offset < (told if told >= 0 else end) and history.times.get(value, -1) >= wanted
         ]
-        if missed:
+        if missed and start_is_known:
             yield f"{partition}: ListOffsets told {told} for {wanted}, and {min(missed)} is not older"
