@@ -136,7 +136,7 @@ class Sharer:
     def _note(self, key: Key, ranges: list[tuple[int, int]], accepted: dict[Key, set[int]]) -> None:
         history = self.client.history
         given = {offset for first, last in ranges for offset in range(first, last + 1)}
-        again = history.kept_by_all(key[1], given & accepted.get(key, set()))
+        again = given & accepted.get(key, set())
         if again:
             history.violation(f"{key[0]} was given {sorted(again)} of {key[1]}, which it has accepted")
         history.processed[key] |= given
