@@ -1,8 +1,7 @@
 """Members of a share group (KIP-932): they are given records, process them, and accept them.
 
-Rule: a record that was accepted, and whose member was told so, is given to nobody again, unless a log has begun above
-it: nothing is stored about records that a leader has deleted, and the next leader may still have them. Every record is
-given to somebody. A member that hears nothing, or of an error, begins a new session: what it has had comes again.
+Rule: a record that was accepted, and whose member was told so, is given to nobody again; every record is given to
+somebody. A member that hears nothing, or of an error, begins a new session: what it has had comes again.
 """
 
 from __future__ import annotations
