@@ -141,6 +141,7 @@ def restart_at(log: PartitionLog, offset: int, wall: int) -> None:
     if offset < log.log_end_offset:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the end of {log}")
     log.truncations += 1
+    log.gap = None
     fs, last = log.files.fs, log.segments.active
     if log.recovery_point > 0:
         log.recovery_point = 0
