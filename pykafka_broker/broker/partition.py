@@ -144,6 +144,7 @@ class Partition:
             return
         if begins:
             self.log.leader_epoch, self.epoch_start = state.leader_epoch, self.log.log_end_offset
+            self.log.gap = None  # what is here is the partition now
         if len(state.replicas) > 1:
             self._follow_replicas(now)
         self.advance()

@@ -93,6 +93,7 @@ class LogManager:
         self.topics_are_known = True
         self.loaded: dict[TopicPartition, PartitionLog] = {}
         self.damaged: dict[TopicPartition, DamagedLog] = {}  # out of service until the next start
+        self.gaps: dict[TopicPartition, int] = {}  # found by the recovery in logs that are not loaded yet
         # A partition is about to be in another directory: the waiter is to hear when that is known for certain.
         self.on_moving: Callable[[TopicPartition, LogDirectory, Waiter], None] | None = None
         self.on_moved: Callable[[TopicPartition], None] | None = None  # a partition is in another directory now
@@ -210,6 +211,7 @@ class LogManager:
         except DamagedLog as damage:
             self.out_of_service(key, damage)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
+        log.gap = self.gaps.pop(key, None)
         self.loaded[key] = log
         if log.overdue:  # a crash has left it in the system's memory
             self.must_sync(log)

@@ -74,6 +74,7 @@ class PartitionLog:
         "directory_dirty",
         "epochs",
         "files",
+        "gap",
         "high_watermark",
         "keeper",
         "last_flush_ms",
@@ -126,6 +127,7 @@ class PartitionLog:
         known = log_end_offset if high_watermark is None else min(high_watermark, log_end_offset)
         self.high_watermark = max(log_start_offset, min(known, self.durable_end))
         producers.on_high_watermark(self.high_watermark)
+        self.gap: int | None = None  # a crash may have taken records from here on, but not those behind them
         self.unsynced_segments: list[LogSegment] = []  # complete, but their indexes are not on disk for certain
         self.truncations = 0
         self._told: set[str] = set()  # damage that requests have come upon

@@ -135,12 +135,17 @@ def restart_at(log: PartitionLog, offset: int, wall: int) -> None:
     Raises OSError, with which the caller goes to `storage_error`; then it can be done again.
 
     Wherever a crash comes, no old segment and no old snapshot is there beside the new segment: a transaction that was
-    open in them would be taken for open ever after, since its end is not in the log.
+    open in them would be taken for open ever after, since its end is not in the log. The recovery point goes back to 0
+    first: a log that ends below that point after a crash would be taken for one that has lost what was synced.
     """
     if offset < log.log_end_offset:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the end of {log}")
     log.truncations += 1
+    log.gap = None
     fs, last = log.files.fs, log.segments.active
+    if log.recovery_point > 0:
+        log.recovery_point = 0
+        log.keeper.truncating(log, 0)
     forget_snapshots(fs, log.directory)
     delete_segments(log, [segment for segment in log.segments if segment is not last])
     last.mark_deleted()
