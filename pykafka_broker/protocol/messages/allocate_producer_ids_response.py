@@ -6,15 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
 _PACK_ihqix = Struct(">ihqix").pack
-_UNPACK_ihqiB = Struct(">ihqiB").unpack_from
+_STRUCT_ihqi = Struct(">ihqi")
 
 
 class AllocateProducerIdsResponse(Message):
@@ -44,12 +40,11 @@ def _write_v0(m: AllocateProducerIdsResponse, w: Write) -> None:  # version 0, f
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AllocateProducerIdsResponse, int]:  # version 0, flexible
+    r = MessageReader(buffer, at)
     m = new(AllocateProducerIdsResponse)
-    m.throttle_time_ms, m.error_code, m.producer_id_start, m.producer_id_len, tags = _UNPACK_ihqiB(buffer, at)
-    at += 19
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code, m.producer_id_start, m.producer_id_len = r.fixed(_STRUCT_ihqi)
+    r.skip_tags()
+    return m, r.at
 
 
 AllocateProducerIdsResponse._WRITERS = {0: _write_v0}

@@ -6,15 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
 _PACK_ihqx = Struct(">ihqx").pack
-_UNPACK_ihqB = Struct(">ihqB").unpack_from
+_STRUCT_ihq = Struct(">ihq")
 
 
 class BrokerRegistrationResponse(Message):
@@ -42,12 +38,11 @@ def _write_v0(m: BrokerRegistrationResponse, w: Write) -> None:  # versions 0-4,
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationResponse, int]:  # versions 0-4, flexible
+    r = MessageReader(buffer, at)
     m = new(BrokerRegistrationResponse)
-    m.throttle_time_ms, m.error_code, m.broker_epoch, tags = _UNPACK_ihqB(buffer, at)
-    at += 15
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code, m.broker_epoch = r.fixed(_STRUCT_ihq)
+    r.skip_tags()
+    return m, r.at
 
 
 BrokerRegistrationResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v0, 4: _write_v0}

@@ -6,32 +6,9 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    Pieces,
-    Records,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    refuse_tag,
-    shared_default,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, Message, NO_TAGS, NULL, Pieces, Records, TaggedPieces, UVARINT, Write, ZERO_UUID,
+    compact_string, new, read_tag, read_uvarint, refuse_count, refuse_field, refuse_length, refuse_tag, shared_default,
+    skip_tags, string_length, uvarint, uvarint_rest, write_tags,
 )
 
 _PACK_16s = Struct(">16s").pack

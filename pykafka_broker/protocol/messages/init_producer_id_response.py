@@ -6,12 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    refuse_field,
-    skip_tags,
+    Buffer, Message, Write, new, refuse_field, skip_tags,
 )
 
 _PACK_ihqh = Struct(">ihqh").pack

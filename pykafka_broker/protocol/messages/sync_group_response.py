@@ -6,17 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_length,
-    skip_tags,
-    uvarint,
+    Buffer, Message, NO_TAGS, NULL, UVARINT, Write, compact_string, new, refuse_length, skip_tags, uvarint,
     uvarint_rest,
 )
 
