@@ -20,6 +20,7 @@ class ModuleCode:
     def __init__(self) -> None:
         self.runtime: set[str] = set()
         self.struct_functions: set[str] = set()
+        self.typing: set[str] = set()
         self.packers: dict[str, str] = {}
         self.unpackers: dict[str, str] = {}
         self.iterators: dict[str, str] = {}
@@ -55,7 +56,8 @@ class ModuleCode:
 
     def imports(self) -> list[str]:
         names = sorted(self.struct_functions | ({"Struct"} if self.definitions() else set()))
-        return [f"from struct import {', '.join(names)}"] if names else []
+        lines = [f"from struct import {', '.join(names)}"] if names else []
+        return lines + ([f"from typing import {', '.join(sorted(self.typing))}"] if self.typing else [])
 
 
 class FunctionCode:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 
 from protocol.generator.code import ModuleCode
+from protocol.generator.failures import failed_methods
 from protocol.generator.hot import HOT
 from protocol.generator.layout import layouts_of
 from protocol.generator.readers import read_function
@@ -19,8 +20,8 @@ MARK = f"{MADE_BY}; changes belong into protocol/."
 RUNTIME = "pykafka_broker.protocol.runtime"
 
 
-def message_module(message: Message) -> str:
-    """The source of one message's module."""
+def message_module(message: Message, request: Message | None = None) -> str:
+    """The source of one message's module; `request` is what a response answers."""
     module = ModuleCode()
     layouts = layouts_of(message)
     functions: list[str] = []
@@ -48,6 +49,8 @@ def message_module(message: Message) -> str:
         for line in _class(struct_type, module, _docstring(message, struct_type))
     ]
     root = _class(message.root, module, _message_docstring(message), _constants(message), base="Message")
+    if request is not None:
+        root += failed_methods(message, request, module)
     defaults = _shared_defaults(message, module)
     module.use("Message")
     module.use("Buffer")

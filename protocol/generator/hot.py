@@ -1,7 +1,8 @@
 """The messages that are written and read most. Rule: a message is here for its rate, and the reason stands beside it.
 
 Their code is flat: one function per layout of the whole message, with everything inlined. Of all other messages each
-struct has functions of its own, which is a third of the lines and takes two to three times as long to run.
+struct has functions of its own: half of the lines, and 1.2 to 2.5 times the CPU time. The rates were counted while
+clients of all kinds produced, consumed, committed transactions and acknowledged records.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ HOT = {f"{name}{kind}" for name in _PAIRS for kind in ("Request", "Response")} |
     "OffsetCommitValue",
     "TransactionLogKey",  # each step of each transaction
     "TransactionLogValue",
+    "ShareUpdateKey",  # each acknowledgement
+    "ShareUpdateValue",
     "TopicRecord",  # each topic at each start
     "PartitionRecord",  # each partition at each start
     "PartitionChangeRecord",  # each partition at each start or death of a broker

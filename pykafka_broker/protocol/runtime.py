@@ -105,6 +105,20 @@ class Message(Fields):
             raise DecodeError(f"{cls.__name__} version {version}: {error.reason} in a string") from error
 
     @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        """Return the response to a request that fails as a whole: with the error wherever there is room for one.
+
+        request: None where it could not be read; then only the response's own fields can say so.
+        """
+        answer = cls()
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        """Add an answer with the error for each item of the request; responses without such lists have none to add."""
+
+    @classmethod
     def decode(cls, buffer: Buffer, version: int) -> Self:
         """The message that fills `buffer`."""
         message, end = cls.read(buffer, 0, version)

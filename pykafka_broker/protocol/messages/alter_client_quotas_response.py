@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
@@ -63,6 +64,10 @@ class AlterClientQuotasResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.entries = [] if entries is EMPTY else entries
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for entry_data in request.entries:
+            self.entries.append(EntryData(error_code=code, error_message=message))
 
 
 def _write_entity_data_v0(m: EntityData, w: Write) -> None:

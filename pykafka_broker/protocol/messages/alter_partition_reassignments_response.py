@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string, new,
@@ -68,6 +69,21 @@ class AlterPartitionReassignmentsResponse(Message):
         self.error_code = error_code
         self.error_message = error_message
         self.responses = [] if responses is EMPTY else responses
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for reassignable_topic in request.topics:
+            answer = ReassignableTopicResponse(name=reassignable_topic.name)
+            for reassignable_partition in reassignable_topic.partitions:
+                answer.partitions.append(ReassignablePartitionResponse(partition_index=reassignable_partition.partition_index, error_code=code, error_message=message))
+            if answer.partitions:
+                self.responses.append(answer)
 
 
 def _write_reassignable_partition_response_v0(m: ReassignablePartitionResponse, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct, pack
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_string, new, uvarint,
@@ -79,6 +80,21 @@ class AlterPartitionResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
         self.topics = [] if topics is EMPTY else topics
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for topic_data in request.topics:
+            answer = TopicData(topic_name=topic_data.topic_name, topic_id=topic_data.topic_id)
+            for partition_data in topic_data.partitions:
+                answer.partitions.append(PartitionData(partition_index=partition_data.partition_index, error_code=code))
+            if answer.partitions:
+                self.topics.append(answer)
 
 
 def _write_partition_data_v0(m: PartitionData, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, uvarint,
@@ -61,6 +62,15 @@ class AlterReplicaLogDirsResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.results = [] if results is EMPTY else results
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for alter_replica_log_dir in request.dirs:
+            for alter_replica_log_dir_topic in alter_replica_log_dir.topics:
+                answer = AlterReplicaLogDirTopicResult(topic_name=alter_replica_log_dir_topic.name)
+                for partitions_item in alter_replica_log_dir_topic.partitions:
+                    answer.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=partitions_item, error_code=code))
+                if answer.partitions:
+                    self.results.append(answer)
 
 
 def _write_alter_replica_log_dir_partition_result_v0(m: AlterReplicaLogDirPartitionResult, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string, compact_string,
@@ -68,6 +69,21 @@ class AlterShareGroupOffsetsResponse(Message):
         self.error_code = error_code
         self.error_message = error_message
         self.responses = [] if responses is EMPTY else responses
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for alter_share_group_offsets_request_topic in request.topics:
+            answer = AlterShareGroupOffsetsResponseTopic(topic_name=alter_share_group_offsets_request_topic.topic_name)
+            for alter_share_group_offsets_request_partition in alter_share_group_offsets_request_topic.partitions:
+                answer.partitions.append(AlterShareGroupOffsetsResponsePartition(partition_index=alter_share_group_offsets_request_partition.partition_index, error_code=code, error_message=message))
+            if answer.partitions:
+                self.responses.append(answer)
 
 
 def _write_alter_share_group_offsets_response_partition_v0(m: AlterShareGroupOffsetsResponsePartition, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string, new,
@@ -48,6 +49,12 @@ class AlterUserScramCredentialsResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.results = [] if results is EMPTY else results
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for scram_credential_deletion in request.deletions:
+            self.results.append(AlterUserScramCredentialsResult(user=scram_credential_deletion.name, error_code=code, error_message=message))
+        for scram_credential_upsertion in request.upsertions:
+            self.results.append(AlterUserScramCredentialsResult(user=scram_credential_upsertion.name, error_code=code, error_message=message))
 
 
 def _write_alter_user_scram_credentials_result_v0(m: AlterUserScramCredentialsResult, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, new, uvarint,
@@ -76,6 +77,25 @@ class AssignReplicasToDirsResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
         self.directories = [] if directories is EMPTY else directories
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for directory_data in request.directories:
+            answer = DirectoryData(id=directory_data.id)
+            for topic_data in directory_data.topics:
+                topic_data_answer = TopicData(topic_id=topic_data.topic_id)
+                for partition_data in topic_data.partitions:
+                    topic_data_answer.partitions.append(PartitionData(partition_index=partition_data.partition_index, error_code=code))
+                if topic_data_answer.partitions:
+                    answer.topics.append(topic_data_answer)
+            if answer.topics:
+                self.directories.append(answer)
 
 
 def _write_partition_data_v0(m: PartitionData, w: Write) -> None:

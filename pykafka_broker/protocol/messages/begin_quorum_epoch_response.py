@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Pieces, TaggedPieces, Write, classic_string, compact_string,
@@ -88,6 +89,21 @@ class BeginQuorumEpochResponse(Message):
         self.error_code = error_code
         self.topics = [] if topics is EMPTY else topics
         self.node_endpoints = [] if node_endpoints is EMPTY else node_endpoints
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for topic_data in request.topics:
+            answer = TopicData(topic_name=topic_data.topic_name)
+            for partition_data in topic_data.partitions:
+                answer.partitions.append(PartitionData(partition_index=partition_data.partition_index, error_code=code))
+            if answer.partitions:
+                self.topics.append(answer)
 
 
 def _write_partition_data_v0(m: PartitionData, w: Write) -> None:

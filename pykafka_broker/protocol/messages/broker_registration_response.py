@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, Message, MessageReader, Write, new,
@@ -31,6 +32,11 @@ class BrokerRegistrationResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
         self.broker_epoch = broker_epoch
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
 
 
 def _write_v0(m: BrokerRegistrationResponse, w: Write) -> None:  # versions 0-4, flexible

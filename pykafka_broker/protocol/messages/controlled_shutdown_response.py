@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, uvarint,
@@ -47,6 +48,11 @@ class ControlledShutdownResponse(Message):
     ) -> None:
         self.error_code = error_code
         self.remaining_partitions = [] if remaining_partitions is EMPTY else remaining_partitions
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
 
 
 def _write_remaining_partition_v0(m: RemainingPartition, w: Write) -> None:

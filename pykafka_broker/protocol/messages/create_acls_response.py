@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, compact_nullable_string,
@@ -47,6 +48,10 @@ class CreateAclsResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.results = [] if results is EMPTY else results
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for acl_creation in request.creations:
+            self.results.append(AclCreationResult(error_code=code, error_message=message))
 
 
 def _write_acl_creation_result_v0(m: AclCreationResult, w: Write) -> None:

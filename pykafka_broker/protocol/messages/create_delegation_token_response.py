@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, Message, MessageReader, Write, classic_string, compact_string, new, refuse_field, uvarint,
@@ -52,6 +53,11 @@ class CreateDelegationTokenResponse(Message):
         self.token_id = token_id
         self.hmac = hmac
         self.throttle_time_ms = throttle_time_ms
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
 
 
 def _write_v0(m: CreateDelegationTokenResponse, w: Write) -> None:  # versions 0-1

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
@@ -49,6 +50,10 @@ class CreatePartitionsResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.results = [] if results is EMPTY else results
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for create_partitions_topic in request.topics:
+            self.results.append(CreatePartitionsTopicResult(name=create_partitions_topic.name, error_code=code, error_message=message))
 
 
 def _write_create_partitions_topic_result_v0(m: CreatePartitionsTopicResult, w: Write) -> None:

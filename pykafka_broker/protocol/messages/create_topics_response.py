@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Pieces, TaggedPieces, Write, ZERO_UUID,
@@ -85,6 +86,10 @@ class CreateTopicsResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.topics = [] if topics is EMPTY else topics
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for creatable_topic in request.topics:
+            self.topics.append(CreatableTopicResult(name=creatable_topic.name, error_code=code, error_message=message))
 
 
 def _write_creatable_topic_result_v0(m: CreatableTopicResult, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
@@ -82,6 +83,11 @@ class DeleteAclsResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.filter_results = [] if filter_results is EMPTY else filter_results
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for delete_acls_filter in request.filters:
+            answer = DeleteAclsFilterResult(error_code=code, error_message=message)
+            self.filter_results.append(answer)
 
 
 def _write_delete_acls_matching_acl_v0(m: DeleteAclsMatchingAcl, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, uvarint,
@@ -47,6 +48,10 @@ class DeleteGroupsResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.results = [] if results is EMPTY else results
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for groups_names_item in request.groups_names:
+            self.results.append(DeletableGroupResult(group_id=groups_names_item, error_code=code))
 
 
 def _write_deletable_group_result_v0(m: DeletableGroupResult, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, uvarint,
@@ -63,6 +64,14 @@ class DeleteRecordsResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.topics = [] if topics is EMPTY else topics
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for delete_records_topic in request.topics:
+            answer = DeleteRecordsTopicResult(name=delete_records_topic.name)
+            for delete_records_partition in delete_records_topic.partitions:
+                answer.partitions.append(DeleteRecordsPartitionResult(partition_index=delete_records_partition.partition_index, error_code=code))
+            if answer.partitions:
+                self.topics.append(answer)
 
 
 def _write_delete_records_partition_result_v0(m: DeleteRecordsPartitionResult, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string, compact_string,
@@ -54,6 +55,17 @@ class DeleteShareGroupOffsetsResponse(Message):
         self.error_code = error_code
         self.error_message = error_message
         self.responses = [] if responses is EMPTY else responses
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for delete_share_group_offsets_request_topic in request.topics:
+            self.responses.append(DeleteShareGroupOffsetsResponseTopic(topic_name=delete_share_group_offsets_request_topic.topic_name, error_code=code, error_message=message))
 
 
 def _write_delete_share_group_offsets_response_topic_v0(m: DeleteShareGroupOffsetsResponseTopic, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string, new, uvarint,
@@ -59,6 +60,14 @@ class DeleteShareGroupStateResponse(Message):
         results: list[DeleteStateResult] = EMPTY,
     ) -> None:
         self.results = [] if results is EMPTY else results
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for delete_state_data in request.topics:
+            answer = DeleteStateResult(topic_id=delete_state_data.topic_id)
+            for partition_data in delete_state_data.partitions:
+                answer.partitions.append(PartitionResult(partition=partition_data.partition, error_code=code, error_message=message))
+            if answer.partitions:
+                self.results.append(answer)
 
 
 def _write_partition_result_v0(m: PartitionResult, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, classic_string, compact_nullable_string,
@@ -54,6 +55,12 @@ class DeleteTopicsResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.responses = [] if responses is EMPTY else responses
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for delete_topic_state in request.topics:
+            self.responses.append(DeletableTopicResult(name=delete_topic_state.name or '', topic_id=delete_topic_state.topic_id, error_code=code, error_message=message))
+        for topic_names_item in request.topic_names:
+            self.responses.append(DeletableTopicResult(name=topic_names_item, error_code=code, error_message=message))
 
 
 def _write_deletable_topic_result_v0(m: DeletableTopicResult, w: Write) -> None:

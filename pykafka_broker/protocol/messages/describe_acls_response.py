@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
@@ -77,6 +78,11 @@ class DescribeAclsResponse(Message):
         self.error_code = error_code
         self.error_message = error_message
         self.resources = [] if resources is EMPTY else resources
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        return answer
 
 
 def _write_acl_description_v0(m: AclDescription, w: Write) -> None:

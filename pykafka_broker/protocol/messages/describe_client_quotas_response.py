@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
@@ -80,6 +81,11 @@ class DescribeClientQuotasResponse(Message):
         self.error_code = error_code
         self.error_message = error_message
         self.entries = [] if entries is EMPTY else entries
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        return answer
 
 
 def _write_entity_data_v0(m: EntityData, w: Write) -> None:

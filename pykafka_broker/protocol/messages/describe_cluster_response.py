@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string, new,
@@ -69,6 +70,11 @@ class DescribeClusterResponse(Message):
         self.controller_id = controller_id
         self.brokers = [] if brokers is EMPTY else brokers
         self.cluster_authorized_operations = cluster_authorized_operations
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        return answer
 
 
 def _write_describe_cluster_broker_v0(m: DescribeClusterBroker, w: Write) -> None:

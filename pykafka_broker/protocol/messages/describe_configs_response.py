@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
@@ -105,6 +106,10 @@ class DescribeConfigsResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.results = [] if results is EMPTY else results
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for describe_configs_resource in request.resources:
+            self.results.append(DescribeConfigsResult(resource_type=describe_configs_resource.resource_type, resource_name=describe_configs_resource.resource_name, error_code=code, error_message=message))
 
 
 def _write_describe_configs_resource_result_v0(m: DescribeConfigsResourceResult, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, refuse_field,
@@ -82,6 +83,11 @@ class DescribeDelegationTokenResponse(Message):
         self.error_code = error_code
         self.tokens = [] if tokens is EMPTY else tokens
         self.throttle_time_ms = throttle_time_ms
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
 
 
 def _write_described_delegation_token_renewer_v0(m: DescribedDelegationTokenRenewer, w: Write) -> None:

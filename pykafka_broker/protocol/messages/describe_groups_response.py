@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
@@ -82,6 +83,10 @@ class DescribeGroupsResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.groups = [] if groups is EMPTY else groups
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for groups_item in request.groups:
+            self.groups.append(DescribedGroup(group_id=groups_item, error_code=code, error_message=message))
 
 
 def _write_described_group_member_v0(m: DescribedGroupMember, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, uvarint,
@@ -97,6 +98,17 @@ class DescribeLogDirsResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
         self.results = [] if results is EMPTY else results
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for describable_log_dir_topic in request.topics or ():
+            self.results.append(DescribeLogDirsResult(error_code=code))
 
 
 def _write_describe_log_dirs_partition_v0(m: DescribeLogDirsPartition, w: Write) -> None:

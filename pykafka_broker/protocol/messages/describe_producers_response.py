@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string, new,
@@ -88,6 +89,14 @@ class DescribeProducersResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.topics = [] if topics is EMPTY else topics
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for topic_request in request.topics:
+            answer = TopicResponse(name=topic_request.name)
+            for partition_indexes_item in topic_request.partition_indexes:
+                answer.partitions.append(PartitionResponse(partition_index=partition_indexes_item, error_code=code, error_message=message))
+            if answer.partitions:
+                self.topics.append(answer)
 
 
 def _write_producer_state_v0(m: ProducerState, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string, compact_string,
@@ -140,6 +141,21 @@ class DescribeQuorumResponse(Message):
         self.error_message = error_message
         self.topics = [] if topics is EMPTY else topics
         self.nodes = [] if nodes is EMPTY else nodes
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for topic_data in request.topics:
+            answer = TopicData(topic_name=topic_data.topic_name)
+            for partition_data in topic_data.partitions:
+                answer.partitions.append(PartitionData(partition_index=partition_data.partition_index, error_code=code, error_message=message))
+            if answer.partitions:
+                self.topics.append(answer)
 
 
 def _write_replica_state_v0(m: ReplicaState, w: Write) -> None:

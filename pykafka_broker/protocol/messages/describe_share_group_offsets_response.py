@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string, compact_string,
@@ -94,6 +95,17 @@ class DescribeShareGroupOffsetsResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.groups = [] if groups is EMPTY else groups
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for describe_share_group_offsets_request_group in request.groups:
+            answer = DescribeShareGroupOffsetsResponseGroup(group_id=describe_share_group_offsets_request_group.group_id, error_code=code, error_message=message)
+            for describe_share_group_offsets_request_topic in describe_share_group_offsets_request_group.topics or ():
+                describe_share_group_offsets_request_topic_answer = DescribeShareGroupOffsetsResponseTopic(topic_name=describe_share_group_offsets_request_topic.topic_name)
+                for partitions_item in describe_share_group_offsets_request_topic.partitions:
+                    describe_share_group_offsets_request_topic_answer.partitions.append(DescribeShareGroupOffsetsResponsePartition(partition_index=partitions_item, error_code=code, error_message=message))
+                if describe_share_group_offsets_request_topic_answer.partitions:
+                    answer.topics.append(describe_share_group_offsets_request_topic_answer)
+            self.groups.append(answer)
 
 
 def _write_describe_share_group_offsets_response_partition_v0(m: DescribeShareGroupOffsetsResponsePartition, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct, pack
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string,
@@ -103,6 +104,11 @@ class DescribeTopicPartitionsResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.topics = [] if topics is EMPTY else topics
         self.next_cursor = next_cursor
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for topic_request in request.topics:
+            answer = DescribeTopicPartitionsResponseTopic(name=topic_request.name, error_code=code)
+            self.topics.append(answer)
 
 
 def _write_describe_topic_partitions_response_partition_v0(m: DescribeTopicPartitionsResponsePartition, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct, pack
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Write, compact_string, new, uvarint,
@@ -73,6 +74,10 @@ class DescribeTransactionsResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.transaction_states = [] if transaction_states is EMPTY else transaction_states
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for transactional_ids_item in request.transactional_ids:
+            self.transaction_states.append(TransactionState(transactional_id=transactional_ids_item, error_code=code))
 
 
 def _write_topic_data_v0(m: TopicData, w: Write) -> None:

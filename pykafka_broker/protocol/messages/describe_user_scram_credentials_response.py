@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string, new,
@@ -70,6 +71,17 @@ class DescribeUserScramCredentialsResponse(Message):
         self.error_code = error_code
         self.error_message = error_message
         self.results = [] if results is EMPTY else results
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for user_name in request.users or ():
+            self.results.append(DescribeUserScramCredentialsResult(user=user_name.name, error_code=code, error_message=message))
 
 
 def _write_credential_info_v0(m: CredentialInfo, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
@@ -66,6 +67,21 @@ class ElectLeadersResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
         self.replica_election_results = [] if replica_election_results is EMPTY else replica_election_results
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for topic_partitions in request.topic_partitions or ():
+            answer = ReplicaElectionResult(topic=topic_partitions.topic)
+            for partitions_item in topic_partitions.partitions:
+                answer.partition_result.append(PartitionResult(partition_id=partitions_item, error_code=code, error_message=message))
+            if answer.partition_result:
+                self.replica_election_results.append(answer)
 
 
 def _write_partition_result_v0(m: PartitionResult, w: Write) -> None:

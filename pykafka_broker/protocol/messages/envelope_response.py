@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, Message, MessageReader, Write, new, uvarint,
@@ -29,6 +30,11 @@ class EnvelopeResponse(Message):
     ) -> None:
         self.response_data = response_data
         self.error_code = error_code
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
 
 
 def _write_v0(m: EnvelopeResponse, w: Write) -> None:  # version 0, flexible

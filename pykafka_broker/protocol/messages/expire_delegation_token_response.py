@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, Message, MessageReader, Write, new,
@@ -32,6 +33,11 @@ class ExpireDelegationTokenResponse(Message):
         self.error_code = error_code
         self.expiry_timestamp_ms = expiry_timestamp_ms
         self.throttle_time_ms = throttle_time_ms
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
 
 
 def _write_v0(m: ExpireDelegationTokenResponse, w: Write) -> None:  # versions 0-1

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Pieces, Records, TaggedPieces, Write, compact_string, new,
@@ -126,6 +127,21 @@ class FetchSnapshotResponse(Message):
         self.error_code = error_code
         self.topics = [] if topics is EMPTY else topics
         self.node_endpoints = [] if node_endpoints is EMPTY else node_endpoints
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for topic_snapshot in request.topics:
+            answer = TopicSnapshot(name=topic_snapshot.name)
+            for partition_snapshot in topic_snapshot.partitions:
+                answer.partitions.append(PartitionSnapshot(index=partition_snapshot.partition, error_code=code))
+            if answer.partitions:
+                self.topics.append(answer)
 
 
 _DEFAULT_SNAPSHOT_ID = shared_default(SnapshotId())

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct, pack
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_string, new, uvarint,
@@ -45,6 +46,11 @@ class GetTelemetrySubscriptionsResponse(Message):
         self.telemetry_max_bytes = telemetry_max_bytes
         self.delta_temporality = delta_temporality
         self.requested_metrics = [] if requested_metrics is EMPTY else requested_metrics
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
 
 
 def _write_v0(m: GetTelemetrySubscriptionsResponse, w: Write) -> None:  # version 0, flexible

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
@@ -53,6 +54,10 @@ class IncrementalAlterConfigsResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.responses = [] if responses is EMPTY else responses
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for alter_configs_resource in request.resources:
+            self.responses.append(AlterConfigsResourceResponse(resource_type=alter_configs_resource.resource_type, resource_name=alter_configs_resource.resource_name, error_code=code, error_message=message))
 
 
 def _write_alter_configs_resource_response_v0(m: AlterConfigsResourceResponse, w: Write) -> None:

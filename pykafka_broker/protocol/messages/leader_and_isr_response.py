@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, classic_string, compact_string, new,
@@ -68,6 +69,23 @@ class LeaderAndIsrResponse(Message):
         self.error_code = error_code
         self.partition_errors = [] if partition_errors is EMPTY else partition_errors
         self.topics = [] if topics is EMPTY else topics
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for leader_and_isr_partition_state in request.ungrouped_partition_states:
+            self.partition_errors.append(LeaderAndIsrPartitionError(topic_name=leader_and_isr_partition_state.topic_name, partition_index=leader_and_isr_partition_state.partition_index, error_code=code))
+        for leader_and_isr_topic_state in request.topic_states:
+            answer = LeaderAndIsrTopicError(topic_id=leader_and_isr_topic_state.topic_id)
+            for leader_and_isr_topic_state_leader_and_isr_partition_state in leader_and_isr_topic_state.partition_states:
+                answer.partition_errors.append(LeaderAndIsrPartitionError(topic_name=leader_and_isr_topic_state_leader_and_isr_partition_state.topic_name, partition_index=leader_and_isr_topic_state_leader_and_isr_partition_state.partition_index, error_code=code))
+            if answer.partition_errors:
+                self.topics.append(answer)
 
 
 def _write_leader_and_isr_partition_error_v0(m: LeaderAndIsrPartitionError, w: Write) -> None:

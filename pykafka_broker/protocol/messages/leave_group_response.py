@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
@@ -52,6 +53,17 @@ class LeaveGroupResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
         self.members = [] if members is EMPTY else members
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for member_identity in request.members:
+            self.members.append(MemberResponse(member_id=member_identity.member_id, error_code=code))
 
 
 def _write_v0(m: LeaveGroupResponse, w: Write) -> None:  # version 0

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct, pack
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string,
@@ -68,6 +69,11 @@ class ListPartitionReassignmentsResponse(Message):
         self.error_code = error_code
         self.error_message = error_message
         self.topics = [] if topics is EMPTY else topics
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        return answer
 
 
 def _write_ongoing_partition_reassignment_v0(m: OngoingPartitionReassignment, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, compact_string, new, uvarint,
@@ -51,6 +52,11 @@ class ListTransactionsResponse(Message):
         self.error_code = error_code
         self.unknown_state_filters = [] if unknown_state_filters is EMPTY else unknown_state_filters
         self.transaction_states = [] if transaction_states is EMPTY else transaction_states
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
 
 
 def _write_transaction_state_v0(m: TransactionState, w: Write) -> None:

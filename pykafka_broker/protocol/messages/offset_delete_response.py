@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, Write, classic_string, new,
@@ -62,6 +63,21 @@ class OffsetDeleteResponse(Message):
         self.error_code = error_code
         self.throttle_time_ms = throttle_time_ms
         self.topics = [] if topics is EMPTY else topics
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for offset_delete_request_topic in request.topics:
+            answer = OffsetDeleteResponseTopic(name=offset_delete_request_topic.name)
+            for offset_delete_request_partition in offset_delete_request_topic.partitions:
+                answer.partitions.append(OffsetDeleteResponsePartition(partition_index=offset_delete_request_partition.partition_index, error_code=code))
+            if answer.partitions:
+                self.topics.append(answer)
 
 
 def _write_offset_delete_response_partition_v0(m: OffsetDeleteResponsePartition, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, uvarint,
@@ -67,6 +68,14 @@ class OffsetForLeaderEpochResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.topics = [] if topics is EMPTY else topics
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for offset_for_leader_topic in request.topics:
+            answer = OffsetForLeaderTopicResult(topic=offset_for_leader_topic.topic)
+            for offset_for_leader_partition in offset_for_leader_topic.partitions:
+                answer.partitions.append(EpochEndOffset(partition=offset_for_leader_partition.partition, error_code=code))
+            if answer.partitions:
+                self.topics.append(answer)
 
 
 def _write_epoch_end_offset_v0(m: EpochEndOffset, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string, new, uvarint,
@@ -87,6 +88,14 @@ class ReadShareGroupStateResponse(Message):
         results: list[ReadStateResult] = EMPTY,
     ) -> None:
         self.results = [] if results is EMPTY else results
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for read_state_data in request.topics:
+            answer = ReadStateResult(topic_id=read_state_data.topic_id)
+            for partition_data in read_state_data.partitions:
+                answer.partitions.append(PartitionResult(partition=partition_data.partition, error_code=code, error_message=message))
+            if answer.partitions:
+                self.results.append(answer)
 
 
 def _write_state_batch_v0(m: StateBatch, w: Write) -> None:

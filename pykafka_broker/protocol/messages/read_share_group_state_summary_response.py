@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string, new, uvarint,
@@ -71,6 +72,14 @@ class ReadShareGroupStateSummaryResponse(Message):
         results: list[ReadStateSummaryResult] = EMPTY,
     ) -> None:
         self.results = [] if results is EMPTY else results
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for read_state_summary_data in request.topics:
+            answer = ReadStateSummaryResult(topic_id=read_state_summary_data.topic_id)
+            for partition_data in read_state_summary_data.partitions:
+                answer.partitions.append(PartitionResult(partition=partition_data.partition, error_code=code, error_message=message))
+            if answer.partitions:
+                self.results.append(answer)
 
 
 def _write_partition_result_v0(m: PartitionResult, w: Write) -> None:

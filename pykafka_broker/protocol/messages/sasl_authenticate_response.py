@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, Message, MessageReader, Write, classic_nullable_string, compact_nullable_string, new, uvarint,
@@ -37,6 +38,11 @@ class SaslAuthenticateResponse(Message):
         self.error_message = error_message
         self.auth_bytes = auth_bytes
         self.session_lifetime_ms = session_lifetime_ms
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        return answer
 
 
 def _write_v0(m: SaslAuthenticateResponse, w: Write) -> None:  # version 0

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Message, MessageReader, Write, classic_string, new,
@@ -29,6 +30,11 @@ class SaslHandshakeResponse(Message):
     ) -> None:
         self.error_code = error_code
         self.mechanisms = [] if mechanisms is EMPTY else mechanisms
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
 
 
 def _write_v0(m: SaslHandshakeResponse, w: Write) -> None:  # versions 0-1

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct, pack
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string,
@@ -117,6 +118,10 @@ class ShareGroupDescribeResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.groups = [] if groups is EMPTY else groups
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for group_ids_item in request.group_ids:
+            self.groups.append(DescribedGroup(group_id=group_ids_item, error_code=code, error_message=message))
 
 
 _DEFAULT_ASSIGNMENT = shared_default(Assignment())

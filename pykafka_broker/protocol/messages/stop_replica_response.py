@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, uvarint,
@@ -49,6 +50,17 @@ class StopReplicaResponse(Message):
     ) -> None:
         self.error_code = error_code
         self.partition_errors = [] if partition_errors is EMPTY else partition_errors
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for stop_replica_partition_v0 in request.ungrouped_partitions:
+            self.partition_errors.append(StopReplicaPartitionError(topic_name=stop_replica_partition_v0.topic_name, partition_index=stop_replica_partition_v0.partition_index, error_code=code))
 
 
 def _write_stop_replica_partition_error_v0(m: StopReplicaPartitionError, w: Write) -> None:

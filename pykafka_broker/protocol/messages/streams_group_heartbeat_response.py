@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct, pack
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string,
@@ -134,6 +135,11 @@ class StreamsGroupHeartbeatResponse(Message):
         self.warmup_tasks = warmup_tasks
         self.endpoint_information_epoch = endpoint_information_epoch
         self.partitions_by_user_endpoint = partitions_by_user_endpoint
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        return answer
 
 
 _DEFAULT_ENDPOINT = shared_default(Endpoint())

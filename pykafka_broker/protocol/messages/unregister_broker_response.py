@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, new,
@@ -31,6 +32,11 @@ class UnregisterBrokerResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
         self.error_message = error_message
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        return answer
 
 
 def _write_v0(m: UnregisterBrokerResponse, w: Write) -> None:  # version 0, flexible

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string, new,
@@ -52,6 +53,17 @@ class UpdateFeaturesResponse(Message):
         self.error_code = error_code
         self.error_message = error_message
         self.results = [] if results is EMPTY else results
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for feature_update_key in request.feature_updates:
+            self.results.append(UpdatableFeatureResult(feature=feature_update_key.feature, error_code=code, error_message=message))
 
 
 def _write_updatable_feature_result_v0(m: UpdatableFeatureResult, w: Write) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, Message, MessageReader, Write, new,
@@ -28,6 +29,11 @@ class UpdateMetadataResponse(Message):
         error_code: int = 0,
     ) -> None:
         self.error_code = error_code
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
 
 
 def _write_v0(m: UpdateMetadataResponse, w: Write) -> None:  # versions 0-5

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, Message, MessageReader, Pieces, TaggedPieces, Write, compact_string, new, shared_default,
@@ -54,6 +55,11 @@ class UpdateRaftVoterResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
         self.current_leader = _DEFAULT_CURRENT_LEADER if current_leader is EMPTY else current_leader
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
 
 
 _DEFAULT_CURRENT_LEADER = shared_default(CurrentLeader())
