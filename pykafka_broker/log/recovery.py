@@ -16,9 +16,16 @@ from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
-from pykafka_broker.log.loading import Offsets, correct_epochs, learn_epochs, open_segments, remove_leftovers
+from pykafka_broker.log.loading import (
+    Offsets,
+    begin_anew,
+    correct_epochs,
+    learn_epochs,
+    open_segments,
+    remove_leftovers,
+)
 from pykafka_broker.log.producer_loading import QUICKLY_READ_BYTES, replay_batch, restore_producers
-from pykafka_broker.log.producer_snapshot import forget_snapshots, snapshot_name, snapshot_offsets, take_snapshot
+from pykafka_broker.log.producer_snapshot import snapshot_name, snapshot_offsets, take_snapshot
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
 from pykafka_broker.log.segment import LogSegment
@@ -210,26 +217,12 @@ class FolderRecovery:
             raise EndsEarly(segments.active.log.path, segments.active.size, reason)
 
     def _start_over(self, segments: Segments, end: int) -> int:
-        """Where the log goes on. If what is left of it lies below its start (what DeleteRecords took away was not
-        synced), it goes on at its start: offsets below that, given once more, would be lost at the next load. Nothing
-        is known of the producers then: the end of a transaction that is open here may be among what is lost (Kafka:
-        UnifiedLog.truncateFullyAndStartAt).
-        """
+        """Return where the log goes on: at its start, if what DeleteRecords took away was not synced."""
         start = self._offsets.log_start_offset
         if end >= start:
             return end
-        logger.warning("%s ends at %d, and goes on at its start, %d", self._directory, end, start)
-        fs = self._files.fs
-        forget_snapshots(fs, self._directory)
         self._producers.clear(start)
-        old = list(segments)
-        for each in old:
-            each.remove()
-        fs.sync_directory(self._directory)  # or a power cut brings the old segments back, and their producers
-        segment = LogSegment(self._files, self._directory, start, size=0, created_ms=self._wall, fresh=True)
-        segment.log.create()
-        segments.replace(old, [segment])
-        fs.sync_directory(self._directory)
+        begin_anew(self._files, self._directory, segments, start, self._wall)
         return start
 
     def _finish(self, segments: Segments, end: int) -> None:
