@@ -26,7 +26,7 @@ from pykafka_broker.log.directory_map import DirectoryMap, put_aside
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem, is_passing
 from pykafka_broker.log.flush import Flushers, Waiter
-from pykafka_broker.log.fresh_folders import FreshFolders, name_log
+from pykafka_broker.log.fresh_folders import FreshFolders
 from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.loading import ZERO_ID, begin_log, create_log, load_log
 from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, LogDirectoryError, TopicPartition
@@ -321,7 +321,7 @@ class LogManager:
                 "%s/%s names another topic id: it is damaged and written anew", log.directory, PARTITION_METADATA
             )
         try:
-            name_log(log, topic_id)
+            log.assign_topic_id(topic_id)
         except OSError as error:
             raise self.directory_failed(self._where[log.topic, log.partition], error) from error
 
@@ -347,21 +347,11 @@ class LogManager:
         return metadata_topic_config(self.config) if topic == METADATA_TOPIC else self.topic_config(topic)
 
     def reconfigure(self, topic: str, partitions: Iterable[int], config: TopicConfig) -> None:
-        """The settings of a topic, which has these partitions, have changed. More may be unsynced than they allow now;
-        or less has to wait for a sync.
-        """
-        for number in partitions:
-            log = self.loaded.get((topic, number))
-            if log is None:
-                continue
-            if log.config.flush_messages == config.flush_messages:
-                log.config = config
-                continue
-            was_overdue, log.config = log.overdue, config
-            if log.overdue:
-                self.must_sync(log)
-            elif was_overdue:
-                self.synced(log)
+        """Apply the changed settings of a topic to its loaded logs."""
+        for partition in partitions:
+            log = self.loaded.get((topic, partition))
+            if log is not None:
+                log.reconfigure(config)
 
     def delete(self, topic: str, partition: int, now: int) -> None:
         """Take the partition away. Its folder gets another name, at once or as soon as the disk allows it, and is

@@ -17,7 +17,6 @@ import errno
 import logging
 from typing import TYPE_CHECKING
 
-from pykafka_broker.log import relocation
 from pykafka_broker.log.checkpoints import (
     LOG_START_OFFSETS,
     MOVED,
@@ -347,7 +346,7 @@ class Moves:
         aside, final = source.file(deleted_name(key, manager.new_uuid())), target.partition_path(key)
         self._swap(move, source, aside, final)
         self.forget(move)
-        relocation.go_on_in(manager.moved(key, aside, target), final, manager.clock.now)
+        manager.moved(key, aside, target).continue_in(final, manager.clock.now)
         if cleaned_to is not None:
             target.cleaner_offsets[key] = cleaned_to
         manager.submit(_MarkerRemovalJob(manager, target, final))

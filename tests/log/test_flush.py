@@ -264,7 +264,7 @@ def test_new_aborted_transactions_are_synced_with_the_batches(tmp_path: Path) ->
     disk.append()
     assert synced() == ["log"]
     abort()
-    disk.log.directory_dirty = True
+    disk.log.assign_topic_id(disk.log.topic_id)
     disk.fs.failures = {"open partition.metadata": errno.EMFILE}
     disk.logs.flush(disk.log, NOW)
     disk.jobs.run()
