@@ -22,6 +22,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/replication/replica_news
         """,
     ),
+    "broker/test_directories.py": (
+        "fails directories and moves logs between them",
+        """
+        broker/log_listening log/listener
+        """,
+    ),
     "broker/test_share_state_requests.py": (
         "asks before the topic of states is made",
         """

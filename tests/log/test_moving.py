@@ -12,6 +12,8 @@ import pytest
 from pykafka_broker.log.filesystem import FileHandle
 from pykafka_broker.log.flush import Waiter
 from pykafka_broker.log.jobs import Job, run_inline
+from pykafka_broker.log.listener import LogListener
+from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.records.header import iter_batches
@@ -324,12 +326,15 @@ def test_an_exchange_that_found_no_room_can_be_asked_for_again(tmp_path: Path) -
     assert len(offsets(logs)) == 101
 
 
-class Metadata:
+class Metadata(LogListener):
     """Is told of moves, and answers when the test says so."""
 
     def __init__(self, logs: LogManager) -> None:
         self.told: list[tuple[str, Waiter]] = []
-        logs.on_moving = lambda key, target, waiter: self.told.append((target.path[-1], waiter))
+        logs.listener = self
+
+    def moving(self, partition: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
+        self.told.append((target.path[-1], waiter))
 
     def answer(self, error: OSError | None = None) -> str:
         name, waiter = self.told.pop(0)
