@@ -18,8 +18,7 @@ from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
-from pykafka_broker.log.log_keeper import LogKeeper
-from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.partition_log import LogKeeper, PartitionLog
 from pykafka_broker.log.producer_loading import rebuild_transactions, remove_strays, restore_producers
 from pykafka_broker.log.producer_snapshot import forget_snapshots
 from pykafka_broker.log.producer_state import ProducerState

@@ -86,7 +86,7 @@ class FolderRecovery:
         unflushed = segments.starting_from(self._offsets.recovery_point)
         start = unflushed[0].base_offset
         if start == self._offsets.recovery_point > segments.first.base_offset:
-            self._complete(segments[segments.number_of(start) - 1])
+            self._complete(segments[segments.index_of(start) - 1])
         if len(unflushed) == 1 and self._is_whole(unflushed[0], names):
             return Recovered(self._offsets.recovery_point, 0, 0)
         restore_producers(fs, self._directory, names, self._producers, segments, self._offsets.log_start_offset, start)

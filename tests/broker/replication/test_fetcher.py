@@ -12,8 +12,6 @@ from pykafka_broker.broker.replication.fetcher import Fetcher
 from pykafka_broker.broker.replication.followed import FollowedPartition, Taken
 from pykafka_broker.broker.replication.node_replication import NodeReplication
 from pykafka_broker.broker.replication.throttles import Throttle
-from pykafka_broker.log.replicated import cut_to
-from pykafka_broker.log.trimming import raise_log_start
 from pykafka_broker.peers import LinkBroken, LinkFull, OnReply, Peer, Versions
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -239,7 +237,7 @@ def test_an_answer_counts_though_the_log_start_has_moved_meanwhile(following: Fo
     log = following.partition(0).log
     log.advance_high_watermark(3)
     following.answer()
-    raise_log_start(log, 2)  # the follower's own retention, while a fetch is on its way
+    log.raise_log_start(2)  # the follower's own retention, while a fetch is on its way
     following.answer(records(0, high_watermark=4, base_offset=3))
     assert (log.log_end_offset, log.high_watermark) == (4, 4)
     (wanted,) = following.last.topics[0].partitions
@@ -251,7 +249,7 @@ def test_a_dropped_answer_is_asked_for_in_the_session_anew(following: Following)
     following.answer(records(0, 2), records(1, 3))
     log = following.partition(0).log
     following.answer(records(0, base_offset=2))
-    cut_to(log, 2, NOW)  # while a fetch is on its way
+    log.truncate_or_restart(2, NOW)  # while a fetch is on its way
     following.answer(PartitionData(0, high_watermark=2, records=b""), records(1, base_offset=3))
     assert log.high_watermark == 0, "an answer that is not about the log as it is now is dropped"
     assert following.named == {1: 4}
