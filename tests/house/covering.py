@@ -470,7 +470,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "coordinators/groups/test_offsets.py": (
         "commits and reads offsets",
         """
-        coordinators/groups/offset_requests coordinators/groups/records
+        coordinators/groups/offset_requests coordinators/groups/records coordinators/groups/stored
         """,
     ),
     "coordinators/groups/test_re2.py": (

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
-from pykafka_broker.coordinators.effects import Effects, KeyValue
+from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.epoch_group import EpochGroup, EpochMember
 from pykafka_broker.coordinators.groups.group import GroupTable
+from pykafka_broker.coordinators.record import CoordinatorRecord
 
 G = TypeVar("G", bound=EpochGroup[Any, Any])
 M = TypeVar("M", bound=EpochMember)
@@ -25,5 +26,5 @@ class EpochChange(Generic[G, M]):
         self._now = now
         self.before = before
         self.member = before.copy()
-        self.records: list[KeyValue] = effects.records
+        self.records: list[CoordinatorRecord] = effects.records
         self.group_epoch = group.epoch  # as it will be
