@@ -462,7 +462,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "coordinators/groups/test_consumer.py": (
         "has members of the consumer protocol come and go",
         """
-        coordinators/groups/consumer_change coordinators/groups/consumer_group coordinators/groups/consumer_replay
+        coordinators/groups/consumer_change coordinators/groups/consumer_group
         coordinators/groups/consumer_requests coordinators/groups/consumer_stored
         coordinators/groups/consumer_target coordinators/groups/member_clocks coordinators/groups/reconciliation
         """,
@@ -514,7 +514,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "coordinators/streams/test_stored.py": (
         "replays Kafka's records",
         """
-        coordinators/groups/epoch_replay coordinators/streams/replay
+        coordinators/groups/epoch_replay
         """,
     ),
     "coordinators/transactions/test_init_producer_id.py": (

@@ -1,11 +1,13 @@
 """The records of consumer groups, as Kafka 4.3 writes them.
 
-Rule: here and nowhere else the state of a group meets its record formats; writing and reading stand side by side.
+Rule: here and nowhere else the state of a group meets its record formats; writing, reading and replay
+stand side by side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pykafka_broker.coordinators.groups.consumer_group import (
     ConsumerGroup,
@@ -16,6 +18,8 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     Target,
     frozen_target,
 )
+from pykafka_broker.coordinators.groups.epoch_replay import EpochReplay, KeyTypes, Kind, no_more
+from pykafka_broker.coordinators.groups.group import GroupTable
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.protocol.stored.consumer_group_current_member_assignment_key import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -189,3 +193,44 @@ def read_target(value: ConsumerGroupTargetAssignmentMemberValue) -> Target:
         bytes(topic.topic_id): topic.partitions for topic in value.topic_partitions
     }
     return frozen_target(partitions)
+
+
+# Replay
+
+KIND = Kind(
+    ConsumerGroup,
+    ConsumerGroup,
+    ConsumerMember,
+    no_more,
+    take_member_metadata,
+    take_current_assignment,
+    read_target,
+)
+KEYS = KeyTypes(
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupCurrentMemberAssignmentKey,
+)
+
+
+def consumer_replay(table: GroupTable) -> EpochReplay[ConsumerGroup]:
+    """Return the replay of consumer groups: the types that `EpochReplay` knows, and patterns."""
+    return EpochReplay(
+        table,
+        KIND,
+        KEYS,
+        {ConsumerGroupPartitionMetadataKey: _partition_metadata, ConsumerGroupRegularExpressionKey: _regex},
+    )
+
+
+def _partition_metadata(group: ConsumerGroup, key: ConsumerGroupPartitionMetadataKey, value: Any) -> None:
+    group.has_partition_metadata = value is not None
+
+
+def _regex(group: ConsumerGroup, key: ConsumerGroupRegularExpressionKey, value: Any) -> None:
+    if value is None:
+        group.regexes.pop(key.regular_expression, None)
+    else:
+        group.regexes[key.regular_expression] = ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)

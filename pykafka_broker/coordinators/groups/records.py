@@ -9,7 +9,7 @@ from pykafka_broker.coordinators.groups import consumer_stored, stored
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup
-from pykafka_broker.coordinators.groups.consumer_replay import consumer_replay
+from pykafka_broker.coordinators.groups.consumer_stored import consumer_replay
 from pykafka_broker.coordinators.groups.group import Group, GroupTable
 from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetStore
 from pykafka_broker.coordinators.record import CoordinatorRecord
@@ -17,7 +17,7 @@ from pykafka_broker.coordinators.share import group_records as share_records
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.streams import stored as streams_stored
 from pykafka_broker.coordinators.streams.group import StreamsGroup
-from pykafka_broker.coordinators.streams.replay import streams_replay
+from pykafka_broker.coordinators.streams.stored import streams_replay
 from pykafka_broker.protocol.stored.group_metadata_key import GroupMetadataKey
 from pykafka_broker.protocol.stored.legacy_offset_commit_key import LegacyOffsetCommitKey
 from pykafka_broker.protocol.stored.offset_commit_key import OffsetCommitKey

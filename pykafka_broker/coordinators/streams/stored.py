@@ -1,12 +1,16 @@
 """The records of streams groups, as Kafka 4.3 writes them.
 
-Rule: here and nowhere else the state of a group meets its record formats; writing and reading stand side by side.
+Rule: here and nowhere else the state of a group meets its record formats; writing, reading and replay
+stand side by side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from pykafka_broker.coordinators.groups.epoch_replay import EpochReplay, KeyTypes, Kind
+from pykafka_broker.coordinators.groups.group import GroupTable
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.streams.group import MemberState, StreamsGroup, StreamsMember
 from pykafka_broker.coordinators.streams.tasks import ActiveTasks, Owned, Target, Tasks, told
@@ -195,3 +199,31 @@ def _since(tasks: Iterable[current_value.TaskIds], epoch: int) -> ActiveTasks:
 
 def read_target(value: target_value.StreamsGroupTargetAssignmentMemberValue) -> Target:
     return Target(told(value.active_tasks), told(value.standby_tasks), told(value.warmup_tasks))
+
+
+# Replay
+
+
+def streams_replay(table: GroupTable) -> EpochReplay[StreamsGroup]:
+    """Return the replay of streams groups: the types that `EpochReplay` knows, and the topology."""
+    kind = Kind(
+        StreamsGroup,
+        lambda group_id: StreamsGroup(group_id, table.topics),
+        StreamsMember,
+        take_epoch,
+        take_member_metadata,
+        take_current_assignment,
+        read_target,
+    )
+    keys = KeyTypes(
+        StreamsGroupMetadataKey,
+        StreamsGroupMemberMetadataKey,
+        StreamsGroupTargetAssignmentMetadataKey,
+        StreamsGroupTargetAssignmentMemberKey,
+        StreamsGroupCurrentMemberAssignmentKey,
+    )
+    return EpochReplay(table, kind, keys, {StreamsGroupTopologyKey: _topology})
+
+
+def _topology(group: StreamsGroup, key: StreamsGroupTopologyKey, value: Any) -> None:
+    group.set_topology(value)
