@@ -18,7 +18,7 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     Target,
     frozen_target,
 )
-from pykafka_broker.coordinators.groups.epoch_replay import EpochReplay, KeyTypes, Kind, no_more
+from pykafka_broker.coordinators.groups.epoch_group import EpochReplay, KeyTypes, Kind, no_more
 from pykafka_broker.coordinators.groups.group import GroupTable
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.protocol.stored.consumer_group_current_member_assignment_key import (

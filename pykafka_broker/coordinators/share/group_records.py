@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykafka_broker.coordinators.groups.epoch_replay import EpochReplay, KeyTypes, Kind, no_more
+from pykafka_broker.coordinators.groups.epoch_group import EpochReplay, KeyTypes, Kind, no_more
 from pykafka_broker.coordinators.groups.group import GroupTable
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.share.share_group import ShareGroup, ShareMember, Target, Topics

@@ -10,7 +10,7 @@ from collections.abc import Set
 from typing import Any
 
 from pykafka_broker.coordinators.effects import Effects
-from pykafka_broker.coordinators.groups.epoch_change import EpochChange
+from pykafka_broker.coordinators.groups.epoch_group import EpochChange
 from pykafka_broker.coordinators.groups.group import GroupTable
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.streams import stored

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pykafka_broker.coordinators.groups.epoch_replay import EpochReplay, KeyTypes, Kind
+from pykafka_broker.coordinators.groups.epoch_group import EpochReplay, KeyTypes, Kind
 from pykafka_broker.coordinators.groups.group import GroupTable
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.streams.group import MemberState, StreamsGroup, StreamsMember
