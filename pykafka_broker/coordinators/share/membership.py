@@ -11,9 +11,8 @@ from typing import Any
 
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.assignors import MemberSpec
-from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH
+from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, MemberClocks
 from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
-from pykafka_broker.coordinators.groups.member_clocks import MemberClocks
 from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.coordinators.groups.topics import existing, topic_ids
 from pykafka_broker.coordinators.share import group_records
