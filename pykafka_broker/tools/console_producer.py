@@ -102,9 +102,10 @@ def _properties(tool: Tool) -> dict[str, str]:
     ):
         if options[flag] is not None:
             found[key] = options[flag]
-        elif not found.get(key):
-            found[key] = fallback
-    found["compression.type"] = found["compression.type"] or "gzip"  # an empty codec is the flag without a value
+        else:
+            found.setdefault(key, fallback)
+    if not found["compression.type"]:  # an empty codec is the flag without a value, an empty property is none
+        found["compression.type"] = "none" if options["compression_codec"] is None else "gzip"
     found.setdefault("client.id", "console-producer")
     return found
 
