@@ -9,17 +9,28 @@ found no room the process goes on. The short form takes some calls of each scena
 from __future__ import annotations
 
 import errno
+import logging
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
+from pykafka_broker.cluster.image_records import image_records
+from pykafka_broker.cluster.metadata_log import MetadataLog
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
+from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log import recovery
 from pykafka_broker.log.image import lay_image, take_image
+from pykafka_broker.log.jobs import run_inline
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin
+from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
 from pykafka_broker.records.header import check_crc, iter_batches
 from pykafka_broker.records.record import iter_records
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, SweptFileSystem, batch, manager, marker, topic_config
@@ -27,6 +38,19 @@ from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, SweptFileSystem,
 SHORT_FORM_CALLS = 5
 OTHER_ID = bytes(reversed(TOPIC_ID))
 CONFIG = {"segment_bytes": 700, "index_interval_bytes": 100, "file_delete_delay_ms": 1000}
+
+
+@contextmanager
+def _errors_of(logger: logging.Logger) -> Iterator[list[str]]:
+    """Yield the list of what is logged as an error meanwhile."""
+    errors: list[str] = []
+    handler = logging.Handler(logging.ERROR)
+    handler.emit = lambda record: errors.append(record.getMessage())  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    try:
+        yield errors
+    finally:
+        logger.removeHandler(handler)
 
 
 class GivenUp(Exception):
@@ -52,8 +76,10 @@ class Story:
         self.logs.start(self.now)
 
     def restart(self) -> None:
-        """Start another process on a disk that is well."""
-        self.boot(FailingFileSystem())
+        """Start another process on a disk that is well. Its recovery misses nothing that was synced."""
+        with _errors_of(recovery.logger) as errors:
+            self.boot(FailingFileSystem())
+        assert not errors
         assert all(directory.online for directory in self.logs.directories)
         if self.logs.exists("t", 0):
             self.log = self.logs.get("t", 0)
@@ -155,15 +181,16 @@ class Cleaning(Scenario):
     config = {"cleanup_policy": ["compact"], "min_cleanable_dirty_ratio": 0.01, "retention_ms": -1}
 
     def prepare(self, story: Story) -> None:
-        story.produce(30, keys=4)
+        story.produce(18, keys=4)
         story.logs.flush(story.log, NOW)
 
     def act(self, story: Story) -> None:
-        for _ in range(3):
+        for _ in range(2):
             story.pass_time(20_000)
-            story.produce(12, keys=4)
+            story.produce(8, keys=4)
             story.logs.flush(story.log, NOW)
             story.still_online()
+        assert story.fs.has_failed or story.logs.directories[0].cleaner_offsets
 
     def check(self, story: Story) -> None:
         found = story.read()
@@ -204,6 +231,8 @@ class BeginningAnew(Scenario):
     def prepare(self, story: Story) -> None:
         story.produce(20)
         story.log.append(batch(1, producer_id=2, epoch=0, sequence=0, transactional=True), NOW)
+        story.logs.flush(story.log, NOW)
+        story.pass_time(70_000)
         story.kill()
         story.boot(story.fs)
         story.log = story.logs.get("t", 0)
@@ -370,6 +399,69 @@ class Image(Scenario):
         assert story.sequences() == list(range(30))
 
 
+class Snapshots(Scenario):
+    """Snapshots of the metadata take the place of the log below them; both are read again. One feature's level says how
+    many records were acknowledged.
+    """
+
+    settings = {
+        "node.id": "1",
+        "log.dirs": "/metadata",
+        "metadata.log.max.record.bytes.between.snapshots": "300",
+        "metadata.max.retention.bytes": "1500",
+    }
+
+    def prepare(self, story: Story) -> None:
+        self.acknowledged = 0
+        story.logs.delete("t", 0, NOW)  # partitions without metadata would refuse to have some made
+        story.pass_time(70_000)
+        self._open(story)
+        self._append(story, 8)
+
+    def _open(self, story: Story) -> None:
+        """Load what is there and lead the next epoch."""
+        log = story.logs.metadata_log(NOW)
+        self.image = MetadataImage()
+        self.log = MetadataLog(log, story.logs.fs, 1, story.logs.directories[0].id)
+        self.log.load(self.image)
+        self.keeper = SnapshotKeeper(
+            self.log,
+            story.logs.fs,
+            BrokerConfig(self.settings),
+            submit=run_inline,
+            flush=lambda now, waiter: story.logs.flush(log, now, waiter),
+            records=lambda: image_records(self.image, 2, 4),
+            clock=story.logs.clock,
+        )
+        self.log.lead(NOW)
+
+    def _append(self, story: Story, count: int) -> None:
+        for _ in range(count):
+            record = FeatureLevelRecord("f", self.acknowledged + 1)
+            try:
+                self.log.append([ApiMessageAndVersion(record, 0)], NOW)
+            except ApiError:
+                story.still_online()
+                self.log.append([ApiMessageAndVersion(record, 0)], NOW)
+            self.acknowledged += 1
+            self.log.apply([record], self.image, MetadataDelta())
+            self.keeper.on_commit(NOW)
+            story.still_online()
+
+    def act(self, story: Story) -> None:
+        self._append(story, 12)
+        self._open(story)
+        self._append(story, 6)
+        assert story.fs.has_failed or self.log.log.log_start_offset > 0
+
+    def check(self, story: Story) -> None:
+        self._open(story)
+        assert self.image.features.get("f", 0) in (self.acknowledged, self.acknowledged + 1)
+
+    def go_on(self, story: Story) -> None:
+        self._append(story, 6)
+
+
 SCENARIOS = {
     "appends": Scenario,
     "transactions": Transactions,
@@ -382,6 +474,7 @@ SCENARIOS = {
     "checkpoints": Checkpoints,
     "recovery": Recovery,
     "image": Image,
+    "metadata snapshots": Snapshots,
 }
 
 
