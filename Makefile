@@ -21,10 +21,11 @@ UNIT := $(if $(filter interop% spark%,$(ARGS)),,$(filter tests tests/%,$(ARGS)))
 run: $(VENV)/.run
 	$(BIN)/pykafka-broker $(or $(ARGS),--ephemeral)
 
-# Without ARGS the files that `testpaths` in pyproject.toml names: of all jars those tests read Kafka's alone.
+# Without ARGS the files that `testpaths` in pyproject.toml names, with the simulation's short form: of all jars those
+# tests read Kafka's alone.
 test: JARS := $(if $(ARGS),,KAFKA_JARS)
 test: $(VENV)/$(if $(UNIT),.unit,.dev)
-	$(if $(UNIT),,$(WITH_JARS)) $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	$(if $(UNIT),,$(WITH_JARS)) $(BIN)/python -m pytest -n $(WORKERS) $(or $(ARGS),--short)
 
 test-all: $(VENV)/.dev
 	$(WITH_JARS) $(BIN)/python -m pytest -n $(WORKERS) tests interop spark/tests $(ARGS)

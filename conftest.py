@@ -111,6 +111,7 @@ def place_of(item: pytest.Item) -> int:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="the long forms of tests that soak")
+    parser.addoption("--short", action="store_true", help="a fifth of the simulation's runs, as `make test` has them")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

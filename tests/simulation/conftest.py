@@ -1,4 +1,4 @@
-"""How many runs there are: some every time, very many with --slow. `soak.py` runs any others."""
+"""How many runs there are: a fifth of them with --short, very many with --slow. `soak.py` runs any others."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from tests.simulation.keeping import Keeping, form_of
 
 TIMES_WITH_SLOW = 50
+FEWER_WITH_SHORT, LEAST = 5, 2
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -14,6 +15,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         count = metafunc.module.SEEDS
         if metafunc.config.getoption("--slow", default=False):
             count *= TIMES_WITH_SLOW
+        elif metafunc.config.getoption("--short", default=False):
+            count = max(count // FEWER_WITH_SHORT, LEAST)
         metafunc.parametrize("seed", range(count))
 
 
