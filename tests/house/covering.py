@@ -464,7 +464,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         """
         coordinators/groups/consumer_change coordinators/groups/consumer_group
         coordinators/groups/consumer_requests coordinators/groups/consumer_stored
-        coordinators/groups/consumer_target coordinators/groups/reconciliation
+        coordinators/groups/reconciliation
         """,
     ),
     "coordinators/groups/test_offsets.py": (
@@ -641,7 +641,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/leave_group broker/api/list_groups broker/api/offset_commit broker/api/offset_delete
         broker/api/offset_fetch broker/api/sync_group coordinators/groups/classic_group
         coordinators/groups/classic_join coordinators/groups/classic_listing coordinators/groups/classic_requests
-        coordinators/groups/consumer_checks coordinators/groups/consumer_classic
+        coordinators/groups/consumer_classic
         coordinators/groups/consumer_listing coordinators/groups/consumer_protocol coordinators/groups/coordinator
         coordinators/groups/epoch_group coordinators/groups/migration
         coordinators/streams/checks coordinators/streams/listing
