@@ -463,7 +463,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "has members of the consumer protocol come and go",
         """
         coordinators/groups/consumer_change coordinators/groups/consumer_group
-        coordinators/groups/consumer_requests coordinators/groups/consumer_stored
+        coordinators/groups/consumer_stored
         coordinators/groups/reconciliation
         """,
     ),
@@ -640,7 +640,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/describe_groups broker/api/group_describe broker/api/heartbeat broker/api/join_group
         broker/api/leave_group broker/api/list_groups broker/api/offset_commit broker/api/offset_delete
         broker/api/offset_fetch broker/api/sync_group coordinators/groups/classic_group
-        coordinators/groups/classic_join coordinators/groups/classic_requests
+        coordinators/groups/classic_join coordinators/groups/member_requests
         coordinators/groups/consumer_classic
         coordinators/groups/consumer_protocol coordinators/groups/coordinator
         coordinators/groups/epoch_group coordinators/groups/migration

@@ -15,13 +15,12 @@ from pykafka_broker.coordinators.groups import classic_group, consumer_group
 from pykafka_broker.coordinators.groups.absent_members import ABSENT, AbsentMembers
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
-from pykafka_broker.coordinators.groups.classic_requests import ClassicRequests
 from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol
 from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup
-from pykafka_broker.coordinators.groups.consumer_requests import ConsumerRequests
 from pykafka_broker.coordinators.groups.epoch_group import EpochGroup
 from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, WallAt, unchanged
+from pykafka_broker.coordinators.groups.member_requests import ClassicRequests, ConsumerRequests
 from pykafka_broker.coordinators.groups.migration import Migration
 from pykafka_broker.coordinators.groups.offset_requests import OffsetRequests
 from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetStore
