@@ -12,9 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from pykafka_broker.broker.replication import followed
 from pykafka_broker.cluster.image import PartitionImage
-from pykafka_broker.log import trimming
 from pykafka_broker.log.partition_log import PartitionLog
 from tests.simulation.history import History, TopicPartition
 from tests.simulation.keeping import SEGMENT_BYTES
@@ -84,7 +82,7 @@ class Watch:
         never heard of, may be gone before the next look.
         """
         with ExitStack() as wrapped:
-            for owner, name in ((trimming, "raise_log_start"), (followed, "raise_log_start"), (followed, "restart_at")):
+            for owner, name in ((PartitionLog, "raise_log_start"), (PartitionLog, "restart_at")):
                 wrapped.enter_context(patch.object(owner, name, self._noting(getattr(owner, name))))
             yield
 
