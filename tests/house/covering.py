@@ -469,8 +469,8 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "has members of the consumer protocol come and go",
         """
         coordinators/groups/consumer_change coordinators/groups/consumer_group
-        coordinators/groups/consumer_requests coordinators/groups/consumer_stored
-        coordinators/groups/consumer_target coordinators/groups/reconciliation
+        coordinators/groups/consumer_stored
+        coordinators/groups/reconciliation
         """,
     ),
     "coordinators/groups/test_offsets.py": (
@@ -646,9 +646,9 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/describe_groups broker/api/group_describe broker/api/heartbeat broker/api/join_group
         broker/api/leave_group broker/api/list_groups broker/api/offset_commit broker/api/offset_delete
         broker/api/offset_fetch broker/api/sync_group coordinators/groups/classic_group
-        coordinators/groups/classic_join coordinators/groups/classic_listing coordinators/groups/classic_requests
-        coordinators/groups/consumer_checks coordinators/groups/consumer_classic
-        coordinators/groups/consumer_listing coordinators/groups/consumer_protocol coordinators/groups/coordinator
+        coordinators/groups/classic_join coordinators/groups/member_requests
+        coordinators/groups/consumer_classic
+        coordinators/groups/consumer_protocol coordinators/groups/coordinator
         coordinators/groups/epoch_group coordinators/groups/migration
         coordinators/streams/checks coordinators/streams/listing
         coordinators/streams/topology
@@ -660,7 +660,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/alter_share_group_offsets broker/api/delete_share_group_offsets
         broker/api/describe_share_group_offsets broker/api/share_acknowledge broker/api/share_fetch
         broker/api/share_group_describe broker/api/share_group_heartbeat broker/api/share_group_offsets
-        broker/api/share_requests broker/share_partitions coordinators/share/listing
+        broker/api/share_requests broker/share_partitions
         """,
     ),
     "scenarios/transactions/test_answers.py": (

@@ -18,6 +18,7 @@ from pykafka_broker.coordinators.groups.hash_order import hash_order
 from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
 
 Protocols = list[tuple[str, bytes]]  # (name, metadata) in the member's order of preference
 
@@ -385,3 +386,31 @@ class ClassicGroup:
 def protocols_of(request_protocols: Iterable[Any]) -> Protocols:
     """The name and metadata pairs of a JoinGroup request, copied out of the connection's buffer."""
     return [(protocol.name, bytes(protocol.metadata)) for protocol in request_protocols]
+
+
+# DescribeGroups
+
+
+def describe(group: ClassicGroup) -> DescribedGroup:
+    """Return the group with its members. Metadata is shown of a stable group only: before that there is no protocol
+    that all members have agreed on.
+    """
+    stable = group.state is STABLE
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state_name,
+        protocol_type=group.protocol_type,
+        protocol_data=(group.protocol_name or "") if stable else "",
+        members=[_describe_member(group, member, stable) for member in group.members.values()],
+    )
+
+
+def _describe_member(group: ClassicGroup, member: ClassicMember, stable: bool) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.metadata(group.protocol_name) if stable else b"",
+        member.assignment,
+    )

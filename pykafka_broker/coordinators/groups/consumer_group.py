@@ -19,6 +19,12 @@ from pykafka_broker.coordinators.groups.epoch_group import (
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE
 from pykafka_broker.coordinators.groups.hash_order import hash_order
 from pykafka_broker.coordinators.groups.topics import Topics, existing
+from pykafka_broker.protocol.messages.consumer_group_describe_response import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
 from pykafka_broker.protocol.stored.consumer_group_member_metadata_value import ClassicMemberMetadata
 
 UNOWNED = -1
@@ -208,3 +214,50 @@ class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
 def frozen_target(partitions: Mapping[bytes, Iterable[int]]) -> Target:
     """A target with no empty topics."""
     return {topic_id: frozenset(indexes) for topic_id, indexes in partitions.items() if indexes}
+
+
+# ConsumerGroupDescribe
+
+CLASSIC, CONSUMER = 0, 1  # member_type
+
+
+def describe(group: ConsumerGroup, topics: Topics, default_assignor: str) -> DescribedGroup:
+    """Return the group with its members. What a member has to give back is still shown as its own."""
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.preferred_assignor(group.members.values()) or default_assignor,
+        members=[_describe_member(group, member, topics) for member in group.members.values()],
+    )
+
+
+def _describe_member(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Member:
+    has = {topic_id: set(owned) for topic_id, owned in member.assigned.items()}
+    for topic_id, owned in member.revoking.items():
+        has.setdefault(topic_id, set()).update(owned)
+    return Member(
+        member.member_id,
+        member.instance_id,
+        member.rack_id,
+        member.epoch,
+        member.client_id,
+        member.client_host,
+        sorted(member.topic_names),
+        member.topic_regex,
+        _assignment(has, topics),
+        _assignment(group.targets.get(member.member_id, {}), topics),
+        CONSUMER if member.classic is None else CLASSIC,
+    )
+
+
+def _assignment(partitions: Mapping[bytes, Iterable[int]], topics: Topics) -> Assignment:
+    """Return an assignment without the topics that have been deleted."""
+    return Assignment(
+        [
+            TopicPartitions(topic_id, topic.name, sorted(indexes))
+            for topic_id, indexes in partitions.items()
+            if (topic := topics.topics_by_id.get(topic_id)) is not None
+        ]
+    )

@@ -11,17 +11,16 @@ from typing import Any
 
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.coordinators.effects import Effects, Token
-from pykafka_broker.coordinators.groups import classic_listing, consumer_listing
+from pykafka_broker.coordinators.groups import classic_group, consumer_group
 from pykafka_broker.coordinators.groups.absent_members import ABSENT, AbsentMembers
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
-from pykafka_broker.coordinators.groups.classic_requests import ClassicRequests
 from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol
 from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup
-from pykafka_broker.coordinators.groups.consumer_requests import ConsumerRequests
 from pykafka_broker.coordinators.groups.epoch_group import EpochGroup
 from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, WallAt, unchanged
+from pykafka_broker.coordinators.groups.member_requests import ClassicRequests, ConsumerRequests
 from pykafka_broker.coordinators.groups.migration import Migration
 from pykafka_broker.coordinators.groups.offset_requests import OffsetRequests
 from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetStore
@@ -29,7 +28,7 @@ from pykafka_broker.coordinators.groups.records import GroupReplay, group_tombst
 from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.share import listing as share_listing
+from pykafka_broker.coordinators.share import share_group
 from pykafka_broker.coordinators.share.membership import ShareMembership
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.streams import listing as streams_listing
@@ -159,7 +158,7 @@ class GroupCoordinator:
         group = self.table.existing(group_id)
         if not isinstance(group, ClassicGroup):
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
-        return classic_listing.describe(group)
+        return classic_group.describe(group)
 
     def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
         """One group of a ConsumerGroupDescribe request. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
@@ -167,11 +166,11 @@ class GroupCoordinator:
         if not isinstance(group, ConsumerGroup):
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         default = self.table.config.group_consumer_assignors[0]
-        return consumer_listing.describe(group, self.table.topics, default)
+        return consumer_group.describe(group, self.table.topics, default)
 
     def describe_share(self, group_id: str) -> DescribedShareGroup:
         """One group of a ShareGroupDescribe request. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
-        return share_listing.describe(self.share.group(group_id), self.table.topics)
+        return share_group.describe(self.share.group(group_id), self.table.topics)
 
     def describe_streams(self, group_id: str) -> DescribedStreamsGroup:
         """One group of a StreamsGroupDescribe request. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""

@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykafka_broker.coordinators.groups.epoch_group import FIRST_GROUP_EPOCH, EpochGroup, EpochMember
+from pykafka_broker.coordinators.groups.topics import Topics as ClusterTopics
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.share_group_describe_response import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
 
 Target = dict[bytes, frozenset[int]]  # topic id -> partitions
 Topics = dict[bytes, tuple[str, frozenset[int]]]  # topic id -> name and partitions
@@ -75,3 +82,37 @@ class ShareGroup(EpochGroup[ShareMember, Target]):
     def with_member(self, member: ShareMember) -> list[ShareMember]:
         """The members as they will be with this one."""
         return [*(one for one in self.members.values() if one.member_id != member.member_id), member]
+
+
+# ShareGroupDescribe
+
+ASSIGNOR = "simple"
+
+
+def describe(group: ShareGroup, topics: ClusterTopics) -> DescribedGroup:
+    """Return the group with its members, without the topics that have been deleted."""
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=ASSIGNOR,
+        members=[_describe_member(member, topics) for member in group.members.values()],
+    )
+
+
+def _describe_member(member: ShareMember, topics: ClusterTopics) -> Member:
+    assigned = [
+        TopicPartitions(topic_id, topic.name, sorted(partitions))
+        for topic_id, partitions in member.assigned.items()
+        if (topic := topics.topics_by_id.get(topic_id)) is not None
+    ]
+    return Member(
+        member.member_id,
+        member.rack_id,
+        member.epoch,
+        member.client_id,
+        member.client_host,
+        sorted(member.topic_names),
+        Assignment(assigned),
+    )

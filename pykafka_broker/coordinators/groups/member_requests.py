@@ -1,22 +1,31 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup, by the kind of group that they meet.
+"""The requests of members of classic and consumer groups, by the kind of group that they meet.
 
-Rule: groups of the classic protocol and consumer groups that classic members may join (KIP-848) take them; an empty
-group of another kind makes way for a new one.
+Rule: an empty group of another kind makes way for a new one. Classic requests go to classic groups, and to consumer
+groups that classic members may join (KIP-848). A ConsumerGroupHeartbeat converts a classic group with members if the
+migration policy allows it; a group of any other kind is as good as missing.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from pykafka_broker.coordinators.effects import Effects, R, Token
+from pykafka_broker.coordinators.groups import stored
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
 from pykafka_broker.coordinators.groups.classic_join import Join, refusal
+from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol
 from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup
-from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, Caller, GroupTable
+from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH
+from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, Caller, Group, GroupTable
+from pykafka_broker.coordinators.groups.migration import Migration
 from pykafka_broker.coordinators.groups.records import group_tombstones
 from pykafka_broker.coordinators.streams.group import StreamsGroup
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
 from pykafka_broker.protocol.messages.join_group_response import JoinGroupResponse
@@ -27,7 +36,7 @@ from pykafka_broker.protocol.messages.sync_group_response import SyncGroupRespon
 
 
 class ClassicRequests:
-    """The four requests of the classic protocol."""
+    """JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
 
     def __init__(self, table: GroupTable, classic: ClassicProtocol, members: ClassicMembers) -> None:
         self._table = table
@@ -127,3 +136,50 @@ def _own_reply(effects: Effects[R | None], token: Token) -> Effects[R | None]:
             effects.reply = reply
             break
     return effects
+
+
+class ConsumerRequests:
+    """ConsumerGroupHeartbeat (KIP-848)."""
+
+    def __init__(self, table: GroupTable, consumer: ConsumerProtocol, migration: Migration) -> None:
+        self._table = table
+        self._consumer = consumer
+        self._migration = migration
+
+    def heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: int
+    ) -> Effects[ConsumerGroupHeartbeatResponse]:
+        """Join with epoch 0, go on, or leave with epoch -1 or -2."""
+        effects: Effects[ConsumerGroupHeartbeatResponse] = Effects(key=request.group_id)
+        try:
+            self._consumer.check(request, caller)
+            group = self._table.groups.get(request.group_id)
+            if request.member_epoch < JOIN_EPOCH:
+                if not isinstance(group, ConsumerGroup):
+                    raise self._no_group(request.group_id, "Group")
+                self._consumer.leave(group, request, effects, now)
+            else:
+                joins = request.member_epoch == JOIN_EPOCH
+                consumer_group = self._group(request.group_id, group, joins, effects, now)
+                self._consumer.heartbeat(consumer_group, request, caller, effects, now)
+        except ApiError as error:
+            reply = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+            return Effects(reply, key=request.group_id)
+        return effects
+
+    def _group(self, group_id: str, group: Group | None, joins: bool, effects: Effects[Any], now: int) -> ConsumerGroup:
+        """The group, or what it will be once somebody has joined."""
+        if isinstance(group, ConsumerGroup):
+            return group
+        if not joins or not (group is None or isinstance(group, ClassicGroup)):
+            raise self._no_group(group_id, "Consumer group")
+        if isinstance(group, ClassicGroup):
+            if not group.is_empty:
+                return self._migration.upgrade(group, effects, now)
+            effects.records.append(stored.group_metadata_tombstone(group_id))
+        return ConsumerGroup(group_id)
+
+    def _no_group(self, group_id: str, what: str) -> ApiError:
+        if group_id in self._table.groups:
+            return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {group_id} not found.")
