@@ -31,7 +31,6 @@ from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.listener import LogListener
 from pykafka_broker.log.loading import ZERO_ID, begin_log, create_log, load_log
 from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, LogDirectoryError, TopicPartition
-from pykafka_broker.log.metadata_topic import metadata_topic_config
 from pykafka_broker.log.moving import Moves
 from pykafka_broker.log.opening import open_directories
 from pykafka_broker.log.partition_log import PartitionLog
@@ -52,6 +51,20 @@ def _open_files() -> int:
     """How many files of segments may be open: half of what the process may have, the rest is for connections."""
     limit = open_files_limit()
     return _OPEN_FILES if limit is None else min(_OPEN_FILES, limit // 2)
+
+
+def _metadata_topic_config(config: BrokerConfig) -> TopicConfig:
+    """Return the settings of `__cluster_metadata`: the broker's `metadata.*` keys alone, and no retention, since
+    snapshots decide what is deleted.
+    """
+    overrides = {
+        "cleanup.policy": "delete",
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
+        "segment.bytes": str(config.metadata_log_segment_bytes),
+        "segment.ms": str(config.metadata_log_segment_ms),
+    }
+    return TopicConfig.resolve(config, overrides)
 
 
 class LogManager:
@@ -345,7 +358,7 @@ class LogManager:
         return self.directory_map.of_metadata_log(path, may_begin_anew=self.metadata_is_elsewhere)
 
     def _config_of(self, topic: str) -> TopicConfig:
-        return metadata_topic_config(self.config) if topic == METADATA_TOPIC else self.topic_config(topic)
+        return _metadata_topic_config(self.config) if topic == METADATA_TOPIC else self.topic_config(topic)
 
     def reconfigure(self, topic: str, partitions: Iterable[int], config: TopicConfig) -> None:
         """Apply the changed settings of a topic to its loaded logs."""

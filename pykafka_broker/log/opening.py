@@ -8,12 +8,13 @@ and damaged metadata end the start.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pykafka_broker.log.checkpoints import id_text
-from pykafka_broker.log.interrupted_moves import resolve_future
+from pykafka_broker.log.checkpoints import MOVED, PARTITION_METADATA, id_text, read_partition_metadata
+from pykafka_broker.log.directory_map import DirectoryMap
 from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, LogDirectoryError, TopicPartition
 from pykafka_broker.log.pool import in_threads
 from pykafka_broker.log.recovery import FolderRecovery, recover_folder
@@ -21,6 +22,8 @@ from pykafka_broker.log.scan import DamagedLog, remedy
 
 if TYPE_CHECKING:
     from pykafka_broker.log.manager import LogManager
+
+logger = logging.getLogger(__name__)
 
 
 def open_directories(manager: LogManager, with_metadata: bool) -> None:
@@ -80,9 +83,35 @@ def _open(manager: LogManager, directory: LogDirectory) -> None:
 
 def _resolve_moves(manager: LogManager, directory: LogDirectory) -> None:
     for name in directory.futures():
-        key = resolve_future(manager.directory_map, directory, name)
+        key = _resolve_future(manager.directory_map, directory, name)
         if key is not None:
             manager.directory_map.put(key, directory)
+
+
+def _resolve_future(directories: DirectoryMap, directory: LogDirectory, name: str) -> TopicPartition | None:
+    """Finish or undo a move to another directory that a crash has interrupted; return the partition whose copy has
+    taken the original's place, or None.
+
+    A copy whose original is there is removed. A whole copy takes the place of an original that is gone. While the
+    original may be in a directory that can't be read, the copy is left alone.
+    """
+    fs, path = directory.fs, directory.file(name)
+    topic, _, partition = name.rpartition(".")[0].rpartition("-")
+    if not topic or not partition.isdecimal():
+        return None
+    if directories.has((topic, int(partition))):
+        fs.remove_tree(path)
+        return None
+    key = topic, int(partition)
+    if directories.unseen or not fs.exists(f"{path}/{MOVED}"):
+        logger.warning("%s is left alone: it can't be told whether there is a newer %s-%s", path, topic, partition)
+        topic_id = read_partition_metadata(fs, f"{path}/{PARTITION_METADATA}")
+        if topic_id is not None:
+            directories.await_whole(key, topic_id)
+        return None
+    fs.rename(path, directory.partition_path(key))
+    fs.sync_directory(directory.path)
+    return key
 
 
 def _recover(manager: LogManager, directory: LogDirectory) -> None:
