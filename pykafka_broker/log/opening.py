@@ -1,9 +1,11 @@
-"""Taking the directories of `log.dirs` at a start.
+"""Opening the directories of `log.dirs` at a start.
 
-Rule: all of them are locked and known before anything in one is touched, and a start that is refused has touched
-nothing. What is wrong with one alone takes it offline, and what is wrong with one partition takes that out of service;
-what can't be told apart from a mistake of the operator (another cluster, another broker, one id twice, no metadata log)
-and damaged metadata end the start.
+Rule: every directory is locked and known before anything in one is changed, and a start that is refused has changed
+nothing. A fault of one directory takes that directory offline; a fault of one partition takes that partition out of
+service. A fault that may be the operator's mistake (another cluster, another broker, one id twice, no metadata log) and
+damaged metadata end the start.
+
+Apart from the manager, its only reader: the steps of a start are read once and in their order.
 """
 
 from __future__ import annotations
@@ -27,7 +29,11 @@ logger = logging.getLogger(__name__)
 
 
 def open_directories(manager: LogManager, with_metadata: bool) -> None:
-    """`with_metadata`: there are partitions only where there is the metadata log that they are in."""
+    """Lock, identify and recover every directory.
+
+    Args:
+        with_metadata: whether the metadata log must be there wherever there are partitions.
+    """
     # as Kafka's tools name them, wherever the broker was started
     directories = [LogDirectory(manager.fs, os.path.abspath(path)) for path in manager.config.data_dirs]
     wanted = manager.config.metadata_log_dir
@@ -43,7 +49,7 @@ def open_directories(manager: LogManager, with_metadata: bool) -> None:
 
 
 def _in_each(manager: LogManager, *steps: Callable[[LogManager, LogDirectory], None]) -> None:
-    """Take one step after the other, each in every directory that is online."""
+    """Run one step after the other, each in every directory that is online."""
     for step in steps:
         for directory in manager.online():
             manager.attempt(directory, step, manager, directory)
@@ -115,18 +121,19 @@ def _resolve_future(directories: DirectoryMap, directory: LogDirectory, name: st
 
 
 def _recover(manager: LogManager, directory: LogDirectory) -> None:
-    """Recover every partition, several at a time if there are threads for it. Topics' own settings aren't known yet; of
-    the broker's only the density of indexes matters here."""
+    """Recover every partition, several at a time if there are threads. Topics' own settings aren't known yet; of the
+    broker's settings only the density of indexes matters here.
+    """
     config, files, wall = manager.config.topic_defaults, manager.files, manager.clock.wall
 
     def recover(partition: TopicPartition) -> None:
-        topic, number = partition
+        topic, index = partition
         path, offsets = directory.partition_path(partition), directory.offsets(partition)
         try:
             if topic == METADATA_TOPIC:
-                FolderRecovery(files, path, f"{topic}-{number}", config, offsets, wall).run()
+                FolderRecovery(files, path, f"{topic}-{index}", config, offsets, wall).run()
             else:
-                recover_folder(files, path, f"{topic}-{number}", config, offsets, wall)
+                recover_folder(files, path, f"{topic}-{index}", config, offsets, wall)
         except DamagedLog as damage:
             if topic == METADATA_TOPIC:
                 raise LogDirectoryError(f"{damage}; {remedy(directory.path)}") from damage

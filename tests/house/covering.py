@@ -544,7 +544,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "log/compaction/test_cleaner.py": (
         "has the cleaner at work",
         """
-        log/compaction/job log/copying log/segment_files
+        log/compaction/job log/segment_files
         """,
     ),
     "log/test_checkpoints.py": (
