@@ -27,7 +27,13 @@ CONFIG = PACKAGE / "config"
 def generate() -> dict[Path, str]:
     """Every generated file with its text."""
     messages = load_messages(SCHEMAS)
-    files = {PROTOCOL / message.folder / f"{message.module}.py": message_module(message) for message in messages}
+    requests = {message.api_key: message for message in messages if message.kind == "request"}
+    files = {
+        PROTOCOL / message.folder / f"{message.module}.py": message_module(
+            message, requests[message.api_key] if message.kind == "response" else None
+        )
+        for message in messages
+    }
     for folder, doc in (
         ("messages", "What travels: requests, responses, headers"),
         ("stored", "What Kafka writes to disk"),

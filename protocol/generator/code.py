@@ -20,9 +20,11 @@ class ModuleCode:
     def __init__(self) -> None:
         self.runtime: set[str] = set()
         self.struct_functions: set[str] = set()
+        self.typing: set[str] = set()
         self.packers: dict[str, str] = {}
         self.unpackers: dict[str, str] = {}
         self.iterators: dict[str, str] = {}
+        self.structures: dict[str, str] = {}
 
     def use(self, name: str) -> str:
         self.runtime.add(name)
@@ -41,16 +43,21 @@ class ModuleCode:
     def iterator(self, fmt: str) -> str:
         return self.iterators.setdefault(fmt, "_ITER_" + fmt.translate(_FORMAT_LETTERS))
 
+    def structure(self, fmt: str) -> str:
+        return self.structures.setdefault(fmt, "_STRUCT_" + fmt.translate(_FORMAT_LETTERS))
+
     def definitions(self) -> list[str]:
         """The precompiled formats, one a line."""
         lines = [f'{name} = Struct(">{fmt}").pack' for fmt, name in sorted(self.packers.items())]
         lines += [f'{name} = Struct(">{fmt}").unpack_from' for fmt, name in sorted(self.unpackers.items())]
         lines += [f'{name} = Struct(">{fmt}").iter_unpack' for fmt, name in sorted(self.iterators.items())]
+        lines += [f'{name} = Struct(">{fmt}")' for fmt, name in sorted(self.structures.items())]
         return lines
 
     def imports(self) -> list[str]:
         names = sorted(self.struct_functions | ({"Struct"} if self.definitions() else set()))
-        return [f"from struct import {', '.join(names)}"] if names else []
+        lines = [f"from struct import {', '.join(names)}"] if names else []
+        return lines + ([f"from typing import {', '.join(sorted(self.typing))}"] if self.typing else [])
 
 
 class FunctionCode:

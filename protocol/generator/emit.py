@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import wrap
 
 from protocol.generator.code import ModuleCode
+from protocol.generator.failures import failed_methods
+from protocol.generator.hot import HOT
 from protocol.generator.layout import layouts_of
 from protocol.generator.readers import read_function
 from protocol.generator.schema import Field, Message, StructType
+from protocol.generator.structs import StructFunctions
 from protocol.generator.versions import Versions
 from protocol.generator.writers import default_name, write_function
 
@@ -16,34 +20,45 @@ MARK = f"{MADE_BY}; changes belong into protocol/."
 RUNTIME = "pykafka_broker.protocol.runtime"
 
 
-def message_module(message: Message) -> str:
-    """The source of one message's module."""
+def message_module(message: Message, request: Message | None = None) -> str:
+    """The source of one message's module; `request` is what a response answers."""
     module = ModuleCode()
     layouts = layouts_of(message)
     functions: list[str] = []
     tables: dict[str, dict[int, str]] = {"write": {}, "read": {}}
+    structs = StructFunctions(message, module)
     for layout, versions in layouts:
         note = (
             f"  # version{'s' if len(versions) > 1 else ''} {_spans(versions)}{', flexible' if layout.flexible else ''}"
         )
-        for kind, make in (("write", write_function), ("read", read_function)):
-            name = f"_{kind}_v{versions[0]}"
-            lines = make(name, message, layout, module)
+        writer, reader = f"_write_v{versions[0]}", f"_read_v{versions[0]}"
+        if message.name in HOT:
+            write = write_function(writer, message, layout, module)
+            read = read_function(reader, message, layout, module)
+        else:
+            functions += structs.make(layout, versions[0])
+            write = structs.write_function(writer, layout)
+            read = structs.root_read_function(reader, layout)
+        for lines in (write, read):
             functions += ["", "", lines[0] + note, *lines[1:]]
-            tables[kind] |= dict.fromkeys(versions, name)
+        tables["write"] |= dict.fromkeys(versions, writer)
+        tables["read"] |= dict.fromkeys(versions, reader)
     classes = [
         line
         for struct_type in message.structs.values()
         for line in _class(struct_type, module, _docstring(message, struct_type))
     ]
     root = _class(message.root, module, _message_docstring(message), _constants(message), base="Message")
+    if request is not None:
+        root += failed_methods(message, request, module)
     defaults = _shared_defaults(message, module)
     module.use("Message")
     module.use("Buffer")
     module.use("Write")
     lines = [MARK, f'"""{message.name}: {_summary(message)}."""', "", "from __future__ import annotations", ""]
     lines += module.imports()
-    lines += ["", f"from {RUNTIME} import ("] + [f"    {name}," for name in sorted(module.runtime)] + [")", ""]
+    names = wrap(", ".join(sorted(module.runtime)) + ",", 116)
+    lines += ["", f"from {RUNTIME} import (", *(f"    {line}" for line in names), ")", ""]
     lines += module.definitions() + classes + root + defaults + functions
     lines += ["", ""]
     lines += [

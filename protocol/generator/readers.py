@@ -1,5 +1,5 @@
-"""Readers. Rule: before anything is sliced, looped over or allocated, its length is compared with what is left. A
-request has at most `MOST_ELEMENTS` elements and tagged fields in all, so that no request takes long to answer.
+"""Flat readers, of hot messages. Rule: before anything is sliced, looped over or allocated, its length is compared with
+what is left. A request has at most `MOST_ELEMENTS` elements and tagged fields in all, so that no request takes long.
 
 Fixed-size values and the length prefix that follows them are one `struct` call, which checks the bounds itself. Its
 values go straight into the fields of an object that was made before without its `__init__`: a call of the class would
@@ -55,20 +55,12 @@ class _Reader:
         read = {item.field.name for item in layout.items}
         for field in layout.struct.fields:
             if field.name not in read:
-                self.code.line(f"{var}.{field.python} = {self.default(field)}")
+                self.code.line(f"{var}.{field.python} = {default_value(field, self.module)}")
         for item in layout.items:
             self.into(item, var)
         if layout.flexible:
             self.tags(layout, var)
         self.flush()
-
-    def default(self, field: Field) -> str:
-        literal = field.default_literal
-        if literal == "EMPTY":
-            return "[]" if field.array else default_name(field)
-        if literal == "ZERO_UUID":
-            self.module.use("ZERO_UUID")
-        return literal
 
     def into(self, item: Item, owner: str) -> None:
         """Reads one field of the object `owner`."""
@@ -194,7 +186,7 @@ class _Reader:
             self.code.line(f"{targets}{',' if len(child.items) == 1 else ''} = values")
             for field in child.struct.fields:
                 if field.name not in read:
-                    self.code.line(f"{element}.{field.python} = {self.default(field)}")
+                    self.code.line(f"{element}.{field.python} = {default_value(field, self.module)}")
             self.code.line(f"{var}.append({element})")
         self.code.line("at = stop")
 
@@ -237,6 +229,16 @@ class _Reader:
                         with self.code.block(f"if at != {end}:"):
                             self.code.line(f"{self.module.use('refuse_tag')}({item.field.python!r}, at, {end})")
                 self.code.line(f"at = {end}")
+
+
+def default_value(field: Field, module: ModuleCode) -> str:
+    """Return what a field holds that a version does not carry."""
+    literal = field.default_literal
+    if literal == "EMPTY":
+        return "[]" if field.array else default_name(field)
+    if literal == "ZERO_UUID":
+        module.use("ZERO_UUID")
+    return literal
 
 
 def _inside(owner: str) -> str:

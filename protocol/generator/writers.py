@@ -1,4 +1,5 @@
-"""Writers. Rule: neighbouring fields of fixed size, a length prefix among them, become one `struct` call.
+"""Flat writers, of hot messages. Rule: neighbouring fields of fixed size, a length prefix among them, become one
+`struct` call.
 
 Fixed-size values wait in `pending` until something of variable size must follow; statements that prepare it may stand
 before the call, for they write nothing.
@@ -13,14 +14,16 @@ from protocol.generator.schema import FIXED, Field, Message, snake
 
 def write_function(name: str, message: Message, layout: Layout, module: ModuleCode) -> list[str]:
     """The source of one writer."""
-    writer = _Writer(message, module)
+    writer = Writer(message, module)
     writer.struct(layout, "m")
     writer.flush()
     body = writer.code.lines or ["    pass"]
     return [f"def {name}(m: {message.name}, w: Write) -> None:", *body]
 
 
-class _Writer:
+class Writer:
+    """The lines of one writer; the sink is `w`, or a list of pieces for a tagged field."""
+
     def __init__(self, message: Message, module: ModuleCode) -> None:
         self.message = message
         self.module = module
@@ -145,7 +148,7 @@ class _Writer:
         var = self.code.local(item.field.python, owner)
         self.code.line(f"{var} = {expression}")
         if not item.nullable:
-            self.struct(child, var)
+            self.child(child, var)
             return
         self.flush()
         with self.code.block(f"if {var} is None:"):
@@ -153,7 +156,7 @@ class _Writer:
             self.code.line(f'{self.sink}(b"{null}")')
         with self.code.block("else:"):
             self.code.line(f'{self.sink}(b"\\x01")')
-            self.struct(child, var)
+            self.child(child, var)
             self.flush()
 
     def array(self, item: Item, expression: str, owner: str) -> None:
@@ -199,17 +202,24 @@ class _Writer:
             element = self.code.local(snake(field.type) if item.child else "element", owner or field.python)
             with self.code.block(f"for {element} in {var} or ():" if item.nullable else f"for {element} in {var}:"):
                 if item.child is not None:
-                    self.struct(item.child, element)
+                    self.child(item.child, element)
                 elif field.type == "string":
-                    self.code.line(f"raw = {element}.encode()")
-                    if item.compact:
-                        self.compact_length("len(raw)", "string_length", "raw")
-                    else:
-                        self.fixed("h", "len(raw)")
-                        self.flush("raw")
+                    self.element_string(item, element)
                 else:
                     raise NotImplementedError(f"array of {field.type}")
                 self.flush()
+
+    def child(self, layout: Layout, var: str) -> None:
+        """Write the struct that `var` holds, which is not null."""
+        self.struct(layout, var)
+
+    def element_string(self, item: Item, element: str) -> None:
+        self.code.line(f"raw = {element}.encode()")
+        if item.compact:
+            self.compact_length("len(raw)", "string_length", "raw")
+        else:
+            self.fixed("h", "len(raw)")
+            self.flush("raw")
 
     def tags(self, layout: Layout, var: str, owner: str) -> None:
         """Set tagged fields in the order of their tags; each is written aside first, for its size stands before it."""

@@ -143,6 +143,7 @@ class PartitionLog:
         "directory",
         "epochs",
         "files",
+        "gap",
         "high_watermark",
         "keeper",
         "last_flush_ms",
@@ -200,6 +201,7 @@ class PartitionLog:
         known = log_end_offset if high_watermark is None else min(high_watermark, log_end_offset)
         self.high_watermark = max(log_start_offset, min(known, self.durable_end))
         producers.on_high_watermark(self.high_watermark)
+        self.gap: int | None = None  # a crash may have taken records from here on, but not those behind them
         self._unsynced_segments: list[LogSegment] = []  # complete, but their indexes are not on disk for certain
         self.truncations = 0
         self._reported: set[str] = set()  # damage that was logged
@@ -517,6 +519,15 @@ class PartitionLog:
         self.epochs.write(sync=False)
         self._directory_dirty = True
 
+    def note_gap(self, offset: int | None) -> None:
+        """Note the offset from which a crash may have taken records, but not the records behind them; None for none."""
+        self.gap = offset
+
+    def take_gap(self) -> int | None:
+        """Return the noted gap and forget it: its records are fetched again, or the log is the partition as it is."""
+        gap, self.gap = self.gap, None
+        return gap
+
     def set_sole_replica(self, is_sole: bool) -> None:
         """Commit records as soon as they are durable here, or leave the high watermark to the partition."""
         self.sole_replica = is_sole
@@ -798,7 +809,8 @@ class PartitionLog:
         """Forget all records and begin at `offset`, at or beyond the log's end: the leader has nothing below.
 
         Wherever a crash comes, no old segment and no old snapshot is there beside the new segment: a transaction that
-        was open in them would count as open for ever, since its end is not in the log.
+        was open in them would count as open for ever, since its end is not in the log. The recovery point goes back to
+        0 first: a log that ends below that point after a crash would count as one that has lost what was synced.
 
         Raises:
             OSError: the caller goes to `storage_error`. The call may be repeated.
@@ -806,7 +818,11 @@ class PartitionLog:
         if offset < self.log_end_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the end of {self}")
         self.truncations += 1
+        self.gap = None
         fs, last = self.files.fs, self.segments.active
+        if self.recovery_point > 0:
+            self.recovery_point = 0
+            self.keeper.truncating(self, 0)
         forget_snapshots(fs, self.directory)
         self._delete_segments([segment for segment in self.segments if segment is not last])
         last.mark_deleted()

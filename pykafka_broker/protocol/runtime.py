@@ -5,9 +5,10 @@ Buffers are bytes-like with items of one byte. Errors are `DecodeError` and `Enc
 
 from __future__ import annotations
 
+import builtins
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NoReturn, Self, TypeAlias, TypeVar
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -25,7 +26,9 @@ UVARINT = [bytes((number,)) for number in range(128)]
 INT32_PACK = [struct.Struct(f">{count}i").pack for count in range(16)]
 INT32_UNPACK = [struct.Struct(f">{count}i").unpack_from for count in range(16)]
 
+_INT8, _INT16, _INT32 = struct.Struct(">b"), struct.Struct(">h"), struct.Struct(">i")
 _MAX_STRING = 32767
+_UNBOUNDED = 1 << 62
 MOST_ELEMENTS = 1 << 16  # in the arrays and tagged sections of one request, so that its turn stays below 250 ms of CPU
 
 
@@ -100,6 +103,20 @@ class Message(Fields):
             raise DecodeError(f"{cls.__name__} version {version} ends too early") from error
         except UnicodeDecodeError as error:
             raise DecodeError(f"{cls.__name__} version {version}: {error.reason} in a string") from error
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        """Return the response to a request that fails as a whole: with the error wherever there is room for one.
+
+        request: None where it could not be read; then only the response's own fields can say so.
+        """
+        answer = cls()
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        """Add an answer with the error for each item of the request; responses without such lists have none to add."""
 
     @classmethod
     def decode(cls, buffer: Buffer, version: int) -> Self:
@@ -241,6 +258,22 @@ def string_length(count: int) -> bytes:
     return uvarint(count)
 
 
+def classic_string(text: str) -> bytes:
+    """Return the length as int16, then UTF-8."""
+    raw = text.encode()
+    return _INT16.pack(len(raw)) + raw
+
+
+def classic_nullable_string(text: str | None) -> bytes:
+    """Return the same, and -1 for null."""
+    return b"\xff\xff" if text is None else classic_string(text)
+
+
+def compact_nullable_string(text: str | None) -> bytes:
+    """Return the compact form of `text`, and 0 for null."""
+    return NULL if text is None else compact_string(text)
+
+
 def compact_string(text: str) -> bytes:
     """Length plus one as varint, then UTF-8."""
     raw = text.encode()
@@ -291,6 +324,155 @@ def skip_counted_tags(buffer: Buffer, at: int, elements_left: int) -> tuple[int,
     if count > elements_left:
         refuse_elements()
     return skip_tags(buffer, at), elements_left - count
+
+
+class MessageReader:
+    """A place in a buffer, moved on by each value that is read. (Kafka: Readable)
+
+    Every length is compared with the bytes that are left before anything is sliced or allocated. elements_left: how
+    many elements and tagged fields the message may still have; only requests are bounded.
+    """
+
+    __slots__ = ("at", "buffer", "elements_left", "size")
+
+    def __init__(self, buffer: Buffer, at: int, elements_left: int = _UNBOUNDED) -> None:
+        self.buffer = buffer
+        self.at = at
+        self.size = len(buffer)
+        self.elements_left = elements_left
+
+    def fixed(self, structure: struct.Struct) -> tuple[Any, ...]:
+        """Return the values of a fixed format."""
+        values = structure.unpack_from(self.buffer, self.at)
+        self.at += structure.size
+        return values
+
+    def marker(self) -> int:
+        """Return the int8 before a nullable struct."""
+        marker: int = self.fixed(_INT8)[0]
+        return marker
+
+    def short_length(self) -> int:
+        """Return the int16 before a string; -1 is null."""
+        length: int = self.fixed(_INT16)[0]
+        return length
+
+    def length(self) -> int:
+        """Return the int32 before bytes or an array; -1 is null."""
+        length: int = self.fixed(_INT32)[0]
+        return length
+
+    def compact_length(self) -> int:
+        """Return the length before a compact value; -1 is null."""
+        count = self.buffer[self.at]
+        self.at += 1
+        if count > 127:
+            count, self.at = uvarint_rest(self.buffer, self.at, count)
+        return count - 1
+
+    def string(self, length: int, name: str) -> str:
+        """Return the UTF-8 text of `length` bytes in the field `name`."""
+        start, stop = self.at, self.at + length
+        if length < 0 or stop > self.size or length > _MAX_STRING:
+            refuse_length(name, length, self.size - start)
+        self.at = stop
+        return str(self.buffer[start:stop], "utf-8")
+
+    def nullable_string(self, length: int, name: str) -> str | None:
+        return None if length == -1 else self.string(length, name)
+
+    def _slice(self, length: int, name: str) -> Buffer:
+        start, stop = self.at, self.at + length
+        if length < 0 or stop > self.size:
+            refuse_length(name, length, self.size - start)
+        self.at = stop
+        return self.buffer[start:stop]
+
+    def bytes(self, length: int, name: str) -> builtins.bytes:
+        return bytes(self._slice(length, name))
+
+    def nullable_bytes(self, length: int, name: str) -> builtins.bytes | None:
+        return None if length == -1 else self.bytes(length, name)
+
+    def records(self, length: int, name: str) -> Records:
+        """Return a view of the records, which are not copied."""
+        start = self.at
+        self._slice(length, name)
+        return memoryview(self.buffer)[start : self.at]
+
+    def nullable_records(self, length: int, name: str) -> Records:
+        return None if length == -1 else self.records(length, name)
+
+    def _claim(self, count: int, name: str, least: int) -> None:
+        """Refuse an array of more elements than the message may have, or than fit at `least` bytes each."""
+        self.elements_left -= count
+        left = self.size - self.at
+        if count < 0 or self.elements_left < 0 or count * least > left:
+            refuse_count(name, count, left, self.elements_left)
+
+    def structs(self, count: int, name: str, least: int, read: Callable[[MessageReader], FieldsT]) -> list[FieldsT]:
+        """Return an array of structs, each of at least `least` bytes and made by `read`."""
+        self._claim(count, name, least)
+        return [read(self) for _ in range(count)]
+
+    def nullable_structs(
+        self, count: int, name: str, least: int, read: Callable[[MessageReader], FieldsT]
+    ) -> list[FieldsT] | None:
+        return None if count == -1 else self.structs(count, name, least, read)
+
+    def classic_strings(self, count: int, name: str) -> list[str]:
+        self._claim(count, name, 2)
+        return [self.string(self.short_length(), name) for _ in range(count)]
+
+    def nullable_classic_strings(self, count: int, name: str) -> list[str] | None:
+        return None if count == -1 else self.classic_strings(count, name)
+
+    def compact_strings(self, count: int, name: str) -> list[str]:
+        self._claim(count, name, 1)
+        return [self.string(self.compact_length(), name) for _ in range(count)]
+
+    def nullable_compact_strings(self, count: int, name: str) -> list[str] | None:
+        return None if count == -1 else self.compact_strings(count, name)
+
+    def uuids(self, count: int, name: str) -> list[builtins.bytes]:
+        self._claim(count, name, 16)
+        start, self.at = self.at, self.at + count * 16
+        return [bytes(self.buffer[at : at + 16]) for at in range(start, self.at, 16)]
+
+    def nullable_uuids(self, count: int, name: str) -> list[builtins.bytes] | None:
+        return None if count == -1 else self.uuids(count, name)
+
+    def numbers(self, count: int, name: str, size: int, letter: str) -> list[Any]:
+        """Return an array of numbers, each of `size` bytes and of the struct format `letter`."""
+        self._claim(count, name, size)
+        values = struct.unpack_from(f">{count}{letter}", self.buffer, self.at)
+        self.at += count * size
+        return list(values)
+
+    def nullable_numbers(self, count: int, name: str, size: int, letter: str) -> list[Any] | None:
+        return None if count == -1 else self.numbers(count, name, size, letter)
+
+    def skip_tags(self) -> None:
+        """Move over a tagged section of which nothing is known."""
+        self.at += 1
+        if self.buffer[self.at - 1]:
+            self.at, self.elements_left = skip_counted_tags(self.buffer, self.at - 1, self.elements_left)
+
+    def tags(self) -> Iterator[tuple[int, int]]:
+        """Yield number and end of each tagged field; unknown ones pass, in any order. The last of duplicates counts."""
+        count, self.at = read_uvarint(self.buffer, self.at)
+        self.elements_left -= count
+        if self.elements_left < 0:
+            refuse_elements()
+        for _ in range(count):
+            tag, self.at, end = read_tag(self.buffer, self.at)
+            yield tag, end
+            self.at = end
+
+    def end_tag(self, name: str, end: int) -> None:
+        """Refuse the tagged field `name` if it does not end where its size says."""
+        if self.at != end:
+            refuse_tag(name, self.at, end)
 
 
 def uuid_text(uuid: bytes) -> str:

@@ -102,8 +102,9 @@ def _properties(tool: Tool) -> dict[str, str]:
     ):
         if options[flag] is not None:
             found[key] = options[flag]
-        else:
-            found.setdefault(key, fallback)
+        elif not found.get(key):
+            found[key] = fallback
+    found["compression.type"] = found["compression.type"] or "gzip"  # an empty codec is the flag without a value
     found.setdefault("client.id", "console-producer")
     return found
 

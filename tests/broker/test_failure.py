@@ -12,13 +12,25 @@ from pykafka_broker.broker.routes import ROUTES
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from pykafka_broker.protocol.messages.alter_user_scram_credentials_request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -36,6 +48,7 @@ from pykafka_broker.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopic,
 )
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from pykafka_broker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -68,6 +81,10 @@ def told(value: Any, *path: str | int) -> list[tuple[str | int | bytes, ...]]:
 
 
 IDENTITIES = (
+    "user",
+    "member_id",
+    "feature",
+    "topic_name",
     "name",
     "topic",
     "topic_id",
@@ -126,6 +143,19 @@ IDENTITIES = (
             1,
             [("a", 1), ("a", 2)],
         ),
+        (
+            AlterReplicaLogDirsRequest([AlterReplicaLogDir("/d", [AlterReplicaLogDirTopic("a", [1, 2])])]),
+            1,
+            [("a", 1), ("a", 2)],
+        ),
+        (
+            AlterUserScramCredentialsRequest([ScramCredentialDeletion("a")], [ScramCredentialUpsertion("b")]),
+            0,
+            [("a",), ("b",)],
+        ),
+        (LeaveGroupRequest("g", members=[MemberIdentity("m")]), 3, [(), ("m",)]),
+        (UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey("f", 1)]), 1, [(), ("f",)]),
+        (DescribeLogDirsRequest(), 3, [()]),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Fields) else None,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,14 @@ def test_old_fetches_without_a_limit_of_their_own_get_it_too(node: Held) -> None
     node.allow(consumer_byte_rate=25_000)
     answer = node.call(reading(), 2)
     assert 40_000 < len(answer.responses[0].partitions[0].records) <= 50_000
+
+
+def test_a_quota_that_is_no_number_lets_a_fetch_have_one_batch_at_a_time(node: Held) -> None:
+    filled(node)
+    node.allow(consumer_byte_rate=math.nan, producer_byte_rate=math.nan, request_percentage=math.nan)
+    answer = node.fetch(min_bytes=150_000)
+    assert 40_000 < len(answer.responses[0].partitions[0].records) < 50_000
+    assert answer.throttle_time_ms == node.produce(50_000).throttle_time_ms == 0
 
 
 def test_above_its_quota_a_fetch_is_empty_and_does_not_count(node: Held) -> None:

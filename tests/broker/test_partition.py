@@ -231,6 +231,13 @@ def test_a_new_epoch_is_written_into_batches(broker: LightBroker, alone: Partiti
     assert (alone.leader_epoch, alone.log.epoch_at(0), alone.log.epoch_at(1)) == (2, 0, 2)
 
 
+def test_what_a_crash_has_left_to_a_leader_is_the_partition(broker: LightBroker, alone: Partition) -> None:
+    """Its followers copy that, so a later leader has no more."""
+    alone.log.gap = 0
+    broker.change("t", 0, leader=1)
+    assert alone.log.gap is None
+
+
 def test_an_epoch_that_is_not_ours_is_refused(broker: LightBroker, alone: Partition) -> None:
     broker.elect_again("t", 2)
     alone.check_epoch(2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import logging
 import os
 from pathlib import Path
 
@@ -15,13 +16,26 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.loading import Offsets, load_log
+from pykafka_broker.log.log_directory import LogDirectory
+from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.log.producer_snapshot import snapshot_offsets
 from pykafka_broker.log.recovery import recover_folder
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import read_header
-from tests.log.support import FailingFileSystem, Keeper, SweptFileSystem, batch, marker, new_log, reopen
+from tests.log.support import (
+    TOPIC_ID,
+    FailingFileSystem,
+    Keeper,
+    SweptFileSystem,
+    batch,
+    manager,
+    marker,
+    new_log,
+    reopen,
+    topic_config,
+)
 
 NOW = 1_700_000_000_000
 
@@ -222,6 +236,46 @@ def test_a_crash_while_a_log_begins_anew_leaves_nothing_of_the_transaction_or_al
             again.restart_at(100, NOW)
         assert again.last_stable_offset == again.log_start_offset == 100
     assert seen >= {0, 8}
+
+
+def test_a_crash_while_a_log_begins_anew_is_no_loss_of_what_was_synced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen = set()
+    for nth in itertools.count(1):
+        fs = SweptFileSystem()
+        logs = manager(tmp_path / str(nth), fs)
+        logs.topic_config = lambda topic: topic_config(segment_bytes=300)
+        logs.start(NOW)
+        log = logs.create("t", 0, TOPIC_ID, NOW)
+        for _ in range(8):
+            log.append(batch(), NOW)
+        log.delete_records_before(3)
+        logs.flush(log, NOW)
+        logs.on_deadline(NOW + 60_000)
+        assert directory_offsets(logs) == (3, 8)
+        fs.die_at(nth)
+        try:
+            log.restart_at(100, NOW)
+        except OSError:
+            pass
+        else:
+            break
+        fs.live()
+        logs.directories[0].release()
+        again = manager(tmp_path / str(nth), fs)
+        again.start(NOW)
+        seen.add(bounds(again.get("t", 0)))
+        assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
+        again.directories[0].release()
+    assert seen >= {(3, 8), (3, 3), (100, 100)}
+
+
+def directory_offsets(logs: LogManager) -> tuple[int, int]:
+    """Return what the checkpoints say: where the log starts, and up to where it was synced."""
+    fresh = LogDirectory(logs.fs, logs.directories[0].path)
+    fresh.read_state()
+    return fresh.offsets(("t", 0))[:2]
 
 
 @pytest.mark.parametrize("operation", ["rename", "remove", "open"])

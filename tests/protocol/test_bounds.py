@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pykafka_broker.protocol.messages.controller_registration_request import ControllerRegistrationRequest
+from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -48,6 +50,34 @@ def test_all_arrays_of_a_request_are_bounded_together(version: int) -> None:
 def test_plain_numbers_count_too() -> None:
     topics = [OffsetFetchRequestTopic("t", list(range(MOST_ELEMENTS)))]
     assert REFUSED in refused(OffsetFetchRequest("g", topics), 7)
+
+
+def describe_configs(resources: int, keys: int) -> DescribeConfigsRequest:
+    return DescribeConfigsRequest([DescribeConfigsResource(2, "", [""] * keys)] * resources)
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_messages_with_functions_per_struct_are_bounded_in_the_same_way(version: int) -> None:
+    whole = describe_configs(256, 255)
+    assert len(DescribeConfigsRequest.decode(whole.encode(version), version).resources) == 256
+    assert REFUSED in refused(describe_configs(256, 256), version)
+    assert REFUSED in refused(describe_configs(MOST_ELEMENTS + 1, 0), version)
+
+
+def test_their_tagged_fields_count_too() -> None:
+    start = describe_configs(1, 0).encode(4)[:-1]
+    most = MOST_ELEMENTS - 1
+    assert DescribeConfigsRequest.decode(start + uvarint(most) + b"\x07\0" * most, 4) == describe_configs(1, 0)
+    with pytest.raises(DecodeError, match=REFUSED):
+        DescribeConfigsRequest.decode(start + uvarint(most + 1) + b"\x07\0" * (most + 1), 4)
+
+
+def test_known_tagged_fields_count_too() -> None:
+    start = ControllerRegistrationRequest().encode(0)[:-1]
+    most = MOST_ELEMENTS
+    ControllerRegistrationRequest.decode(start + uvarint(most) + b"\x07\0" * most, 0)
+    with pytest.raises(DecodeError, match=REFUSED):
+        ControllerRegistrationRequest.decode(start + uvarint(most + 1) + b"\x07\0" * (most + 1), 0)
 
 
 def test_tagged_fields_count_too() -> None:

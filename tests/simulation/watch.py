@@ -145,7 +145,7 @@ class Watch:
     def _check_kept(self, node: SimNode, key: Key, log: PartitionLog, before: int) -> None:
         """A leader has deleted something: it was asked to, or it was old or much enough."""
         history, keeping, start = self.history, self.history.keeping, log.log_start_offset
-        if key in history.emptied or start <= history.asked_starts.get(key, 0):
+        if history.emptying[key] or start <= max(history.asked_starts.get(key, 0), history.told_starts.get(key, 0)):
             return
         history.rare["log start raised by retention"] += 1
         if keeping.retention_bytes is not None:

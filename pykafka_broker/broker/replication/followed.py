@@ -90,6 +90,9 @@ class FollowedPartition:
             logger.debug("%s can't be fetched: %s", self, ErrorCode(data.error_code).name)
             return Taken.LATER
         try:
+            gap = self.log.take_gap()
+            if gap is not None and gap < self.log.log_end_offset:
+                return self._fetch_from(gap, wall)
             if data.diverging_epoch.epoch >= 0 or data.diverging_epoch.end_offset >= 0:
                 return self._part(data.diverging_epoch.epoch, data.diverging_epoch.end_offset, wall)
             return self._append(data, wall)
@@ -100,6 +103,14 @@ class FollowedPartition:
         except ApiError as error:
             self._tell(error.message or error.code.name)
         return Taken.LATER
+
+    def _fetch_from(self, gap: int, wall: int) -> Taken:
+        """Cut the log at its gap and fetch the rest again: a power cut may have taken records there that the leader
+        still has. The controller has taken this replica out of sync when it registered after the crash.
+        """
+        logger.warning("%s is fetched again from %d on, where a crash may have taken records", self, gap)
+        self.log.truncate_or_restart(gap, wall)
+        return Taken.DONE
 
     def _tell(self, trouble: str | None) -> None:
         if trouble != self._told:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pykafka_broker.broker.failure import answer_items, says, whole_request_failure
+from pykafka_broker.broker.failure import says, whole_request_failure
 from pykafka_broker.control.traffic.mentions import NO_PARTITION, Known, Wanted, keep, partition_of, topic_of
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.errors import ErrorCode
@@ -62,8 +62,10 @@ def refusal(spec: ApiSpec, request: Any, version: int, code: int) -> Message:
     error = ErrorCode(code)
     response = spec.response_class()()
     if error in OF_PARTITIONS:
-        if request is not None and answer_items(response, request, error, None) and says(response, version, error):
-            return _tidy(response)
+        if request is not None:
+            response.add_failed(request, error)
+            if says(response, version, error):
+                return _tidy(response)
     elif hasattr(response, "error_code"):
         response.error_code = code
         if says(response, version, error):
@@ -74,7 +76,8 @@ def refusal(spec: ApiSpec, request: Any, version: int, code: int) -> Message:
 def refusal_of_items(spec: ApiSpec, request: Any, version: int, code: int) -> Message:
     """The same for what the request names, item for item, where the API can say so."""
     response = spec.response_class()()
-    if answer_items(response, request, ErrorCode(code), None) and says(response, version, ErrorCode(code)):
+    response.add_failed(request, ErrorCode(code))
+    if says(response, version, ErrorCode(code)):
         return _tidy(response)
     return refusal(spec, request, version, code)
 
@@ -88,7 +91,7 @@ def split(request: Any, again: Any, wanted: Wanted, known: Known) -> bool:
 def told_of(response: Any, refused: Any, code: int, wanted: Wanted, known: Known) -> None:
     """Say in an answer that what `refused` asks for, and only that, has failed."""
     keep(response, lambda *place: not wanted(*place), known)
-    answer_items(response, refused, ErrorCode(code), None)
+    response.add_failed(refused, ErrorCode(code))
     _join_topics(response)
     _tidy(response)
 

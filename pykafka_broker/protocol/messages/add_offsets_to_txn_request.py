@@ -6,25 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint_rest,
+    Buffer, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_qh = Struct(">qh").pack
-_PACK_qhh = Struct(">qhh").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_qhB = Struct(">qhB").unpack_from
-_UNPACK_qhh = Struct(">qhh").unpack_from
+_STRUCT_qh = Struct(">qh")
 
 
 class AddOffsetsToTxnRequest(Message):
@@ -50,71 +36,33 @@ class AddOffsetsToTxnRequest(Message):
 
 
 def _write_v0(m: AddOffsetsToTxnRequest, w: Write) -> None:  # versions 0-2
-    raw = m.transactional_id.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.group_id.encode()
-    w(_PACK_qhh(m.producer_id, m.producer_epoch, len(raw)) + raw)
+    w(classic_string(m.transactional_id))
+    w(_PACK_qh(m.producer_id, m.producer_epoch) + classic_string(m.group_id))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AddOffsetsToTxnRequest, int]:  # versions 0-2
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(AddOffsetsToTxnRequest)
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('transactional_id', count, size - at)
-    m.transactional_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.producer_id, m.producer_epoch, count = _UNPACK_qhh(buffer, at)
-    at += 12
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('group_id', count, size - at)
-    m.group_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    return m, at
+    m.transactional_id = r.string(r.short_length(), 'transactional_id')
+    m.producer_id, m.producer_epoch = r.fixed(_STRUCT_qh)
+    m.group_id = r.string(r.short_length(), 'group_id')
+    return m, r.at
 
 
 def _write_v3(m: AddOffsetsToTxnRequest, w: Write) -> None:  # versions 3-4, flexible
-    raw = m.transactional_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w(_PACK_qh(m.producer_id, m.producer_epoch) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.transactional_id))
+    w(_PACK_qh(m.producer_id, m.producer_epoch) + compact_string(m.group_id))
     w(NO_TAGS)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[AddOffsetsToTxnRequest, int]:  # versions 3-4, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(AddOffsetsToTxnRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('transactional_id', count, size - at)
-    m.transactional_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.producer_id, m.producer_epoch, count = _UNPACK_qhB(buffer, at)
-    at += 11
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('group_id', count, size - at)
-    m.group_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.transactional_id = r.string(r.compact_length(), 'transactional_id')
+    m.producer_id, m.producer_epoch = r.fixed(_STRUCT_qh)
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    r.skip_tags()
+    return m, r.at
 
 
 AddOffsetsToTxnRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v3}

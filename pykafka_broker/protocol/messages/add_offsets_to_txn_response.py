@@ -4,19 +4,15 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
 _PACK_ih = Struct(">ih").pack
 _PACK_ihx = Struct(">ihx").pack
-_UNPACK_ih = Struct(">ih").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
+_STRUCT_ih = Struct(">ih")
 
 
 class AddOffsetsToTxnResponse(Message):
@@ -36,16 +32,21 @@ class AddOffsetsToTxnResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
+
 
 def _write_v0(m: AddOffsetsToTxnResponse, w: Write) -> None:  # versions 0-2
     w(_PACK_ih(m.throttle_time_ms, m.error_code))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AddOffsetsToTxnResponse, int]:  # versions 0-2
+    r = MessageReader(buffer, at)
     m = new(AddOffsetsToTxnResponse)
-    m.throttle_time_ms, m.error_code = _UNPACK_ih(buffer, at)
-    at += 6
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    return m, r.at
 
 
 def _write_v3(m: AddOffsetsToTxnResponse, w: Write) -> None:  # versions 3-4, flexible
@@ -53,12 +54,11 @@ def _write_v3(m: AddOffsetsToTxnResponse, w: Write) -> None:  # versions 3-4, fl
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[AddOffsetsToTxnResponse, int]:  # versions 3-4, flexible
+    r = MessageReader(buffer, at)
     m = new(AddOffsetsToTxnResponse)
-    m.throttle_time_ms, m.error_code, tags = _UNPACK_ihB(buffer, at)
-    at += 7
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    r.skip_tags()
+    return m, r.at
 
 
 AddOffsetsToTxnResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v3}

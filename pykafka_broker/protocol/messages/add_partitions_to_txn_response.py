@@ -4,23 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, NO_TAGS, UVARINT, Write, new, refuse_count, refuse_field, refuse_length, skip_tags,
+    string_length, uvarint, uvarint_rest,
 )
 
 _PACK_h = Struct(">h").pack
@@ -98,6 +86,11 @@ class AddPartitionsToTxnResponse(Message):
         self.error_code = error_code
         self.results_by_transaction = [] if results_by_transaction is EMPTY else results_by_transaction
         self.results_by_topic_v3_and_below = [] if results_by_topic_v3_and_below is EMPTY else results_by_topic_v3_and_below
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
 
 
 def _write_v0(m: AddPartitionsToTxnResponse, w: Write) -> None:  # versions 0-2

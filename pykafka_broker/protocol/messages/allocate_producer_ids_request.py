@@ -6,16 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    MOST_ELEMENTS,
-    Message,
-    Write,
-    new,
-    skip_counted_tags,
+    Buffer, MOST_ELEMENTS, Message, MessageReader, Write, new,
 )
 
 _PACK_iqx = Struct(">iqx").pack
-_UNPACK_iqB = Struct(">iqB").unpack_from
+_STRUCT_iq = Struct(">iq")
 
 
 class AllocateProducerIdsRequest(Message):
@@ -41,13 +36,11 @@ def _write_v0(m: AllocateProducerIdsRequest, w: Write) -> None:  # version 0, fl
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AllocateProducerIdsRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(AllocateProducerIdsRequest)
-    m.broker_id, m.broker_epoch, tags = _UNPACK_iqB(buffer, at)
-    at += 13
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.broker_id, m.broker_epoch = r.fixed(_STRUCT_iq)
+    r.skip_tags()
+    return m, r.at
 
 
 AllocateProducerIdsRequest._WRITERS = {0: _write_v0}

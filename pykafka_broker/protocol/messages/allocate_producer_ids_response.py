@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
 _PACK_ihqix = Struct(">ihqix").pack
-_UNPACK_ihqiB = Struct(">ihqiB").unpack_from
+_STRUCT_ihqi = Struct(">ihqi")
 
 
 class AllocateProducerIdsResponse(Message):
@@ -38,18 +35,22 @@ class AllocateProducerIdsResponse(Message):
         self.producer_id_start = producer_id_start
         self.producer_id_len = producer_id_len
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
+
 
 def _write_v0(m: AllocateProducerIdsResponse, w: Write) -> None:  # version 0, flexible
     w(_PACK_ihqix(m.throttle_time_ms, m.error_code, m.producer_id_start, m.producer_id_len))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AllocateProducerIdsResponse, int]:  # version 0, flexible
+    r = MessageReader(buffer, at)
     m = new(AllocateProducerIdsResponse)
-    m.throttle_time_ms, m.error_code, m.producer_id_start, m.producer_id_len, tags = _UNPACK_ihqiB(buffer, at)
-    at += 19
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code, m.producer_id_start, m.producer_id_len = r.fixed(_STRUCT_ihqi)
+    r.skip_tags()
+    return m, r.at
 
 
 AllocateProducerIdsResponse._WRITERS = {0: _write_v0}

@@ -6,37 +6,17 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_nullable_string,
+    classic_string, compact_nullable_string, compact_string, new, uvarint,
 )
 
 _PACK_o = Struct(">?").pack
 _PACK_ox = Struct(">?x").pack
 _PACK_do = Struct(">d?").pack
 _PACK_dox = Struct(">d?x").pack
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_UNPACK_o = Struct(">?").unpack_from
-_UNPACK_oB = Struct(">?B").unpack_from
-_UNPACK_do = Struct(">d?").unpack_from
-_UNPACK_doB = Struct(">d?B").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
+_STRUCT_o = Struct(">?")
+_STRUCT_do = Struct(">d?")
 
 
 class EntityData(Fields):
@@ -101,212 +81,126 @@ class AlterClientQuotasRequest(Message):
         self.validate_only = validate_only
 
 
+def _write_entity_data_v0(m: EntityData, w: Write) -> None:
+    w(classic_string(m.entity_type))
+    w(classic_nullable_string(m.entity_name))
+
+
+def _read_entity_data_v0(r: MessageReader) -> EntityData:
+    m = new(EntityData)
+    m.entity_type = r.string(r.short_length(), 'entity_type')
+    m.entity_name = r.nullable_string(r.short_length(), 'entity_name')
+    return m
+
+
+def _write_op_data_v0(m: OpData, w: Write) -> None:
+    w(classic_string(m.key))
+    w(_PACK_do(m.value, m.remove))
+
+
+def _read_op_data_v0(r: MessageReader) -> OpData:
+    m = new(OpData)
+    m.key = r.string(r.short_length(), 'key')
+    m.value, m.remove = r.fixed(_STRUCT_do)
+    return m
+
+
+def _write_entry_data_v0(m: EntryData, w: Write) -> None:
+    entity = m.entity
+    w(_PACK_i(len(entity)))
+    for entity_data in entity:
+        _write_entity_data_v0(entity_data, w)
+    ops = m.ops
+    w(_PACK_i(len(ops)))
+    for op_data in ops:
+        _write_op_data_v0(op_data, w)
+
+
+def _read_entry_data_v0(r: MessageReader) -> EntryData:
+    m = new(EntryData)
+    m.entity = r.structs(r.length(), 'entity', 4, _read_entity_data_v0)
+    m.ops = r.structs(r.length(), 'ops', 11, _read_op_data_v0)
+    return m
+
+
 def _write_v0(m: AlterClientQuotasRequest, w: Write) -> None:  # version 0
     entries = m.entries
     w(_PACK_i(len(entries)))
     for entry_data in entries:
-        entity = entry_data.entity
-        w(_PACK_i(len(entity)))
-        for entity_data in entity:
-            raw = entity_data.entity_type.encode()
-            w(_PACK_h(len(raw)) + raw)
-            entity_name = entity_data.entity_name
-            raw = b"" if entity_name is None else entity_name.encode()
-            w((_PACK_h(-1 if entity_name is None else len(raw))) + raw)
-        ops = entry_data.ops
-        w(_PACK_i(len(ops)))
-        for op_data in ops:
-            raw = op_data.key.encode()
-            w(_PACK_h(len(raw)) + raw)
-            w(_PACK_do(op_data.value, op_data.remove))
+        _write_entry_data_v0(entry_data, w)
     w(_PACK_o(m.validate_only))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterClientQuotasRequest, int]:  # version 0
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(AlterClientQuotasRequest)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 8 > size - at:
-        refuse_count('entries', count, size - at, elements_left)
-    entries = []
-    for _ in range(count):
-        entry_data = new(EntryData)
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('entity', count, size - at, elements_left)
-        entity = []
-        for _ in range(count):
-            entity_data = new(EntityData)
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('entity_type', count, size - at)
-            entity_data.entity_type = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            if count == -1:
-                entity_data.entity_name = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('entity_name', count, size - at)
-                entity_data.entity_name = str(buffer[at:stop], "utf-8")
-                at = stop
-            entity.append(entity_data)
-        entry_data.entity = entity
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 11 > size - at:
-            refuse_count('ops', count, size - at, elements_left)
-        ops = []
-        for _ in range(count):
-            op_data = new(OpData)
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('key', count, size - at)
-            op_data.key = str(buffer[at:stop], "utf-8")
-            at = stop
-            op_data.value, op_data.remove = _UNPACK_do(buffer, at)
-            at += 9
-            ops.append(op_data)
-        entry_data.ops = ops
-        entries.append(entry_data)
-    m.entries = entries
-    (m.validate_only,) = _UNPACK_o(buffer, at)
-    at += 1
-    return m, at
+    m.entries = r.structs(r.length(), 'entries', 8, _read_entry_data_v0)
+    (m.validate_only,) = r.fixed(_STRUCT_o)
+    return m, r.at
+
+
+def _write_entity_data_v1(m: EntityData, w: Write) -> None:
+    w(compact_string(m.entity_type))
+    w(compact_nullable_string(m.entity_name))
+    w(NO_TAGS)
+
+
+def _read_entity_data_v1(r: MessageReader) -> EntityData:
+    m = new(EntityData)
+    m.entity_type = r.string(r.compact_length(), 'entity_type')
+    m.entity_name = r.nullable_string(r.compact_length(), 'entity_name')
+    r.skip_tags()
+    return m
+
+
+def _write_op_data_v1(m: OpData, w: Write) -> None:
+    w(compact_string(m.key))
+    w(_PACK_dox(m.value, m.remove))
+
+
+def _read_op_data_v1(r: MessageReader) -> OpData:
+    m = new(OpData)
+    m.key = r.string(r.compact_length(), 'key')
+    m.value, m.remove = r.fixed(_STRUCT_do)
+    r.skip_tags()
+    return m
+
+
+def _write_entry_data_v1(m: EntryData, w: Write) -> None:
+    entity = m.entity
+    w(uvarint(len(entity) + 1))
+    for entity_data in entity:
+        _write_entity_data_v1(entity_data, w)
+    ops = m.ops
+    w(uvarint(len(ops) + 1))
+    for op_data in ops:
+        _write_op_data_v1(op_data, w)
+    w(NO_TAGS)
+
+
+def _read_entry_data_v1(r: MessageReader) -> EntryData:
+    m = new(EntryData)
+    m.entity = r.structs(r.compact_length(), 'entity', 3, _read_entity_data_v1)
+    m.ops = r.structs(r.compact_length(), 'ops', 11, _read_op_data_v1)
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: AlterClientQuotasRequest, w: Write) -> None:  # version 1, flexible
     entries = m.entries
-    count = len(entries) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(entries) + 1))
     for entry_data in entries:
-        entity = entry_data.entity
-        count = len(entity) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for entity_data in entity:
-            raw = entity_data.entity_type.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            entity_name = entity_data.entity_name
-            w(NULL if entity_name is None else compact_string(entity_name))
-            w(NO_TAGS)
-        ops = entry_data.ops
-        count = len(ops) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for op_data in ops:
-            raw = op_data.key.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            w(_PACK_dox(op_data.value, op_data.remove))
-        w(NO_TAGS)
+        _write_entry_data_v1(entry_data, w)
     w(_PACK_ox(m.validate_only))
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[AlterClientQuotasRequest, int]:  # version 1, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(AlterClientQuotasRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('entries', count, size - at, elements_left)
-    entries = []
-    for _ in range(count):
-        entry_data = new(EntryData)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 3 > size - at:
-            refuse_count('entity', count, size - at, elements_left)
-        entity = []
-        for _ in range(count):
-            entity_data = new(EntityData)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('entity_type', count, size - at)
-            entity_data.entity_type = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                entity_data.entity_name = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('entity_name', count, size - at)
-                entity_data.entity_name = str(buffer[at:stop], "utf-8")
-                at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            entity.append(entity_data)
-        entry_data.entity = entity
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 11 > size - at:
-            refuse_count('ops', count, size - at, elements_left)
-        ops = []
-        for _ in range(count):
-            op_data = new(OpData)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('key', count, size - at)
-            op_data.key = str(buffer[at:stop], "utf-8")
-            at = stop
-            op_data.value, op_data.remove, tags = _UNPACK_doB(buffer, at)
-            at += 10
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            ops.append(op_data)
-        entry_data.ops = ops
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        entries.append(entry_data)
-    m.entries = entries
-    m.validate_only, tags = _UNPACK_oB(buffer, at)
-    at += 2
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.entries = r.structs(r.compact_length(), 'entries', 3, _read_entry_data_v1)
+    (m.validate_only,) = r.fixed(_STRUCT_o)
+    r.skip_tags()
+    return m, r.at
 
 
 AlterClientQuotasRequest._WRITERS = {0: _write_v0, 1: _write_v1}

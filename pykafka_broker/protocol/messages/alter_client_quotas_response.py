@@ -4,36 +4,18 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
+    compact_nullable_string, compact_string, new, uvarint,
 )
 
 _PACK_h = Struct(">h").pack
-_PACK_hh = Struct(">hh").pack
 _PACK_i = Struct(">i").pack
 _PACK_ii = Struct(">ii").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hh = Struct(">hh").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
 
 
 class EntityData(Fields):
@@ -83,172 +65,101 @@ class AlterClientQuotasResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.entries = [] if entries is EMPTY else entries
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for entry_data in request.entries:
+            self.entries.append(EntryData(error_code=code, error_message=message))
+
+
+def _write_entity_data_v0(m: EntityData, w: Write) -> None:
+    w(classic_string(m.entity_type))
+    w(classic_nullable_string(m.entity_name))
+
+
+def _read_entity_data_v0(r: MessageReader) -> EntityData:
+    m = new(EntityData)
+    m.entity_type = r.string(r.short_length(), 'entity_type')
+    m.entity_name = r.nullable_string(r.short_length(), 'entity_name')
+    return m
+
+
+def _write_entry_data_v0(m: EntryData, w: Write) -> None:
+    w(_PACK_h(m.error_code) + classic_nullable_string(m.error_message))
+    entity = m.entity
+    w(_PACK_i(len(entity)))
+    for entity_data in entity:
+        _write_entity_data_v0(entity_data, w)
+
+
+def _read_entry_data_v0(r: MessageReader) -> EntryData:
+    m = new(EntryData)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.short_length(), 'error_message')
+    m.entity = r.structs(r.length(), 'entity', 4, _read_entity_data_v0)
+    return m
+
 
 def _write_v0(m: AlterClientQuotasResponse, w: Write) -> None:  # version 0
     entries = m.entries
     w(_PACK_ii(m.throttle_time_ms, len(entries)))
     for entry_data in entries:
-        error_message = entry_data.error_message
-        raw = b"" if error_message is None else error_message.encode()
-        w((_PACK_hh(entry_data.error_code, -1 if error_message is None else len(raw))) + raw)
-        entity = entry_data.entity
-        w(_PACK_i(len(entity)))
-        for entity_data in entity:
-            raw = entity_data.entity_type.encode()
-            w(_PACK_h(len(raw)) + raw)
-            entity_name = entity_data.entity_name
-            raw = b"" if entity_name is None else entity_name.encode()
-            w((_PACK_h(-1 if entity_name is None else len(raw))) + raw)
+        _write_entry_data_v0(entry_data, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterClientQuotasResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(AlterClientQuotasResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 8 > size - at:
-        refuse_count('entries', count, size - at)
-    entries = []
-    for _ in range(count):
-        entry_data = new(EntryData)
-        entry_data.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        if count == -1:
-            entry_data.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('error_message', count, size - at)
-            entry_data.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 4 > size - at:
-            refuse_count('entity', count, size - at)
-        entity = []
-        for _ in range(count):
-            entity_data = new(EntityData)
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('entity_type', count, size - at)
-            entity_data.entity_type = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            if count == -1:
-                entity_data.entity_name = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('entity_name', count, size - at)
-                entity_data.entity_name = str(buffer[at:stop], "utf-8")
-                at = stop
-            entity.append(entity_data)
-        entry_data.entity = entity
-        entries.append(entry_data)
-    m.entries = entries
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.entries = r.structs(r.length(), 'entries', 8, _read_entry_data_v0)
+    return m, r.at
+
+
+def _write_entity_data_v1(m: EntityData, w: Write) -> None:
+    w(compact_string(m.entity_type))
+    w(compact_nullable_string(m.entity_name))
+    w(NO_TAGS)
+
+
+def _read_entity_data_v1(r: MessageReader) -> EntityData:
+    m = new(EntityData)
+    m.entity_type = r.string(r.compact_length(), 'entity_type')
+    m.entity_name = r.nullable_string(r.compact_length(), 'entity_name')
+    r.skip_tags()
+    return m
+
+
+def _write_entry_data_v1(m: EntryData, w: Write) -> None:
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.error_message))
+    entity = m.entity
+    w(uvarint(len(entity) + 1))
+    for entity_data in entity:
+        _write_entity_data_v1(entity_data, w)
+    w(NO_TAGS)
+
+
+def _read_entry_data_v1(r: MessageReader) -> EntryData:
+    m = new(EntryData)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.entity = r.structs(r.compact_length(), 'entity', 3, _read_entity_data_v1)
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: AlterClientQuotasResponse, w: Write) -> None:  # version 1, flexible
     entries = m.entries
-    count = len(entries) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(entries) + 1))
     for entry_data in entries:
-        error_message = entry_data.error_message
-        w(_PACK_h(entry_data.error_code) + (NULL if error_message is None else compact_string(error_message)))
-        entity = entry_data.entity
-        count = len(entity) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for entity_data in entity:
-            raw = entity_data.entity_type.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            entity_name = entity_data.entity_name
-            w(NULL if entity_name is None else compact_string(entity_name))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_entry_data_v1(entry_data, w)
     w(NO_TAGS)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[AlterClientQuotasResponse, int]:  # version 1, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(AlterClientQuotasResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('entries', count, size - at)
-    entries = []
-    for _ in range(count):
-        entry_data = new(EntryData)
-        entry_data.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            entry_data.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            entry_data.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 3 > size - at:
-            refuse_count('entity', count, size - at)
-        entity = []
-        for _ in range(count):
-            entity_data = new(EntityData)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('entity_type', count, size - at)
-            entity_data.entity_type = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                entity_data.entity_name = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('entity_name', count, size - at)
-                entity_data.entity_name = str(buffer[at:stop], "utf-8")
-                at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            entity.append(entity_data)
-        entry_data.entity = entity
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        entries.append(entry_data)
-    m.entries = entries
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.entries = r.structs(r.compact_length(), 'entries', 5, _read_entry_data_v1)
+    r.skip_tags()
+    return m, r.at
 
 
 AlterClientQuotasResponse._WRITERS = {0: _write_v0, 1: _write_v1}

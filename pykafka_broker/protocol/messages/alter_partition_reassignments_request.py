@@ -3,33 +3,17 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, compact_string, new,
+    refuse_field, uvarint,
 )
 
 _PACK_i = Struct(">i").pack
 _PACK_io = Struct(">i?").pack
-_UNPACK_ioB = Struct(">i?B").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
+_STRUCT_i = Struct(">i")
+_STRUCT_io = Struct(">i?")
 
 
 class ReassignablePartition(Fields):
@@ -80,187 +64,74 @@ class AlterPartitionReassignmentsRequest(Message):
         self.topics = [] if topics is EMPTY else topics
 
 
+def _write_reassignable_partition_v0(m: ReassignablePartition, w: Write) -> None:
+    replicas = m.replicas
+    w(_PACK_i(m.partition_index) + (uvarint((-1 if replicas is None else len(replicas)) + 1)))
+    if replicas:
+        w(INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas))
+    w(NO_TAGS)
+
+
+def _read_reassignable_partition_v0(r: MessageReader) -> ReassignablePartition:
+    m = new(ReassignablePartition)
+    (m.partition_index,) = r.fixed(_STRUCT_i)
+    m.replicas = r.nullable_numbers(r.compact_length(), 'replicas', 4, "i")
+    r.skip_tags()
+    return m
+
+
+def _write_reassignable_topic_v0(m: ReassignableTopic, w: Write) -> None:
+    w(compact_string(m.name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for reassignable_partition in partitions:
+        _write_reassignable_partition_v0(reassignable_partition, w)
+    w(NO_TAGS)
+
+
+def _read_reassignable_topic_v0(r: MessageReader) -> ReassignableTopic:
+    m = new(ReassignableTopic)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 6, _read_reassignable_partition_v0)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: AlterPartitionReassignmentsRequest, w: Write) -> None:  # version 0, flexible
     if not m.allow_replication_factor_change:
         refuse_field('allow_replication_factor_change')
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_i(m.timeout_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.timeout_ms) + uvarint(len(topics) + 1))
     for reassignable_topic in topics:
-        raw = reassignable_topic.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = reassignable_topic.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for reassignable_partition in partitions:
-            replicas = reassignable_partition.replicas
-            count = (-1 if replicas is None else len(replicas)) + 1
-            w(_PACK_i(reassignable_partition.partition_index) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if replicas:
-                w(INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_reassignable_topic_v0(reassignable_topic, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(AlterPartitionReassignmentsRequest)
     m.allow_replication_factor_change = True
-    m.timeout_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        reassignable_topic = new(ReassignableTopic)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        reassignable_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 6 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            reassignable_partition = new(ReassignablePartition)
-            reassignable_partition.partition_index, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                reassignable_partition.replicas = None
-            else:
-                elements_left -= count
-                if count < 0 or elements_left < 0 or count * 4 > size - at:
-                    refuse_count('replicas', count, size - at, elements_left)
-                reassignable_partition.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partitions.append(reassignable_partition)
-        reassignable_topic.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(reassignable_topic)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    (m.timeout_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_reassignable_topic_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v1(m: AlterPartitionReassignmentsRequest, w: Write) -> None:  # version 1, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_io(m.timeout_ms, m.allow_replication_factor_change) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_io(m.timeout_ms, m.allow_replication_factor_change) + uvarint(len(topics) + 1))
     for reassignable_topic in topics:
-        raw = reassignable_topic.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = reassignable_topic.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for reassignable_partition in partitions:
-            replicas = reassignable_partition.replicas
-            count = (-1 if replicas is None else len(replicas)) + 1
-            w(_PACK_i(reassignable_partition.partition_index) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if replicas:
-                w(INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_reassignable_topic_v0(reassignable_topic, w)
     w(NO_TAGS)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsRequest, int]:  # version 1, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(AlterPartitionReassignmentsRequest)
-    m.timeout_ms, m.allow_replication_factor_change, count = _UNPACK_ioB(buffer, at)
-    at += 6
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        reassignable_topic = new(ReassignableTopic)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        reassignable_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 6 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            reassignable_partition = new(ReassignablePartition)
-            reassignable_partition.partition_index, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                reassignable_partition.replicas = None
-            else:
-                elements_left -= count
-                if count < 0 or elements_left < 0 or count * 4 > size - at:
-                    refuse_count('replicas', count, size - at, elements_left)
-                reassignable_partition.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partitions.append(reassignable_partition)
-        reassignable_topic.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(reassignable_topic)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.timeout_ms, m.allow_replication_factor_change = r.fixed(_STRUCT_io)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_reassignable_topic_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 AlterPartitionReassignmentsRequest._WRITERS = {0: _write_v0, 1: _write_v1}

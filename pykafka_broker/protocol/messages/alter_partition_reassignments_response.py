@@ -4,30 +4,17 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string, new,
     uvarint,
-    uvarint_rest,
 )
 
 _PACK_ioh = Struct(">i?h").pack
 _PACK_ih = Struct(">ih").pack
-_UNPACK_iohB = Struct(">i?hB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
+_STRUCT_ioh = Struct(">i?h")
+_STRUCT_ih = Struct(">ih")
 
 
 class ReassignablePartitionResponse(Fields):
@@ -83,204 +70,89 @@ class AlterPartitionReassignmentsResponse(Message):
         self.error_message = error_message
         self.responses = [] if responses is EMPTY else responses
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for reassignable_topic in request.topics:
+            answer = ReassignableTopicResponse(name=reassignable_topic.name)
+            for reassignable_partition in reassignable_topic.partitions:
+                answer.partitions.append(ReassignablePartitionResponse(partition_index=reassignable_partition.partition_index, error_code=code, error_message=message))
+            if answer.partitions:
+                self.responses.append(answer)
+
+
+def _write_reassignable_partition_response_v0(m: ReassignablePartitionResponse, w: Write) -> None:
+    w(_PACK_ih(m.partition_index, m.error_code) + compact_nullable_string(m.error_message))
+    w(NO_TAGS)
+
+
+def _read_reassignable_partition_response_v0(r: MessageReader) -> ReassignablePartitionResponse:
+    m = new(ReassignablePartitionResponse)
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    r.skip_tags()
+    return m
+
+
+def _write_reassignable_topic_response_v0(m: ReassignableTopicResponse, w: Write) -> None:
+    w(compact_string(m.name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for reassignable_partition_response in partitions:
+        _write_reassignable_partition_response_v0(reassignable_partition_response, w)
+    w(NO_TAGS)
+
+
+def _read_reassignable_topic_response_v0(r: MessageReader) -> ReassignableTopicResponse:
+    m = new(ReassignableTopicResponse)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 8, _read_reassignable_partition_response_v0)
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: AlterPartitionReassignmentsResponse, w: Write) -> None:  # version 0, flexible
-    error_message = m.error_message
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + compact_nullable_string(m.error_message))
     responses = m.responses
-    count = len(responses) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(responses) + 1))
     for reassignable_topic_response in responses:
-        raw = reassignable_topic_response.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = reassignable_topic_response.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for reassignable_partition_response in partitions:
-            reassignable_partition_response_error_message = reassignable_partition_response.error_message
-            w(_PACK_ih(reassignable_partition_response.partition_index, reassignable_partition_response.error_code) + (NULL if reassignable_partition_response_error_message is None else compact_string(reassignable_partition_response_error_message)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_reassignable_topic_response_v0(reassignable_topic_response, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(AlterPartitionReassignmentsResponse)
     m.allow_replication_factor_change = True
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('responses', count, size - at)
-    responses = []
-    for _ in range(count):
-        reassignable_topic_response = new(ReassignableTopicResponse)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        reassignable_topic_response.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 8 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            reassignable_partition_response = new(ReassignablePartitionResponse)
-            reassignable_partition_response.partition_index, reassignable_partition_response.error_code, count = _UNPACK_ihB(buffer, at)
-            at += 7
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                reassignable_partition_response.error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('error_message', count, size - at)
-                reassignable_partition_response.error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(reassignable_partition_response)
-        reassignable_topic_response.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        responses.append(reassignable_topic_response)
-    m.responses = responses
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.responses = r.structs(r.compact_length(), 'responses', 3, _read_reassignable_topic_response_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v1(m: AlterPartitionReassignmentsResponse, w: Write) -> None:  # version 1, flexible
-    error_message = m.error_message
-    w(_PACK_ioh(m.throttle_time_ms, m.allow_replication_factor_change, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
+    w(_PACK_ioh(m.throttle_time_ms, m.allow_replication_factor_change, m.error_code) + compact_nullable_string(m.error_message))
     responses = m.responses
-    count = len(responses) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(responses) + 1))
     for reassignable_topic_response in responses:
-        raw = reassignable_topic_response.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = reassignable_topic_response.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for reassignable_partition_response in partitions:
-            reassignable_partition_response_error_message = reassignable_partition_response.error_message
-            w(_PACK_ih(reassignable_partition_response.partition_index, reassignable_partition_response.error_code) + (NULL if reassignable_partition_response_error_message is None else compact_string(reassignable_partition_response_error_message)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_reassignable_topic_response_v0(reassignable_topic_response, w)
     w(NO_TAGS)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionReassignmentsResponse, int]:  # version 1, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(AlterPartitionReassignmentsResponse)
-    m.throttle_time_ms, m.allow_replication_factor_change, m.error_code, count = _UNPACK_iohB(buffer, at)
-    at += 8
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('responses', count, size - at)
-    responses = []
-    for _ in range(count):
-        reassignable_topic_response = new(ReassignableTopicResponse)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        reassignable_topic_response.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 8 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            reassignable_partition_response = new(ReassignablePartitionResponse)
-            reassignable_partition_response.partition_index, reassignable_partition_response.error_code, count = _UNPACK_ihB(buffer, at)
-            at += 7
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                reassignable_partition_response.error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('error_message', count, size - at)
-                reassignable_partition_response.error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(reassignable_partition_response)
-        reassignable_topic_response.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        responses.append(reassignable_topic_response)
-    m.responses = responses
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.allow_replication_factor_change, m.error_code = r.fixed(_STRUCT_ioh)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.responses = r.structs(r.compact_length(), 'responses', 3, _read_reassignable_topic_response_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 AlterPartitionReassignmentsResponse._WRITERS = {0: _write_v0, 1: _write_v1}

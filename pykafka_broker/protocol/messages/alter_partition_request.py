@@ -3,28 +3,11 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_string,
+    new, refuse_field, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
@@ -33,11 +16,11 @@ _PACK_ii = Struct(">ii").pack
 _PACK_iq = Struct(">iq").pack
 _PACK_iqx = Struct(">iqx").pack
 _PACK_ix = Struct(">ix").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_biB = Struct(">biB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_iiB = Struct(">iiB").unpack_from
-_UNPACK_iqB = Struct(">iqB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_bi = Struct(">bi")
+_STRUCT_i = Struct(">i")
+_STRUCT_ii = Struct(">ii")
+_STRUCT_iq = Struct(">iq")
 
 
 class BrokerState(Fields):
@@ -112,346 +95,212 @@ class AlterPartitionRequest(Message):
         self.topics = [] if topics is EMPTY else topics
 
 
+def _write_partition_data_v0(m: PartitionData, w: Write) -> None:
+    if m.new_isr_with_epochs:
+        refuse_field('new_isr_with_epochs')
+    if m.leader_recovery_state != 0:
+        refuse_field('leader_recovery_state')
+    new_isr = m.new_isr
+    w(_PACK_ii(m.partition_index, m.leader_epoch) + uvarint(len(new_isr) + 1) + (INT32_PACK[len(new_isr)](*new_isr) if len(new_isr) < 16 else pack(f">{len(new_isr)}i", *new_isr)))
+    w(_PACK_ix(m.partition_epoch))
+
+
+def _read_partition_data_v0(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.new_isr_with_epochs = []
+    m.leader_recovery_state = 0
+    m.partition_index, m.leader_epoch = r.fixed(_STRUCT_ii)
+    m.new_isr = r.numbers(r.compact_length(), 'new_isr', 4, "i")
+    (m.partition_epoch,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m
+
+
+def _write_topic_data_v0(m: TopicData, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v0(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_topic_data_v0(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    m.topic_id = ZERO_UUID
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 14, _read_partition_data_v0)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: AlterPartitionRequest, w: Write) -> None:  # version 0, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_iq(m.broker_id, m.broker_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iq(m.broker_id, m.broker_epoch) + uvarint(len(topics) + 1))
     for topic_data in topics:
-        raw = topic_data.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_data.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for partition_data in partitions:
-            if partition_data.new_isr_with_epochs:
-                refuse_field('new_isr_with_epochs')
-            if partition_data.leader_recovery_state != 0:
-                refuse_field('leader_recovery_state')
-            new_isr = partition_data.new_isr
-            count = len(new_isr) + 1
-            w(_PACK_ii(partition_data.partition_index, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(new_isr)](*new_isr) if len(new_isr) < 16 else pack(f">{len(new_isr)}i", *new_isr)))
-            w(_PACK_ix(partition_data.partition_epoch))
-        w(NO_TAGS)
+        _write_topic_data_v0(topic_data, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(AlterPartitionRequest)
-    m.broker_id, m.broker_epoch, count = _UNPACK_iqB(buffer, at)
-    at += 13
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        topic_data = new(TopicData)
-        topic_data.topic_id = ZERO_UUID
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        topic_data.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 14 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.new_isr_with_epochs = []
-            partition_data.leader_recovery_state = 0
-            partition_data.partition_index, partition_data.leader_epoch, count = _UNPACK_iiB(buffer, at)
-            at += 9
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('new_isr', count, size - at, elements_left)
-            partition_data.new_isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            partition_data.partition_epoch, tags = _UNPACK_iB(buffer, at)
-            at += 5
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partitions.append(partition_data)
-        topic_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(topic_data)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.broker_id, m.broker_epoch = r.fixed(_STRUCT_iq)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_topic_data_v0)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_partition_data_v1(m: PartitionData, w: Write) -> None:
+    if m.new_isr_with_epochs:
+        refuse_field('new_isr_with_epochs')
+    new_isr = m.new_isr
+    w(_PACK_ii(m.partition_index, m.leader_epoch) + uvarint(len(new_isr) + 1) + (INT32_PACK[len(new_isr)](*new_isr) if len(new_isr) < 16 else pack(f">{len(new_isr)}i", *new_isr)))
+    w(_PACK_bix(m.leader_recovery_state, m.partition_epoch))
+
+
+def _read_partition_data_v1(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.new_isr_with_epochs = []
+    m.partition_index, m.leader_epoch = r.fixed(_STRUCT_ii)
+    m.new_isr = r.numbers(r.compact_length(), 'new_isr', 4, "i")
+    m.leader_recovery_state, m.partition_epoch = r.fixed(_STRUCT_bi)
+    r.skip_tags()
+    return m
+
+
+def _write_topic_data_v1(m: TopicData, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v1(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_topic_data_v1(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    m.topic_id = ZERO_UUID
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 15, _read_partition_data_v1)
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: AlterPartitionRequest, w: Write) -> None:  # version 1, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_iq(m.broker_id, m.broker_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iq(m.broker_id, m.broker_epoch) + uvarint(len(topics) + 1))
     for topic_data in topics:
-        raw = topic_data.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_data.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for partition_data in partitions:
-            if partition_data.new_isr_with_epochs:
-                refuse_field('new_isr_with_epochs')
-            new_isr = partition_data.new_isr
-            count = len(new_isr) + 1
-            w(_PACK_ii(partition_data.partition_index, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(new_isr)](*new_isr) if len(new_isr) < 16 else pack(f">{len(new_isr)}i", *new_isr)))
-            w(_PACK_bix(partition_data.leader_recovery_state, partition_data.partition_epoch))
-        w(NO_TAGS)
+        _write_topic_data_v1(topic_data, w)
     w(NO_TAGS)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # version 1, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(AlterPartitionRequest)
-    m.broker_id, m.broker_epoch, count = _UNPACK_iqB(buffer, at)
-    at += 13
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        topic_data = new(TopicData)
-        topic_data.topic_id = ZERO_UUID
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        topic_data.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 15 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.new_isr_with_epochs = []
-            partition_data.partition_index, partition_data.leader_epoch, count = _UNPACK_iiB(buffer, at)
-            at += 9
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('new_isr', count, size - at, elements_left)
-            partition_data.new_isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            partition_data.leader_recovery_state, partition_data.partition_epoch, tags = _UNPACK_biB(buffer, at)
-            at += 6
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partitions.append(partition_data)
-        topic_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(topic_data)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.broker_id, m.broker_epoch = r.fixed(_STRUCT_iq)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_topic_data_v1)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_topic_data_v2(m: TopicData, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v1(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_topic_data_v2(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    m.topic_name = ''
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 15, _read_partition_data_v1)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: AlterPartitionRequest, w: Write) -> None:  # version 2, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_iq(m.broker_id, m.broker_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iq(m.broker_id, m.broker_epoch) + uvarint(len(topics) + 1))
     for topic_data in topics:
-        partitions = topic_data.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(topic_data.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for partition_data in partitions:
-            if partition_data.new_isr_with_epochs:
-                refuse_field('new_isr_with_epochs')
-            new_isr = partition_data.new_isr
-            count = len(new_isr) + 1
-            w(_PACK_ii(partition_data.partition_index, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(new_isr)](*new_isr) if len(new_isr) < 16 else pack(f">{len(new_isr)}i", *new_isr)))
-            w(_PACK_bix(partition_data.leader_recovery_state, partition_data.partition_epoch))
-        w(NO_TAGS)
+        _write_topic_data_v2(topic_data, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # version 2, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(AlterPartitionRequest)
-    m.broker_id, m.broker_epoch, count = _UNPACK_iqB(buffer, at)
-    at += 13
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        topic_data = new(TopicData)
-        topic_data.topic_name = ''
-        topic_data.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 15 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.new_isr_with_epochs = []
-            partition_data.partition_index, partition_data.leader_epoch, count = _UNPACK_iiB(buffer, at)
-            at += 9
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('new_isr', count, size - at, elements_left)
-            partition_data.new_isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            partition_data.leader_recovery_state, partition_data.partition_epoch, tags = _UNPACK_biB(buffer, at)
-            at += 6
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partitions.append(partition_data)
-        topic_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(topic_data)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.broker_id, m.broker_epoch = r.fixed(_STRUCT_iq)
+    m.topics = r.structs(r.compact_length(), 'topics', 18, _read_topic_data_v2)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_broker_state_v3(m: BrokerState, w: Write) -> None:
+    w(_PACK_iqx(m.broker_id, m.broker_epoch))
+
+
+def _read_broker_state_v3(r: MessageReader) -> BrokerState:
+    m = new(BrokerState)
+    m.broker_id, m.broker_epoch = r.fixed(_STRUCT_iq)
+    r.skip_tags()
+    return m
+
+
+def _write_partition_data_v3(m: PartitionData, w: Write) -> None:
+    if m.new_isr:
+        refuse_field('new_isr')
+    new_isr_with_epochs = m.new_isr_with_epochs
+    w(_PACK_ii(m.partition_index, m.leader_epoch) + uvarint(len(new_isr_with_epochs) + 1))
+    for broker_state in new_isr_with_epochs:
+        _write_broker_state_v3(broker_state, w)
+    w(_PACK_bix(m.leader_recovery_state, m.partition_epoch))
+
+
+def _read_partition_data_v3(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.new_isr = []
+    m.partition_index, m.leader_epoch = r.fixed(_STRUCT_ii)
+    m.new_isr_with_epochs = r.structs(r.compact_length(), 'new_isr_with_epochs', 13, _read_broker_state_v3)
+    m.leader_recovery_state, m.partition_epoch = r.fixed(_STRUCT_bi)
+    r.skip_tags()
+    return m
+
+
+def _write_topic_data_v3(m: TopicData, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v3(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_topic_data_v3(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    m.topic_name = ''
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 15, _read_partition_data_v3)
+    r.skip_tags()
+    return m
 
 
 def _write_v3(m: AlterPartitionRequest, w: Write) -> None:  # version 3, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_iq(m.broker_id, m.broker_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iq(m.broker_id, m.broker_epoch) + uvarint(len(topics) + 1))
     for topic_data in topics:
-        partitions = topic_data.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(topic_data.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for partition_data in partitions:
-            if partition_data.new_isr:
-                refuse_field('new_isr')
-            new_isr_with_epochs = partition_data.new_isr_with_epochs
-            count = len(new_isr_with_epochs) + 1
-            w(_PACK_ii(partition_data.partition_index, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for broker_state in new_isr_with_epochs:
-                w(_PACK_iqx(broker_state.broker_id, broker_state.broker_epoch))
-            w(_PACK_bix(partition_data.leader_recovery_state, partition_data.partition_epoch))
-        w(NO_TAGS)
+        _write_topic_data_v3(topic_data, w)
     w(NO_TAGS)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[AlterPartitionRequest, int]:  # version 3, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(AlterPartitionRequest)
-    m.broker_id, m.broker_epoch, count = _UNPACK_iqB(buffer, at)
-    at += 13
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        topic_data = new(TopicData)
-        topic_data.topic_name = ''
-        topic_data.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 15 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.new_isr = []
-            partition_data.partition_index, partition_data.leader_epoch, count = _UNPACK_iiB(buffer, at)
-            at += 9
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 13 > size - at:
-                refuse_count('new_isr_with_epochs', count, size - at, elements_left)
-            new_isr_with_epochs = []
-            for _ in range(count):
-                broker_state = new(BrokerState)
-                broker_state.broker_id, broker_state.broker_epoch, tags = _UNPACK_iqB(buffer, at)
-                at += 13
-                if tags:
-                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-                new_isr_with_epochs.append(broker_state)
-            partition_data.new_isr_with_epochs = new_isr_with_epochs
-            partition_data.leader_recovery_state, partition_data.partition_epoch, tags = _UNPACK_biB(buffer, at)
-            at += 6
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partitions.append(partition_data)
-        topic_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(topic_data)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.broker_id, m.broker_epoch = r.fixed(_STRUCT_iq)
+    m.topics = r.structs(r.compact_length(), 'topics', 18, _read_topic_data_v3)
+    r.skip_tags()
+    return m, r.at
 
 
 AlterPartitionRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3}

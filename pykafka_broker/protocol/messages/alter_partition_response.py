@@ -3,26 +3,11 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_string, new, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
@@ -30,11 +15,11 @@ _PACK_bix = Struct(">bix").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ihii = Struct(">ihii").pack
 _PACK_ix = Struct(">ix").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_biB = Struct(">biB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_ihiiB = Struct(">ihiiB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_bi = Struct(">bi")
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
+_STRUCT_ihii = Struct(">ihii")
 
 
 class PartitionData(Fields):
@@ -96,239 +81,155 @@ class AlterPartitionResponse(Message):
         self.error_code = error_code
         self.topics = [] if topics is EMPTY else topics
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for topic_data in request.topics:
+            answer = TopicData(topic_name=topic_data.topic_name, topic_id=topic_data.topic_id)
+            for partition_data in topic_data.partitions:
+                answer.partitions.append(PartitionData(partition_index=partition_data.partition_index, error_code=code))
+            if answer.partitions:
+                self.topics.append(answer)
+
+
+def _write_partition_data_v0(m: PartitionData, w: Write) -> None:
+    isr = m.isr
+    w(_PACK_ihii(m.partition_index, m.error_code, m.leader_id, m.leader_epoch) + uvarint(len(isr) + 1) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
+    w(_PACK_ix(m.partition_epoch))
+
+
+def _read_partition_data_v0(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.leader_recovery_state = 0
+    m.partition_index, m.error_code, m.leader_id, m.leader_epoch = r.fixed(_STRUCT_ihii)
+    m.isr = r.numbers(r.compact_length(), 'isr', 4, "i")
+    (m.partition_epoch,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m
+
+
+def _write_topic_data_v0(m: TopicData, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v0(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_topic_data_v0(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    m.topic_id = ZERO_UUID
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 20, _read_partition_data_v0)
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: AlterPartitionResponse, w: Write) -> None:  # version 0, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + uvarint(len(topics) + 1))
     for topic_data in topics:
-        raw = topic_data.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_data.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for partition_data in partitions:
-            isr = partition_data.isr
-            count = len(isr) + 1
-            w(_PACK_ihii(partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-            w(_PACK_ix(partition_data.partition_epoch))
-        w(NO_TAGS)
+        _write_topic_data_v0(topic_data, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterPartitionResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(AlterPartitionResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        topic_data = new(TopicData)
-        topic_data.topic_id = ZERO_UUID
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        topic_data.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 20 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.leader_recovery_state = 0
-            partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch, count = _UNPACK_ihiiB(buffer, at)
-            at += 15
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at)
-            partition_data.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            partition_data.partition_epoch, tags = _UNPACK_iB(buffer, at)
-            at += 5
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(partition_data)
-        topic_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(topic_data)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_topic_data_v0)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_partition_data_v1(m: PartitionData, w: Write) -> None:
+    isr = m.isr
+    w(_PACK_ihii(m.partition_index, m.error_code, m.leader_id, m.leader_epoch) + uvarint(len(isr) + 1) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
+    w(_PACK_bix(m.leader_recovery_state, m.partition_epoch))
+
+
+def _read_partition_data_v1(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.partition_index, m.error_code, m.leader_id, m.leader_epoch = r.fixed(_STRUCT_ihii)
+    m.isr = r.numbers(r.compact_length(), 'isr', 4, "i")
+    m.leader_recovery_state, m.partition_epoch = r.fixed(_STRUCT_bi)
+    r.skip_tags()
+    return m
+
+
+def _write_topic_data_v1(m: TopicData, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v1(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_topic_data_v1(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    m.topic_id = ZERO_UUID
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 21, _read_partition_data_v1)
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: AlterPartitionResponse, w: Write) -> None:  # version 1, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + uvarint(len(topics) + 1))
     for topic_data in topics:
-        raw = topic_data.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_data.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for partition_data in partitions:
-            isr = partition_data.isr
-            count = len(isr) + 1
-            w(_PACK_ihii(partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-            w(_PACK_bix(partition_data.leader_recovery_state, partition_data.partition_epoch))
-        w(NO_TAGS)
+        _write_topic_data_v1(topic_data, w)
     w(NO_TAGS)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[AlterPartitionResponse, int]:  # version 1, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(AlterPartitionResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        topic_data = new(TopicData)
-        topic_data.topic_id = ZERO_UUID
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        topic_data.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 21 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch, count = _UNPACK_ihiiB(buffer, at)
-            at += 15
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at)
-            partition_data.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            partition_data.leader_recovery_state, partition_data.partition_epoch, tags = _UNPACK_biB(buffer, at)
-            at += 6
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(partition_data)
-        topic_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(topic_data)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_topic_data_v1)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_topic_data_v2(m: TopicData, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v1(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_topic_data_v2(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    m.topic_name = ''
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 21, _read_partition_data_v1)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: AlterPartitionResponse, w: Write) -> None:  # versions 2-3, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + uvarint(len(topics) + 1))
     for topic_data in topics:
-        partitions = topic_data.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(topic_data.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for partition_data in partitions:
-            isr = partition_data.isr
-            count = len(isr) + 1
-            w(_PACK_ihii(partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-            w(_PACK_bix(partition_data.leader_recovery_state, partition_data.partition_epoch))
-        w(NO_TAGS)
+        _write_topic_data_v2(topic_data, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[AlterPartitionResponse, int]:  # versions 2-3, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(AlterPartitionResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        topic_data = new(TopicData)
-        topic_data.topic_name = ''
-        topic_data.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 21 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch, count = _UNPACK_ihiiB(buffer, at)
-            at += 15
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at)
-            partition_data.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            partition_data.leader_recovery_state, partition_data.partition_epoch, tags = _UNPACK_biB(buffer, at)
-            at += 6
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(partition_data)
-        topic_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(topic_data)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.topics = r.structs(r.compact_length(), 'topics', 18, _read_topic_data_v2)
+    r.skip_tags()
+    return m, r.at
 
 
 AlterPartitionResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2}

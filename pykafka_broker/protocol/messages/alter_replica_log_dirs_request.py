@@ -3,32 +3,14 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_string,
+    compact_string, new, uvarint,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
 
 
 class AlterReplicaLogDirTopic(Fields):
@@ -75,165 +57,94 @@ class AlterReplicaLogDirsRequest(Message):
         self.dirs = [] if dirs is EMPTY else dirs
 
 
+def _write_alter_replica_log_dir_topic_v0(m: AlterReplicaLogDirTopic, w: Write) -> None:
+    w(classic_string(m.name))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+
+
+def _read_alter_replica_log_dir_topic_v0(r: MessageReader) -> AlterReplicaLogDirTopic:
+    m = new(AlterReplicaLogDirTopic)
+    m.name = r.string(r.short_length(), 'name')
+    m.partitions = r.numbers(r.length(), 'partitions', 4, "i")
+    return m
+
+
+def _write_alter_replica_log_dir_v0(m: AlterReplicaLogDir, w: Write) -> None:
+    w(classic_string(m.path))
+    topics = m.topics
+    w(_PACK_i(len(topics)))
+    for alter_replica_log_dir_topic in topics:
+        _write_alter_replica_log_dir_topic_v0(alter_replica_log_dir_topic, w)
+
+
+def _read_alter_replica_log_dir_v0(r: MessageReader) -> AlterReplicaLogDir:
+    m = new(AlterReplicaLogDir)
+    m.path = r.string(r.short_length(), 'path')
+    m.topics = r.structs(r.length(), 'topics', 6, _read_alter_replica_log_dir_topic_v0)
+    return m
+
+
 def _write_v0(m: AlterReplicaLogDirsRequest, w: Write) -> None:  # versions 0-1
     dirs = m.dirs
     w(_PACK_i(len(dirs)))
     for alter_replica_log_dir in dirs:
-        raw = alter_replica_log_dir.path.encode()
-        w(_PACK_h(len(raw)) + raw)
-        topics = alter_replica_log_dir.topics
-        w(_PACK_i(len(topics)))
-        for alter_replica_log_dir_topic in topics:
-            raw = alter_replica_log_dir_topic.name.encode()
-            w(_PACK_h(len(raw)) + raw)
-            partitions = alter_replica_log_dir_topic.partitions
-            w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+        _write_alter_replica_log_dir_v0(alter_replica_log_dir, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:  # versions 0-1
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(AlterReplicaLogDirsRequest)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 6 > size - at:
-        refuse_count('dirs', count, size - at, elements_left)
-    dirs = []
-    for _ in range(count):
-        alter_replica_log_dir = new(AlterReplicaLogDir)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('path', count, size - at)
-        alter_replica_log_dir.path = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 6 > size - at:
-            refuse_count('topics', count, size - at, elements_left)
-        topics = []
-        for _ in range(count):
-            alter_replica_log_dir_topic = new(AlterReplicaLogDirTopic)
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('name', count, size - at)
-            alter_replica_log_dir_topic.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at, elements_left)
-            alter_replica_log_dir_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            topics.append(alter_replica_log_dir_topic)
-        alter_replica_log_dir.topics = topics
-        dirs.append(alter_replica_log_dir)
-    m.dirs = dirs
-    return m, at
+    m.dirs = r.structs(r.length(), 'dirs', 6, _read_alter_replica_log_dir_v0)
+    return m, r.at
+
+
+def _write_alter_replica_log_dir_topic_v2(m: AlterReplicaLogDirTopic, w: Write) -> None:
+    w(compact_string(m.name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+    w(NO_TAGS)
+
+
+def _read_alter_replica_log_dir_topic_v2(r: MessageReader) -> AlterReplicaLogDirTopic:
+    m = new(AlterReplicaLogDirTopic)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions = r.numbers(r.compact_length(), 'partitions', 4, "i")
+    r.skip_tags()
+    return m
+
+
+def _write_alter_replica_log_dir_v2(m: AlterReplicaLogDir, w: Write) -> None:
+    w(compact_string(m.path))
+    topics = m.topics
+    w(uvarint(len(topics) + 1))
+    for alter_replica_log_dir_topic in topics:
+        _write_alter_replica_log_dir_topic_v2(alter_replica_log_dir_topic, w)
+    w(NO_TAGS)
+
+
+def _read_alter_replica_log_dir_v2(r: MessageReader) -> AlterReplicaLogDir:
+    m = new(AlterReplicaLogDir)
+    m.path = r.string(r.compact_length(), 'path')
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_alter_replica_log_dir_topic_v2)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: AlterReplicaLogDirsRequest, w: Write) -> None:  # version 2, flexible
     dirs = m.dirs
-    count = len(dirs) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(dirs) + 1))
     for alter_replica_log_dir in dirs:
-        raw = alter_replica_log_dir.path.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        topics = alter_replica_log_dir.topics
-        count = len(topics) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for alter_replica_log_dir_topic in topics:
-            raw = alter_replica_log_dir_topic.name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            partitions = alter_replica_log_dir_topic.partitions
-            count = len(partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_alter_replica_log_dir_v2(alter_replica_log_dir, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:  # version 2, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(AlterReplicaLogDirsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('dirs', count, size - at, elements_left)
-    dirs = []
-    for _ in range(count):
-        alter_replica_log_dir = new(AlterReplicaLogDir)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('path', count, size - at)
-        alter_replica_log_dir.path = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 3 > size - at:
-            refuse_count('topics', count, size - at, elements_left)
-        topics = []
-        for _ in range(count):
-            alter_replica_log_dir_topic = new(AlterReplicaLogDirTopic)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            alter_replica_log_dir_topic.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at, elements_left)
-            alter_replica_log_dir_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            topics.append(alter_replica_log_dir_topic)
-        alter_replica_log_dir.topics = topics
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        dirs.append(alter_replica_log_dir)
-    m.dirs = dirs
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.dirs = r.structs(r.compact_length(), 'dirs', 3, _read_alter_replica_log_dir_v2)
+    r.skip_tags()
+    return m, r.at
 
 
 AlterReplicaLogDirsRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

@@ -4,35 +4,18 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, uvarint,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ihx = Struct(">ihx").pack
 _PACK_ii = Struct(">ii").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
-_ITER_ih = Struct(">ih").iter_unpack
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
 
 
 class AlterReplicaLogDirPartitionResult(Fields):
@@ -80,120 +63,99 @@ class AlterReplicaLogDirsResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.results = [] if results is EMPTY else results
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for alter_replica_log_dir in request.dirs:
+            for alter_replica_log_dir_topic in alter_replica_log_dir.topics:
+                answer = AlterReplicaLogDirTopicResult(topic_name=alter_replica_log_dir_topic.name)
+                for partitions_item in alter_replica_log_dir_topic.partitions:
+                    answer.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=partitions_item, error_code=code))
+                if answer.partitions:
+                    self.results.append(answer)
+
+
+def _write_alter_replica_log_dir_partition_result_v0(m: AlterReplicaLogDirPartitionResult, w: Write) -> None:
+    w(_PACK_ih(m.partition_index, m.error_code))
+
+
+def _read_alter_replica_log_dir_partition_result_v0(r: MessageReader) -> AlterReplicaLogDirPartitionResult:
+    m = new(AlterReplicaLogDirPartitionResult)
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    return m
+
+
+def _write_alter_replica_log_dir_topic_result_v0(m: AlterReplicaLogDirTopicResult, w: Write) -> None:
+    w(classic_string(m.topic_name))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for alter_replica_log_dir_partition_result in partitions:
+        _write_alter_replica_log_dir_partition_result_v0(alter_replica_log_dir_partition_result, w)
+
+
+def _read_alter_replica_log_dir_topic_result_v0(r: MessageReader) -> AlterReplicaLogDirTopicResult:
+    m = new(AlterReplicaLogDirTopicResult)
+    m.topic_name = r.string(r.short_length(), 'topic_name')
+    m.partitions = r.structs(r.length(), 'partitions', 6, _read_alter_replica_log_dir_partition_result_v0)
+    return m
+
 
 def _write_v0(m: AlterReplicaLogDirsResponse, w: Write) -> None:  # versions 0-1
     results = m.results
     w(_PACK_ii(m.throttle_time_ms, len(results)))
     for alter_replica_log_dir_topic_result in results:
-        raw = alter_replica_log_dir_topic_result.topic_name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = alter_replica_log_dir_topic_result.partitions
-        w(_PACK_i(len(partitions)))
-        for alter_replica_log_dir_partition_result in partitions:
-            w(_PACK_ih(alter_replica_log_dir_partition_result.partition_index, alter_replica_log_dir_partition_result.error_code))
+        _write_alter_replica_log_dir_topic_result_v0(alter_replica_log_dir_topic_result, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsResponse, int]:  # versions 0-1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(AlterReplicaLogDirsResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 6 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        alter_replica_log_dir_topic_result = new(AlterReplicaLogDirTopicResult)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic_name', count, size - at)
-        alter_replica_log_dir_topic_result.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 6 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        stop = at + count * 6
-        for values in _ITER_ih(buffer[at:stop]):
-            alter_replica_log_dir_partition_result = new(AlterReplicaLogDirPartitionResult)
-            alter_replica_log_dir_partition_result.partition_index, alter_replica_log_dir_partition_result.error_code = values
-            partitions.append(alter_replica_log_dir_partition_result)
-        at = stop
-        alter_replica_log_dir_topic_result.partitions = partitions
-        results.append(alter_replica_log_dir_topic_result)
-    m.results = results
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.results = r.structs(r.length(), 'results', 6, _read_alter_replica_log_dir_topic_result_v0)
+    return m, r.at
+
+
+def _write_alter_replica_log_dir_partition_result_v2(m: AlterReplicaLogDirPartitionResult, w: Write) -> None:
+    w(_PACK_ihx(m.partition_index, m.error_code))
+
+
+def _read_alter_replica_log_dir_partition_result_v2(r: MessageReader) -> AlterReplicaLogDirPartitionResult:
+    m = new(AlterReplicaLogDirPartitionResult)
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    r.skip_tags()
+    return m
+
+
+def _write_alter_replica_log_dir_topic_result_v2(m: AlterReplicaLogDirTopicResult, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for alter_replica_log_dir_partition_result in partitions:
+        _write_alter_replica_log_dir_partition_result_v2(alter_replica_log_dir_partition_result, w)
+    w(NO_TAGS)
+
+
+def _read_alter_replica_log_dir_topic_result_v2(r: MessageReader) -> AlterReplicaLogDirTopicResult:
+    m = new(AlterReplicaLogDirTopicResult)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 7, _read_alter_replica_log_dir_partition_result_v2)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: AlterReplicaLogDirsResponse, w: Write) -> None:  # version 2, flexible
     results = m.results
-    count = len(results) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(results) + 1))
     for alter_replica_log_dir_topic_result in results:
-        raw = alter_replica_log_dir_topic_result.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = alter_replica_log_dir_topic_result.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for alter_replica_log_dir_partition_result in partitions:
-            w(_PACK_ihx(alter_replica_log_dir_partition_result.partition_index, alter_replica_log_dir_partition_result.error_code))
-        w(NO_TAGS)
+        _write_alter_replica_log_dir_topic_result_v2(alter_replica_log_dir_topic_result, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[AlterReplicaLogDirsResponse, int]:  # version 2, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(AlterReplicaLogDirsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        alter_replica_log_dir_topic_result = new(AlterReplicaLogDirTopicResult)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        alter_replica_log_dir_topic_result.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 7 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            alter_replica_log_dir_partition_result = new(AlterReplicaLogDirPartitionResult)
-            alter_replica_log_dir_partition_result.partition_index, alter_replica_log_dir_partition_result.error_code, tags = _UNPACK_ihB(buffer, at)
-            at += 7
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(alter_replica_log_dir_partition_result)
-        alter_replica_log_dir_topic_result.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        results.append(alter_replica_log_dir_topic_result)
-    m.results = results
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.results = r.structs(r.compact_length(), 'results', 3, _read_alter_replica_log_dir_topic_result_v2)
+    r.skip_tags()
+    return m, r.at
 
 
 AlterReplicaLogDirsResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

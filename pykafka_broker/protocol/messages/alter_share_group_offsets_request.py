@@ -6,25 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, compact_string, new, uvarint,
 )
 
 _PACK_iqx = Struct(">iqx").pack
-_UNPACK_iqB = Struct(">iqB").unpack_from
+_STRUCT_iq = Struct(">iq")
 
 
 class AlterShareGroupOffsetsRequestPartition(Fields):
@@ -73,89 +59,50 @@ class AlterShareGroupOffsetsRequest(Message):
         self.topics = [] if topics is EMPTY else topics
 
 
+def _write_alter_share_group_offsets_request_partition_v0(m: AlterShareGroupOffsetsRequestPartition, w: Write) -> None:
+    w(_PACK_iqx(m.partition_index, m.start_offset))
+
+
+def _read_alter_share_group_offsets_request_partition_v0(r: MessageReader) -> AlterShareGroupOffsetsRequestPartition:
+    m = new(AlterShareGroupOffsetsRequestPartition)
+    m.partition_index, m.start_offset = r.fixed(_STRUCT_iq)
+    r.skip_tags()
+    return m
+
+
+def _write_alter_share_group_offsets_request_topic_v0(m: AlterShareGroupOffsetsRequestTopic, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for alter_share_group_offsets_request_partition in partitions:
+        _write_alter_share_group_offsets_request_partition_v0(alter_share_group_offsets_request_partition, w)
+    w(NO_TAGS)
+
+
+def _read_alter_share_group_offsets_request_topic_v0(r: MessageReader) -> AlterShareGroupOffsetsRequestTopic:
+    m = new(AlterShareGroupOffsetsRequestTopic)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 13, _read_alter_share_group_offsets_request_partition_v0)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: AlterShareGroupOffsetsRequest, w: Write) -> None:  # version 0, flexible
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.group_id))
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for alter_share_group_offsets_request_topic in topics:
-        raw = alter_share_group_offsets_request_topic.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = alter_share_group_offsets_request_topic.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for alter_share_group_offsets_request_partition in partitions:
-            w(_PACK_iqx(alter_share_group_offsets_request_partition.partition_index, alter_share_group_offsets_request_partition.start_offset))
-        w(NO_TAGS)
+        _write_alter_share_group_offsets_request_topic_v0(alter_share_group_offsets_request_topic, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterShareGroupOffsetsRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(AlterShareGroupOffsetsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('group_id', count, size - at)
-    m.group_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        alter_share_group_offsets_request_topic = new(AlterShareGroupOffsetsRequestTopic)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        alter_share_group_offsets_request_topic.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 13 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            alter_share_group_offsets_request_partition = new(AlterShareGroupOffsetsRequestPartition)
-            alter_share_group_offsets_request_partition.partition_index, alter_share_group_offsets_request_partition.start_offset, tags = _UNPACK_iqB(buffer, at)
-            at += 13
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partitions.append(alter_share_group_offsets_request_partition)
-        alter_share_group_offsets_request_topic.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(alter_share_group_offsets_request_topic)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_alter_share_group_offsets_request_topic_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 AlterShareGroupOffsetsRequest._WRITERS = {0: _write_v0}

@@ -4,31 +4,17 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string, compact_string,
+    new, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
 _PACK_ih = Struct(">ih").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_ih = Struct(">ih")
 
 
 class AlterShareGroupOffsetsResponsePartition(Fields):
@@ -84,104 +70,70 @@ class AlterShareGroupOffsetsResponse(Message):
         self.error_message = error_message
         self.responses = [] if responses is EMPTY else responses
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for alter_share_group_offsets_request_topic in request.topics:
+            answer = AlterShareGroupOffsetsResponseTopic(topic_name=alter_share_group_offsets_request_topic.topic_name)
+            for alter_share_group_offsets_request_partition in alter_share_group_offsets_request_topic.partitions:
+                answer.partitions.append(AlterShareGroupOffsetsResponsePartition(partition_index=alter_share_group_offsets_request_partition.partition_index, error_code=code, error_message=message))
+            if answer.partitions:
+                self.responses.append(answer)
+
+
+def _write_alter_share_group_offsets_response_partition_v0(m: AlterShareGroupOffsetsResponsePartition, w: Write) -> None:
+    w(_PACK_ih(m.partition_index, m.error_code) + compact_nullable_string(m.error_message))
+    w(NO_TAGS)
+
+
+def _read_alter_share_group_offsets_response_partition_v0(r: MessageReader) -> AlterShareGroupOffsetsResponsePartition:
+    m = new(AlterShareGroupOffsetsResponsePartition)
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    r.skip_tags()
+    return m
+
+
+def _write_alter_share_group_offsets_response_topic_v0(m: AlterShareGroupOffsetsResponseTopic, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for alter_share_group_offsets_response_partition in partitions:
+        _write_alter_share_group_offsets_response_partition_v0(alter_share_group_offsets_response_partition, w)
+    w(NO_TAGS)
+
+
+def _read_alter_share_group_offsets_response_topic_v0(r: MessageReader) -> AlterShareGroupOffsetsResponseTopic:
+    m = new(AlterShareGroupOffsetsResponseTopic)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 8, _read_alter_share_group_offsets_response_partition_v0)
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: AlterShareGroupOffsetsResponse, w: Write) -> None:  # version 0, flexible
-    error_message = m.error_message
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + compact_nullable_string(m.error_message))
     responses = m.responses
-    count = len(responses) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(responses) + 1))
     for alter_share_group_offsets_response_topic in responses:
-        raw = alter_share_group_offsets_response_topic.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = alter_share_group_offsets_response_topic.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(alter_share_group_offsets_response_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for alter_share_group_offsets_response_partition in partitions:
-            alter_share_group_offsets_response_partition_error_message = alter_share_group_offsets_response_partition.error_message
-            w(_PACK_ih(alter_share_group_offsets_response_partition.partition_index, alter_share_group_offsets_response_partition.error_code) + (NULL if alter_share_group_offsets_response_partition_error_message is None else compact_string(alter_share_group_offsets_response_partition_error_message)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_alter_share_group_offsets_response_topic_v0(alter_share_group_offsets_response_topic, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterShareGroupOffsetsResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(AlterShareGroupOffsetsResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 19 > size - at:
-        refuse_count('responses', count, size - at)
-    responses = []
-    for _ in range(count):
-        alter_share_group_offsets_response_topic = new(AlterShareGroupOffsetsResponseTopic)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        alter_share_group_offsets_response_topic.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        alter_share_group_offsets_response_topic.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 8 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            alter_share_group_offsets_response_partition = new(AlterShareGroupOffsetsResponsePartition)
-            alter_share_group_offsets_response_partition.partition_index, alter_share_group_offsets_response_partition.error_code, count = _UNPACK_ihB(buffer, at)
-            at += 7
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                alter_share_group_offsets_response_partition.error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('error_message', count, size - at)
-                alter_share_group_offsets_response_partition.error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(alter_share_group_offsets_response_partition)
-        alter_share_group_offsets_response_topic.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        responses.append(alter_share_group_offsets_response_topic)
-    m.responses = responses
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.responses = r.structs(r.compact_length(), 'responses', 19, _read_alter_share_group_offsets_response_topic_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 AlterShareGroupOffsetsResponse._WRITERS = {0: _write_v0}

@@ -6,27 +6,13 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, compact_string, new, uvarint,
 )
 
 _PACK_bi = Struct(">bi").pack
 _PACK_bx = Struct(">bx").pack
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_biB = Struct(">biB").unpack_from
+_STRUCT_b = Struct(">b")
+_STRUCT_bi = Struct(">bi")
 
 
 class ScramCredentialDeletion(Fields):
@@ -81,119 +67,61 @@ class AlterUserScramCredentialsRequest(Message):
         self.upsertions = [] if upsertions is EMPTY else upsertions
 
 
+def _write_scram_credential_deletion_v0(m: ScramCredentialDeletion, w: Write) -> None:
+    w(compact_string(m.name))
+    w(_PACK_bx(m.mechanism))
+
+
+def _read_scram_credential_deletion_v0(r: MessageReader) -> ScramCredentialDeletion:
+    m = new(ScramCredentialDeletion)
+    m.name = r.string(r.compact_length(), 'name')
+    (m.mechanism,) = r.fixed(_STRUCT_b)
+    r.skip_tags()
+    return m
+
+
+def _write_scram_credential_upsertion_v0(m: ScramCredentialUpsertion, w: Write) -> None:
+    w(compact_string(m.name))
+    salt = m.salt
+    w(_PACK_bi(m.mechanism, m.iterations) + uvarint(len(salt) + 1))
+    if salt:
+        w(salt)
+    salted_password = m.salted_password
+    w(uvarint(len(salted_password) + 1))
+    if salted_password:
+        w(salted_password)
+    w(NO_TAGS)
+
+
+def _read_scram_credential_upsertion_v0(r: MessageReader) -> ScramCredentialUpsertion:
+    m = new(ScramCredentialUpsertion)
+    m.name = r.string(r.compact_length(), 'name')
+    m.mechanism, m.iterations = r.fixed(_STRUCT_bi)
+    m.salt = r.bytes(r.compact_length(), 'salt')
+    m.salted_password = r.bytes(r.compact_length(), 'salted_password')
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: AlterUserScramCredentialsRequest, w: Write) -> None:  # version 0, flexible
     deletions = m.deletions
-    count = len(deletions) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(deletions) + 1))
     for scram_credential_deletion in deletions:
-        raw = scram_credential_deletion.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_bx(scram_credential_deletion.mechanism))
+        _write_scram_credential_deletion_v0(scram_credential_deletion, w)
     upsertions = m.upsertions
-    count = len(upsertions) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(upsertions) + 1))
     for scram_credential_upsertion in upsertions:
-        raw = scram_credential_upsertion.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        salt = scram_credential_upsertion.salt
-        count = len(salt) + 1
-        w(_PACK_bi(scram_credential_upsertion.mechanism, scram_credential_upsertion.iterations) + (UVARINT[count] if count < 128 else uvarint(count)))
-        if salt:
-            w(salt)
-        salted_password = scram_credential_upsertion.salted_password
-        count = len(salted_password) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if salted_password:
-            w(salted_password)
-        w(NO_TAGS)
+        _write_scram_credential_upsertion_v0(scram_credential_upsertion, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterUserScramCredentialsRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(AlterUserScramCredentialsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('deletions', count, size - at, elements_left)
-    deletions = []
-    for _ in range(count):
-        scram_credential_deletion = new(ScramCredentialDeletion)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        scram_credential_deletion.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        scram_credential_deletion.mechanism, tags = _UNPACK_bB(buffer, at)
-        at += 2
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        deletions.append(scram_credential_deletion)
-    m.deletions = deletions
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 9 > size - at:
-        refuse_count('upsertions', count, size - at, elements_left)
-    upsertions = []
-    for _ in range(count):
-        scram_credential_upsertion = new(ScramCredentialUpsertion)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        scram_credential_upsertion.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        scram_credential_upsertion.mechanism, scram_credential_upsertion.iterations, count = _UNPACK_biB(buffer, at)
-        at += 6
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('salt', count, size - at)
-        scram_credential_upsertion.salt = bytes(buffer[at:stop])
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('salted_password', count, size - at)
-        scram_credential_upsertion.salted_password = bytes(buffer[at:stop])
-        at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        upsertions.append(scram_credential_upsertion)
-    m.upsertions = upsertions
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.deletions = r.structs(r.compact_length(), 'deletions', 3, _read_scram_credential_deletion_v0)
+    m.upsertions = r.structs(r.compact_length(), 'upsertions', 9, _read_scram_credential_upsertion_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 AlterUserScramCredentialsRequest._WRITERS = {0: _write_v0}

@@ -4,30 +4,17 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string, new,
     uvarint,
-    uvarint_rest,
 )
 
 _PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
 
 
 class AlterUserScramCredentialsResult(Fields):
@@ -63,68 +50,43 @@ class AlterUserScramCredentialsResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.results = [] if results is EMPTY else results
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for scram_credential_deletion in request.deletions:
+            self.results.append(AlterUserScramCredentialsResult(user=scram_credential_deletion.name, error_code=code, error_message=message))
+        for scram_credential_upsertion in request.upsertions:
+            self.results.append(AlterUserScramCredentialsResult(user=scram_credential_upsertion.name, error_code=code, error_message=message))
+
+
+def _write_alter_user_scram_credentials_result_v0(m: AlterUserScramCredentialsResult, w: Write) -> None:
+    w(compact_string(m.user))
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.error_message))
+    w(NO_TAGS)
+
+
+def _read_alter_user_scram_credentials_result_v0(r: MessageReader) -> AlterUserScramCredentialsResult:
+    m = new(AlterUserScramCredentialsResult)
+    m.user = r.string(r.compact_length(), 'user')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: AlterUserScramCredentialsResponse, w: Write) -> None:  # version 0, flexible
     results = m.results
-    count = len(results) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(results) + 1))
     for alter_user_scram_credentials_result in results:
-        raw = alter_user_scram_credentials_result.user.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        error_message = alter_user_scram_credentials_result.error_message
-        w(_PACK_h(alter_user_scram_credentials_result.error_code) + (NULL if error_message is None else compact_string(error_message)))
-        w(NO_TAGS)
+        _write_alter_user_scram_credentials_result_v0(alter_user_scram_credentials_result, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AlterUserScramCredentialsResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(AlterUserScramCredentialsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        alter_user_scram_credentials_result = new(AlterUserScramCredentialsResult)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('user', count, size - at)
-        alter_user_scram_credentials_result.user = str(buffer[at:stop], "utf-8")
-        at = stop
-        alter_user_scram_credentials_result.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            alter_user_scram_credentials_result.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            alter_user_scram_credentials_result.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        results.append(alter_user_scram_credentials_result)
-    m.results = results
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.results = r.structs(r.compact_length(), 'results', 5, _read_alter_user_scram_credentials_result_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 AlterUserScramCredentialsResponse._WRITERS = {0: _write_v0}

@@ -5,16 +5,7 @@ from __future__ import annotations
 
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
+    Buffer, MOST_ELEMENTS, Message, NO_TAGS, UVARINT, Write, new, refuse_length, skip_counted_tags, string_length,
     uvarint_rest,
 )
 

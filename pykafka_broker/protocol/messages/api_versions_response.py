@@ -4,27 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_length,
-    refuse_tag,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, Message, Pieces, TaggedPieces, UVARINT, Write, new, read_tag, read_uvarint, refuse_count,
+    refuse_length, refuse_tag, skip_tags, string_length, uvarint, uvarint_rest, write_tags,
 )
 
 _PACK_o = Struct(">?").pack
@@ -120,6 +104,11 @@ class ApiVersionsResponse(Message):
         self.finalized_features_epoch = finalized_features_epoch
         self.finalized_features = [] if finalized_features is EMPTY else finalized_features
         self.zk_migration_ready = zk_migration_ready
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
 
 
 def _write_v0(m: ApiVersionsResponse, w: Write) -> None:  # version 0

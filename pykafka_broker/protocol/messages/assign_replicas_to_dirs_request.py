@@ -6,28 +6,15 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    skip_counted_tags,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, new, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
 _PACK_iq = Struct(">iq").pack
 _PACK_ix = Struct(">ix").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_iqB = Struct(">iqB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_i = Struct(">i")
+_STRUCT_iq = Struct(">iq")
 
 
 class PartitionData(Fields):
@@ -90,85 +77,64 @@ class AssignReplicasToDirsRequest(Message):
         self.directories = [] if directories is EMPTY else directories
 
 
+def _write_partition_data_v0(m: PartitionData, w: Write) -> None:
+    w(_PACK_ix(m.partition_index))
+
+
+def _read_partition_data_v0(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    (m.partition_index,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m
+
+
+def _write_topic_data_v0(m: TopicData, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v0(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_topic_data_v0(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 5, _read_partition_data_v0)
+    r.skip_tags()
+    return m
+
+
+def _write_directory_data_v0(m: DirectoryData, w: Write) -> None:
+    topics = m.topics
+    w(_PACK_16s(m.id) + uvarint(len(topics) + 1))
+    for topic_data in topics:
+        _write_topic_data_v0(topic_data, w)
+    w(NO_TAGS)
+
+
+def _read_directory_data_v0(r: MessageReader) -> DirectoryData:
+    m = new(DirectoryData)
+    (m.id,) = r.fixed(_STRUCT_16s)
+    m.topics = r.structs(r.compact_length(), 'topics', 18, _read_topic_data_v0)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: AssignReplicasToDirsRequest, w: Write) -> None:  # version 0, flexible
     directories = m.directories
-    count = len(directories) + 1
-    w(_PACK_iq(m.broker_id, m.broker_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iq(m.broker_id, m.broker_epoch) + uvarint(len(directories) + 1))
     for directory_data in directories:
-        topics = directory_data.topics
-        count = len(topics) + 1
-        w(_PACK_16s(directory_data.id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for topic_data in topics:
-            partitions = topic_data.partitions
-            count = len(partitions) + 1
-            w(_PACK_16s(topic_data.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for partition_data in partitions:
-                w(_PACK_ix(partition_data.partition_index))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_directory_data_v0(directory_data, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AssignReplicasToDirsRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(AssignReplicasToDirsRequest)
-    m.broker_id, m.broker_epoch, count = _UNPACK_iqB(buffer, at)
-    at += 13
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 18 > size - at:
-        refuse_count('directories', count, size - at, elements_left)
-    directories = []
-    for _ in range(count):
-        directory_data = new(DirectoryData)
-        directory_data.id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 18 > size - at:
-            refuse_count('topics', count, size - at, elements_left)
-        topics = []
-        for _ in range(count):
-            topic_data = new(TopicData)
-            topic_data.topic_id, count = _UNPACK_16sB(buffer, at)
-            at += 17
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 5 > size - at:
-                refuse_count('partitions', count, size - at, elements_left)
-            partitions = []
-            for _ in range(count):
-                partition_data = new(PartitionData)
-                partition_data.partition_index, tags = _UNPACK_iB(buffer, at)
-                at += 5
-                if tags:
-                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-                partitions.append(partition_data)
-            topic_data.partitions = partitions
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            topics.append(topic_data)
-        directory_data.topics = topics
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        directories.append(directory_data)
-    m.directories = directories
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.broker_id, m.broker_epoch = r.fixed(_STRUCT_iq)
+    m.directories = r.structs(r.compact_length(), 'directories', 18, _read_directory_data_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 AssignReplicasToDirsRequest._WRITERS = {0: _write_v0}

@@ -4,28 +4,17 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    skip_tags,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, new, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ihx = Struct(">ihx").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_ih = Struct(">ih")
 
 
 class PartitionData(Fields):
@@ -89,82 +78,84 @@ class AssignReplicasToDirsResponse(Message):
         self.error_code = error_code
         self.directories = [] if directories is EMPTY else directories
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for directory_data in request.directories:
+            answer = DirectoryData(id=directory_data.id)
+            for topic_data in directory_data.topics:
+                topic_data_answer = TopicData(topic_id=topic_data.topic_id)
+                for partition_data in topic_data.partitions:
+                    topic_data_answer.partitions.append(PartitionData(partition_index=partition_data.partition_index, error_code=code))
+                if topic_data_answer.partitions:
+                    answer.topics.append(topic_data_answer)
+            if answer.topics:
+                self.directories.append(answer)
+
+
+def _write_partition_data_v0(m: PartitionData, w: Write) -> None:
+    w(_PACK_ihx(m.partition_index, m.error_code))
+
+
+def _read_partition_data_v0(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    r.skip_tags()
+    return m
+
+
+def _write_topic_data_v0(m: TopicData, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v0(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_topic_data_v0(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 7, _read_partition_data_v0)
+    r.skip_tags()
+    return m
+
+
+def _write_directory_data_v0(m: DirectoryData, w: Write) -> None:
+    topics = m.topics
+    w(_PACK_16s(m.id) + uvarint(len(topics) + 1))
+    for topic_data in topics:
+        _write_topic_data_v0(topic_data, w)
+    w(NO_TAGS)
+
+
+def _read_directory_data_v0(r: MessageReader) -> DirectoryData:
+    m = new(DirectoryData)
+    (m.id,) = r.fixed(_STRUCT_16s)
+    m.topics = r.structs(r.compact_length(), 'topics', 18, _read_topic_data_v0)
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: AssignReplicasToDirsResponse, w: Write) -> None:  # version 0, flexible
     directories = m.directories
-    count = len(directories) + 1
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + uvarint(len(directories) + 1))
     for directory_data in directories:
-        topics = directory_data.topics
-        count = len(topics) + 1
-        w(_PACK_16s(directory_data.id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for topic_data in topics:
-            partitions = topic_data.partitions
-            count = len(partitions) + 1
-            w(_PACK_16s(topic_data.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for partition_data in partitions:
-                w(_PACK_ihx(partition_data.partition_index, partition_data.error_code))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_directory_data_v0(directory_data, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AssignReplicasToDirsResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(AssignReplicasToDirsResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('directories', count, size - at)
-    directories = []
-    for _ in range(count):
-        directory_data = new(DirectoryData)
-        directory_data.id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 18 > size - at:
-            refuse_count('topics', count, size - at)
-        topics = []
-        for _ in range(count):
-            topic_data = new(TopicData)
-            topic_data.topic_id, count = _UNPACK_16sB(buffer, at)
-            at += 17
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 7 > size - at:
-                refuse_count('partitions', count, size - at)
-            partitions = []
-            for _ in range(count):
-                partition_data = new(PartitionData)
-                partition_data.partition_index, partition_data.error_code, tags = _UNPACK_ihB(buffer, at)
-                at += 7
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                partitions.append(partition_data)
-            topic_data.partitions = partitions
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            topics.append(topic_data)
-        directory_data.topics = topics
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        directories.append(directory_data)
-    m.directories = directories
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.directories = r.structs(r.compact_length(), 'directories', 18, _read_directory_data_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 AssignReplicasToDirsResponse._WRITERS = {0: _write_v0}

@@ -6,37 +6,18 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, classic_nullable_string,
+    classic_string, compact_nullable_string, compact_string, new, uvarint,
 )
 
 _PACK_Hx = Struct(">Hx").pack
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_i16siix = Struct(">i16siix").pack
 _PACK_iii = Struct(">iii").pack
-_UNPACK_HB = Struct(">HB").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_i16siiB = Struct(">i16siiB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_ITER_iii = Struct(">iii").iter_unpack
+_STRUCT_H = Struct(">H")
+_STRUCT_i = Struct(">i")
+_STRUCT_i16sii = Struct(">i16sii")
+_STRUCT_iii = Struct(">iii")
 
 
 class PartitionData(Fields):
@@ -109,204 +90,115 @@ class BeginQuorumEpochRequest(Message):
         self.leader_endpoints = [] if leader_endpoints is EMPTY else leader_endpoints
 
 
+def _write_partition_data_v0(m: PartitionData, w: Write) -> None:
+    w(_PACK_iii(m.partition_index, m.leader_id, m.leader_epoch))
+
+
+def _read_partition_data_v0(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.voter_directory_id = ZERO_UUID
+    m.partition_index, m.leader_id, m.leader_epoch = r.fixed(_STRUCT_iii)
+    return m
+
+
+def _write_topic_data_v0(m: TopicData, w: Write) -> None:
+    w(classic_string(m.topic_name))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for partition_data in partitions:
+        _write_partition_data_v0(partition_data, w)
+
+
+def _read_topic_data_v0(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    m.topic_name = r.string(r.short_length(), 'topic_name')
+    m.partitions = r.structs(r.length(), 'partitions', 12, _read_partition_data_v0)
+    return m
+
+
 def _write_v0(m: BeginQuorumEpochRequest, w: Write) -> None:  # version 0
-    cluster_id = m.cluster_id
-    raw = b"" if cluster_id is None else cluster_id.encode()
-    w((_PACK_h(-1 if cluster_id is None else len(raw))) + raw)
+    w(classic_nullable_string(m.cluster_id))
     topics = m.topics
     w(_PACK_i(len(topics)))
     for topic_data in topics:
-        raw = topic_data.topic_name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = topic_data.partitions
-        w(_PACK_i(len(partitions)))
-        for partition_data in partitions:
-            w(_PACK_iii(partition_data.partition_index, partition_data.leader_id, partition_data.leader_epoch))
+        _write_topic_data_v0(topic_data, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  # version 0
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(BeginQuorumEpochRequest)
     m.voter_id = -1
     m.leader_endpoints = []
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    if count == -1:
-        m.cluster_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('cluster_id', count, size - at)
-        m.cluster_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        topic_data = new(TopicData)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic_name', count, size - at)
-        topic_data.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 12 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        stop = at + count * 12
-        for values in _ITER_iii(buffer[at:stop]):
-            partition_data = new(PartitionData)
-            partition_data.partition_index, partition_data.leader_id, partition_data.leader_epoch = values
-            partition_data.voter_directory_id = ZERO_UUID
-            partitions.append(partition_data)
-        at = stop
-        topic_data.partitions = partitions
-        topics.append(topic_data)
-    m.topics = topics
-    return m, at
+    m.cluster_id = r.nullable_string(r.short_length(), 'cluster_id')
+    m.topics = r.structs(r.length(), 'topics', 6, _read_topic_data_v0)
+    return m, r.at
+
+
+def _write_partition_data_v1(m: PartitionData, w: Write) -> None:
+    w(_PACK_i16siix(m.partition_index, m.voter_directory_id, m.leader_id, m.leader_epoch))
+
+
+def _read_partition_data_v1(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.partition_index, m.voter_directory_id, m.leader_id, m.leader_epoch = r.fixed(_STRUCT_i16sii)
+    r.skip_tags()
+    return m
+
+
+def _write_topic_data_v1(m: TopicData, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v1(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_topic_data_v1(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 29, _read_partition_data_v1)
+    r.skip_tags()
+    return m
+
+
+def _write_leader_endpoint_v1(m: LeaderEndpoint, w: Write) -> None:
+    w(compact_string(m.name))
+    w(compact_string(m.host))
+    w(_PACK_Hx(m.port))
+
+
+def _read_leader_endpoint_v1(r: MessageReader) -> LeaderEndpoint:
+    m = new(LeaderEndpoint)
+    m.name = r.string(r.compact_length(), 'name')
+    m.host = r.string(r.compact_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_H)
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: BeginQuorumEpochRequest, w: Write) -> None:  # version 1, flexible
-    cluster_id = m.cluster_id
-    w(NULL if cluster_id is None else compact_string(cluster_id))
+    w(compact_nullable_string(m.cluster_id))
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_i(m.voter_id) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.voter_id) + uvarint(len(topics) + 1))
     for topic_data in topics:
-        raw = topic_data.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_data.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for partition_data in partitions:
-            w(_PACK_i16siix(partition_data.partition_index, partition_data.voter_directory_id, partition_data.leader_id, partition_data.leader_epoch))
-        w(NO_TAGS)
+        _write_topic_data_v1(topic_data, w)
     leader_endpoints = m.leader_endpoints
-    count = len(leader_endpoints) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(leader_endpoints) + 1))
     for leader_endpoint in leader_endpoints:
-        raw = leader_endpoint.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = leader_endpoint.host.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_Hx(leader_endpoint.port))
+        _write_leader_endpoint_v1(leader_endpoint, w)
     w(NO_TAGS)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[BeginQuorumEpochRequest, int]:  # version 1, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(BeginQuorumEpochRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.cluster_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('cluster_id', count, size - at)
-        m.cluster_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.voter_id, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        topic_data = new(TopicData)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        topic_data.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 29 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.partition_index, partition_data.voter_directory_id, partition_data.leader_id, partition_data.leader_epoch, tags = _UNPACK_i16siiB(buffer, at)
-            at += 29
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partitions.append(partition_data)
-        topic_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(topic_data)
-    m.topics = topics
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 5 > size - at:
-        refuse_count('leader_endpoints', count, size - at, elements_left)
-    leader_endpoints = []
-    for _ in range(count):
-        leader_endpoint = new(LeaderEndpoint)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        leader_endpoint.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        leader_endpoint.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        leader_endpoint.port, tags = _UNPACK_HB(buffer, at)
-        at += 3
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        leader_endpoints.append(leader_endpoint)
-    m.leader_endpoints = leader_endpoints
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.cluster_id = r.nullable_string(r.compact_length(), 'cluster_id')
+    (m.voter_id,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_topic_data_v1)
+    m.leader_endpoints = r.structs(r.compact_length(), 'leader_endpoints', 5, _read_leader_endpoint_v1)
+    r.skip_tags()
+    return m, r.at
 
 
 BeginQuorumEpochRequest._WRITERS = {0: _write_v0, 1: _write_v1}

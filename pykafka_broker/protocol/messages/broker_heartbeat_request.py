@@ -6,25 +6,8 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    MOST_ELEMENTS,
-    Message,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    join_uuids,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_elements,
-    refuse_field,
-    refuse_tag,
-    skip_counted_tags,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, MOST_ELEMENTS, Message, Pieces, TaggedPieces, UVARINT, Write, join_uuids, new, read_tag,
+    read_uvarint, refuse_count, refuse_elements, refuse_field, refuse_tag, skip_counted_tags, uvarint, uvarint_rest,
     write_tags,
 )
 

@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, Write, new, skip_tags,
 )
 
 _PACK_ihooox = Struct(">ih???x").pack
@@ -39,6 +36,11 @@ class BrokerHeartbeatResponse(Message):
         self.is_caught_up = is_caught_up
         self.is_fenced = is_fenced
         self.should_shut_down = should_shut_down
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
 
 
 def _write_v0(m: BrokerHeartbeatResponse, w: Write) -> None:  # versions 0-2, flexible

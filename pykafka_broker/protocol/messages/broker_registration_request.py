@@ -6,26 +6,8 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    join_uuids,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string,
+    compact_string, join_uuids, new, refuse_field, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
@@ -35,12 +17,12 @@ _PACK_Hhx = Struct(">Hhx").pack
 _PACK_hhx = Struct(">hhx").pack
 _PACK_i = Struct(">i").pack
 _PACK_qx = Struct(">qx").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_oB = Struct(">?B").unpack_from
-_UNPACK_HhB = Struct(">HhB").unpack_from
-_UNPACK_hhB = Struct(">hhB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_qB = Struct(">qB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_o = Struct(">?")
+_STRUCT_Hh = Struct(">Hh")
+_STRUCT_hh = Struct(">hh")
+_STRUCT_i = Struct(">i")
+_STRUCT_q = Struct(">q")
 
 
 class Listener(Fields):
@@ -109,546 +91,162 @@ class BrokerRegistrationRequest(Message):
         self.previous_broker_epoch = previous_broker_epoch
 
 
+def _write_listener_v0(m: Listener, w: Write) -> None:
+    w(compact_string(m.name))
+    w(compact_string(m.host))
+    w(_PACK_Hhx(m.port, m.security_protocol))
+
+
+def _read_listener_v0(r: MessageReader) -> Listener:
+    m = new(Listener)
+    m.name = r.string(r.compact_length(), 'name')
+    m.host = r.string(r.compact_length(), 'host')
+    m.port, m.security_protocol = r.fixed(_STRUCT_Hh)
+    r.skip_tags()
+    return m
+
+
+def _write_feature_v0(m: Feature, w: Write) -> None:
+    w(compact_string(m.name))
+    w(_PACK_hhx(m.min_supported_version, m.max_supported_version))
+
+
+def _read_feature_v0(r: MessageReader) -> Feature:
+    m = new(Feature)
+    m.name = r.string(r.compact_length(), 'name')
+    m.min_supported_version, m.max_supported_version = r.fixed(_STRUCT_hh)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: BrokerRegistrationRequest, w: Write) -> None:  # version 0, flexible
     if m.is_migrating_zk_broker:
         refuse_field('is_migrating_zk_broker')
-    raw = m.cluster_id.encode()
-    count = len(raw) + 1
-    w(_PACK_i(m.broker_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(_PACK_i(m.broker_id) + compact_string(m.cluster_id))
     listeners = m.listeners
-    count = len(listeners) + 1
-    w(_PACK_16s(m.incarnation_id) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_16s(m.incarnation_id) + uvarint(len(listeners) + 1))
     for listener in listeners:
-        raw = listener.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = listener.host.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_Hhx(listener.port, listener.security_protocol))
+        _write_listener_v0(listener, w)
     features = m.features
-    count = len(features) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(features) + 1))
     for feature in features:
-        raw = feature.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_hhx(feature.min_supported_version, feature.max_supported_version))
-    rack = m.rack
-    w(NULL if rack is None else compact_string(rack))
+        _write_feature_v0(feature, w)
+    w(compact_nullable_string(m.rack))
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(BrokerRegistrationRequest)
     m.is_migrating_zk_broker = False
     m.log_dirs = []
     m.previous_broker_epoch = -1
-    m.broker_id, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('cluster_id', count, size - at)
-    m.cluster_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.incarnation_id, count = _UNPACK_16sB(buffer, at)
-    at += 17
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 7 > size - at:
-        refuse_count('listeners', count, size - at, elements_left)
-    listeners = []
-    for _ in range(count):
-        listener = new(Listener)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        listener.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        listener.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        listener.port, listener.security_protocol, tags = _UNPACK_HhB(buffer, at)
-        at += 5
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        listeners.append(listener)
-    m.listeners = listeners
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 6 > size - at:
-        refuse_count('features', count, size - at, elements_left)
-    features = []
-    for _ in range(count):
-        feature = new(Feature)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        feature.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        feature.min_supported_version, feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
-        at += 5
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        features.append(feature)
-    m.features = features
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.rack = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('rack', count, size - at)
-        m.rack = str(buffer[at:stop], "utf-8")
-        at = stop
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    (m.broker_id,) = r.fixed(_STRUCT_i)
+    m.cluster_id = r.string(r.compact_length(), 'cluster_id')
+    (m.incarnation_id,) = r.fixed(_STRUCT_16s)
+    m.listeners = r.structs(r.compact_length(), 'listeners', 7, _read_listener_v0)
+    m.features = r.structs(r.compact_length(), 'features', 6, _read_feature_v0)
+    m.rack = r.nullable_string(r.compact_length(), 'rack')
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v1(m: BrokerRegistrationRequest, w: Write) -> None:  # version 1, flexible
-    raw = m.cluster_id.encode()
-    count = len(raw) + 1
-    w(_PACK_i(m.broker_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(_PACK_i(m.broker_id) + compact_string(m.cluster_id))
     listeners = m.listeners
-    count = len(listeners) + 1
-    w(_PACK_16s(m.incarnation_id) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_16s(m.incarnation_id) + uvarint(len(listeners) + 1))
     for listener in listeners:
-        raw = listener.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = listener.host.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_Hhx(listener.port, listener.security_protocol))
+        _write_listener_v0(listener, w)
     features = m.features
-    count = len(features) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(features) + 1))
     for feature in features:
-        raw = feature.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_hhx(feature.min_supported_version, feature.max_supported_version))
-    rack = m.rack
-    w(NULL if rack is None else compact_string(rack))
+        _write_feature_v0(feature, w)
+    w(compact_nullable_string(m.rack))
     w(_PACK_ox(m.is_migrating_zk_broker))
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]:  # version 1, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(BrokerRegistrationRequest)
     m.log_dirs = []
     m.previous_broker_epoch = -1
-    m.broker_id, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('cluster_id', count, size - at)
-    m.cluster_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.incarnation_id, count = _UNPACK_16sB(buffer, at)
-    at += 17
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 7 > size - at:
-        refuse_count('listeners', count, size - at, elements_left)
-    listeners = []
-    for _ in range(count):
-        listener = new(Listener)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        listener.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        listener.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        listener.port, listener.security_protocol, tags = _UNPACK_HhB(buffer, at)
-        at += 5
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        listeners.append(listener)
-    m.listeners = listeners
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 6 > size - at:
-        refuse_count('features', count, size - at, elements_left)
-    features = []
-    for _ in range(count):
-        feature = new(Feature)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        feature.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        feature.min_supported_version, feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
-        at += 5
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        features.append(feature)
-    m.features = features
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.rack = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('rack', count, size - at)
-        m.rack = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.is_migrating_zk_broker, tags = _UNPACK_oB(buffer, at)
-    at += 2
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    (m.broker_id,) = r.fixed(_STRUCT_i)
+    m.cluster_id = r.string(r.compact_length(), 'cluster_id')
+    (m.incarnation_id,) = r.fixed(_STRUCT_16s)
+    m.listeners = r.structs(r.compact_length(), 'listeners', 7, _read_listener_v0)
+    m.features = r.structs(r.compact_length(), 'features', 6, _read_feature_v0)
+    m.rack = r.nullable_string(r.compact_length(), 'rack')
+    (m.is_migrating_zk_broker,) = r.fixed(_STRUCT_o)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v2(m: BrokerRegistrationRequest, w: Write) -> None:  # version 2, flexible
-    raw = m.cluster_id.encode()
-    count = len(raw) + 1
-    w(_PACK_i(m.broker_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(_PACK_i(m.broker_id) + compact_string(m.cluster_id))
     listeners = m.listeners
-    count = len(listeners) + 1
-    w(_PACK_16s(m.incarnation_id) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_16s(m.incarnation_id) + uvarint(len(listeners) + 1))
     for listener in listeners:
-        raw = listener.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = listener.host.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_Hhx(listener.port, listener.security_protocol))
+        _write_listener_v0(listener, w)
     features = m.features
-    count = len(features) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(features) + 1))
     for feature in features:
-        raw = feature.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_hhx(feature.min_supported_version, feature.max_supported_version))
-    rack = m.rack
-    w(NULL if rack is None else compact_string(rack))
+        _write_feature_v0(feature, w)
+    w(compact_nullable_string(m.rack))
     log_dirs = m.log_dirs
-    count = len(log_dirs) + 1
-    w(_PACK_o(m.is_migrating_zk_broker) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_o(m.is_migrating_zk_broker) + uvarint(len(log_dirs) + 1))
     if log_dirs:
         w(join_uuids(log_dirs))
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]:  # version 2, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(BrokerRegistrationRequest)
     m.previous_broker_epoch = -1
-    m.broker_id, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('cluster_id', count, size - at)
-    m.cluster_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.incarnation_id, count = _UNPACK_16sB(buffer, at)
-    at += 17
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 7 > size - at:
-        refuse_count('listeners', count, size - at, elements_left)
-    listeners = []
-    for _ in range(count):
-        listener = new(Listener)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        listener.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        listener.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        listener.port, listener.security_protocol, tags = _UNPACK_HhB(buffer, at)
-        at += 5
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        listeners.append(listener)
-    m.listeners = listeners
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 6 > size - at:
-        refuse_count('features', count, size - at, elements_left)
-    features = []
-    for _ in range(count):
-        feature = new(Feature)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        feature.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        feature.min_supported_version, feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
-        at += 5
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        features.append(feature)
-    m.features = features
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.rack = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('rack', count, size - at)
-        m.rack = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.is_migrating_zk_broker, count = _UNPACK_oB(buffer, at)
-    at += 2
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 16 > size - at:
-        refuse_count('log_dirs', count, size - at, elements_left)
-    m.log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
-    at += count * 16
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    (m.broker_id,) = r.fixed(_STRUCT_i)
+    m.cluster_id = r.string(r.compact_length(), 'cluster_id')
+    (m.incarnation_id,) = r.fixed(_STRUCT_16s)
+    m.listeners = r.structs(r.compact_length(), 'listeners', 7, _read_listener_v0)
+    m.features = r.structs(r.compact_length(), 'features', 6, _read_feature_v0)
+    m.rack = r.nullable_string(r.compact_length(), 'rack')
+    (m.is_migrating_zk_broker,) = r.fixed(_STRUCT_o)
+    m.log_dirs = r.uuids(r.compact_length(), 'log_dirs')
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v3(m: BrokerRegistrationRequest, w: Write) -> None:  # versions 3-4, flexible
-    raw = m.cluster_id.encode()
-    count = len(raw) + 1
-    w(_PACK_i(m.broker_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(_PACK_i(m.broker_id) + compact_string(m.cluster_id))
     listeners = m.listeners
-    count = len(listeners) + 1
-    w(_PACK_16s(m.incarnation_id) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_16s(m.incarnation_id) + uvarint(len(listeners) + 1))
     for listener in listeners:
-        raw = listener.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = listener.host.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_Hhx(listener.port, listener.security_protocol))
+        _write_listener_v0(listener, w)
     features = m.features
-    count = len(features) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(features) + 1))
     for feature in features:
-        raw = feature.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_hhx(feature.min_supported_version, feature.max_supported_version))
-    rack = m.rack
-    w(NULL if rack is None else compact_string(rack))
+        _write_feature_v0(feature, w)
+    w(compact_nullable_string(m.rack))
     log_dirs = m.log_dirs
-    count = len(log_dirs) + 1
-    w(_PACK_o(m.is_migrating_zk_broker) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_o(m.is_migrating_zk_broker) + uvarint(len(log_dirs) + 1))
     if log_dirs:
         w(join_uuids(log_dirs))
     w(_PACK_qx(m.previous_broker_epoch))
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationRequest, int]:  # versions 3-4, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(BrokerRegistrationRequest)
-    m.broker_id, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('cluster_id', count, size - at)
-    m.cluster_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.incarnation_id, count = _UNPACK_16sB(buffer, at)
-    at += 17
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 7 > size - at:
-        refuse_count('listeners', count, size - at, elements_left)
-    listeners = []
-    for _ in range(count):
-        listener = new(Listener)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        listener.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        listener.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        listener.port, listener.security_protocol, tags = _UNPACK_HhB(buffer, at)
-        at += 5
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        listeners.append(listener)
-    m.listeners = listeners
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 6 > size - at:
-        refuse_count('features', count, size - at, elements_left)
-    features = []
-    for _ in range(count):
-        feature = new(Feature)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        feature.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        feature.min_supported_version, feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
-        at += 5
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        features.append(feature)
-    m.features = features
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.rack = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('rack', count, size - at)
-        m.rack = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.is_migrating_zk_broker, count = _UNPACK_oB(buffer, at)
-    at += 2
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 16 > size - at:
-        refuse_count('log_dirs', count, size - at, elements_left)
-    m.log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
-    at += count * 16
-    m.previous_broker_epoch, tags = _UNPACK_qB(buffer, at)
-    at += 9
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    (m.broker_id,) = r.fixed(_STRUCT_i)
+    m.cluster_id = r.string(r.compact_length(), 'cluster_id')
+    (m.incarnation_id,) = r.fixed(_STRUCT_16s)
+    m.listeners = r.structs(r.compact_length(), 'listeners', 7, _read_listener_v0)
+    m.features = r.structs(r.compact_length(), 'features', 6, _read_feature_v0)
+    m.rack = r.nullable_string(r.compact_length(), 'rack')
+    (m.is_migrating_zk_broker,) = r.fixed(_STRUCT_o)
+    m.log_dirs = r.uuids(r.compact_length(), 'log_dirs')
+    (m.previous_broker_epoch,) = r.fixed(_STRUCT_q)
+    r.skip_tags()
+    return m, r.at
 
 
 BrokerRegistrationRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3, 4: _write_v3}

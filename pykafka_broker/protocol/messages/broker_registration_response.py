@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
 _PACK_ihqx = Struct(">ihqx").pack
-_UNPACK_ihqB = Struct(">ihqB").unpack_from
+_STRUCT_ihq = Struct(">ihq")
 
 
 class BrokerRegistrationResponse(Message):
@@ -36,18 +33,22 @@ class BrokerRegistrationResponse(Message):
         self.error_code = error_code
         self.broker_epoch = broker_epoch
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
+
 
 def _write_v0(m: BrokerRegistrationResponse, w: Write) -> None:  # versions 0-4, flexible
     w(_PACK_ihqx(m.throttle_time_ms, m.error_code, m.broker_epoch))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationResponse, int]:  # versions 0-4, flexible
+    r = MessageReader(buffer, at)
     m = new(BrokerRegistrationResponse)
-    m.throttle_time_ms, m.error_code, m.broker_epoch, tags = _UNPACK_ihqB(buffer, at)
-    at += 15
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code, m.broker_epoch = r.fixed(_STRUCT_ihq)
+    r.skip_tags()
+    return m, r.at
 
 
 BrokerRegistrationResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v0, 4: _write_v0}

@@ -3,25 +3,13 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
+    Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, Write, classic_string, new,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
 
 
 class TopicPartition(Fields):
@@ -55,14 +43,24 @@ class ConsumerProtocolAssignment(Message):
         self.user_data = user_data
 
 
+def _write_topic_partition_v0(m: TopicPartition, w: Write) -> None:
+    w(classic_string(m.topic))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+
+
+def _read_topic_partition_v0(r: MessageReader) -> TopicPartition:
+    m = new(TopicPartition)
+    m.topic = r.string(r.short_length(), 'topic')
+    m.partitions = r.numbers(r.length(), 'partitions', 4, "i")
+    return m
+
+
 def _write_v0(m: ConsumerProtocolAssignment, w: Write) -> None:  # versions 0-3
     assigned_partitions = m.assigned_partitions
     w(_PACK_i(len(assigned_partitions)))
     for topic_partition in assigned_partitions:
-        raw = topic_partition.topic.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = topic_partition.partitions
-        w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+        _write_topic_partition_v0(topic_partition, w)
     user_data = m.user_data
     w(_PACK_i(-1 if user_data is None else len(user_data)))
     if user_data:
@@ -70,41 +68,11 @@ def _write_v0(m: ConsumerProtocolAssignment, w: Write) -> None:  # versions 0-3
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerProtocolAssignment, int]:  # versions 0-3
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ConsumerProtocolAssignment)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('assigned_partitions', count, size - at)
-    assigned_partitions = []
-    for _ in range(count):
-        topic_partition = new(TopicPartition)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic', count, size - at)
-        topic_partition.topic = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        topic_partition.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        assigned_partitions.append(topic_partition)
-    m.assigned_partitions = assigned_partitions
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count == -1:
-        m.user_data = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('user_data', count, size - at)
-        m.user_data = bytes(buffer[at:stop])
-        at = stop
-    return m, at
+    m.assigned_partitions = r.structs(r.length(), 'assigned_partitions', 6, _read_topic_partition_v0)
+    m.user_data = r.nullable_bytes(r.length(), 'user_data')
+    return m, r.at
 
 
 ConsumerProtocolAssignment._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v0}

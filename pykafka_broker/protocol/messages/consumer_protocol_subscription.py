@@ -3,27 +3,14 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
+    Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, Write, classic_nullable_string, classic_string, new,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_PACK_ih = Struct(">ih").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_ih = Struct(">ih").unpack_from
+_STRUCT_i = Struct(">i")
 
 
 class TopicPartition(Fields):
@@ -67,8 +54,7 @@ def _write_v0(m: ConsumerProtocolSubscription, w: Write) -> None:  # version 0
     topics = m.topics
     w(_PACK_i(len(topics)))
     for element in topics:
-        raw = element.encode()
-        w(_PACK_h(len(raw)) + raw)
+        w(classic_string(element))
     user_data = m.user_data
     w(_PACK_i(-1 if user_data is None else len(user_data)))
     if user_data:
@@ -76,45 +62,34 @@ def _write_v0(m: ConsumerProtocolSubscription, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ConsumerProtocolSubscription)
     m.owned_partitions = []
     m.generation_id = -1
     m.rack_id = None
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 2 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topics', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        topics.append(element)
-    m.topics = topics
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count == -1:
-        m.user_data = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('user_data', count, size - at)
-        m.user_data = bytes(buffer[at:stop])
-        at = stop
-    return m, at
+    m.topics = r.classic_strings(r.length(), 'topics')
+    m.user_data = r.nullable_bytes(r.length(), 'user_data')
+    return m, r.at
+
+
+def _write_topic_partition_v1(m: TopicPartition, w: Write) -> None:
+    w(classic_string(m.topic))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+
+
+def _read_topic_partition_v1(r: MessageReader) -> TopicPartition:
+    m = new(TopicPartition)
+    m.topic = r.string(r.short_length(), 'topic')
+    m.partitions = r.numbers(r.length(), 'partitions', 4, "i")
+    return m
 
 
 def _write_v1(m: ConsumerProtocolSubscription, w: Write) -> None:  # version 1
     topics = m.topics
     w(_PACK_i(len(topics)))
     for element in topics:
-        raw = element.encode()
-        w(_PACK_h(len(raw)) + raw)
+        w(classic_string(element))
     user_data = m.user_data
     w(_PACK_i(-1 if user_data is None else len(user_data)))
     if user_data:
@@ -122,73 +97,25 @@ def _write_v1(m: ConsumerProtocolSubscription, w: Write) -> None:  # version 1
     owned_partitions = m.owned_partitions
     w(_PACK_i(len(owned_partitions)))
     for topic_partition in owned_partitions:
-        raw = topic_partition.topic.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = topic_partition.partitions
-        w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+        _write_topic_partition_v1(topic_partition, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int]:  # version 1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ConsumerProtocolSubscription)
     m.generation_id = -1
     m.rack_id = None
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 2 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topics', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        topics.append(element)
-    m.topics = topics
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count == -1:
-        m.user_data = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('user_data', count, size - at)
-        m.user_data = bytes(buffer[at:stop])
-        at = stop
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('owned_partitions', count, size - at)
-    owned_partitions = []
-    for _ in range(count):
-        topic_partition = new(TopicPartition)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic', count, size - at)
-        topic_partition.topic = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        topic_partition.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        owned_partitions.append(topic_partition)
-    m.owned_partitions = owned_partitions
-    return m, at
+    m.topics = r.classic_strings(r.length(), 'topics')
+    m.user_data = r.nullable_bytes(r.length(), 'user_data')
+    m.owned_partitions = r.structs(r.length(), 'owned_partitions', 6, _read_topic_partition_v1)
+    return m, r.at
 
 
 def _write_v2(m: ConsumerProtocolSubscription, w: Write) -> None:  # version 2
     topics = m.topics
     w(_PACK_i(len(topics)))
     for element in topics:
-        raw = element.encode()
-        w(_PACK_h(len(raw)) + raw)
+        w(classic_string(element))
     user_data = m.user_data
     w(_PACK_i(-1 if user_data is None else len(user_data)))
     if user_data:
@@ -196,75 +123,26 @@ def _write_v2(m: ConsumerProtocolSubscription, w: Write) -> None:  # version 2
     owned_partitions = m.owned_partitions
     w(_PACK_i(len(owned_partitions)))
     for topic_partition in owned_partitions:
-        raw = topic_partition.topic.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = topic_partition.partitions
-        w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+        _write_topic_partition_v1(topic_partition, w)
     w(_PACK_i(m.generation_id))
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int]:  # version 2
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ConsumerProtocolSubscription)
     m.rack_id = None
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 2 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topics', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        topics.append(element)
-    m.topics = topics
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count == -1:
-        m.user_data = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('user_data', count, size - at)
-        m.user_data = bytes(buffer[at:stop])
-        at = stop
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('owned_partitions', count, size - at)
-    owned_partitions = []
-    for _ in range(count):
-        topic_partition = new(TopicPartition)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic', count, size - at)
-        topic_partition.topic = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        topic_partition.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        owned_partitions.append(topic_partition)
-    m.owned_partitions = owned_partitions
-    (m.generation_id,) = _UNPACK_i(buffer, at)
-    at += 4
-    return m, at
+    m.topics = r.classic_strings(r.length(), 'topics')
+    m.user_data = r.nullable_bytes(r.length(), 'user_data')
+    m.owned_partitions = r.structs(r.length(), 'owned_partitions', 6, _read_topic_partition_v1)
+    (m.generation_id,) = r.fixed(_STRUCT_i)
+    return m, r.at
 
 
 def _write_v3(m: ConsumerProtocolSubscription, w: Write) -> None:  # version 3
     topics = m.topics
     w(_PACK_i(len(topics)))
     for element in topics:
-        raw = element.encode()
-        w(_PACK_h(len(raw)) + raw)
+        w(classic_string(element))
     user_data = m.user_data
     w(_PACK_i(-1 if user_data is None else len(user_data)))
     if user_data:
@@ -272,76 +150,19 @@ def _write_v3(m: ConsumerProtocolSubscription, w: Write) -> None:  # version 3
     owned_partitions = m.owned_partitions
     w(_PACK_i(len(owned_partitions)))
     for topic_partition in owned_partitions:
-        raw = topic_partition.topic.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = topic_partition.partitions
-        w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
-    rack_id = m.rack_id
-    raw = b"" if rack_id is None else rack_id.encode()
-    w((_PACK_ih(m.generation_id, -1 if rack_id is None else len(raw))) + raw)
+        _write_topic_partition_v1(topic_partition, w)
+    w(_PACK_i(m.generation_id) + classic_nullable_string(m.rack_id))
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ConsumerProtocolSubscription, int]:  # version 3
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ConsumerProtocolSubscription)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 2 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topics', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        topics.append(element)
-    m.topics = topics
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count == -1:
-        m.user_data = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('user_data', count, size - at)
-        m.user_data = bytes(buffer[at:stop])
-        at = stop
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('owned_partitions', count, size - at)
-    owned_partitions = []
-    for _ in range(count):
-        topic_partition = new(TopicPartition)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic', count, size - at)
-        topic_partition.topic = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        topic_partition.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        owned_partitions.append(topic_partition)
-    m.owned_partitions = owned_partitions
-    m.generation_id, count = _UNPACK_ih(buffer, at)
-    at += 6
-    if count == -1:
-        m.rack_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('rack_id', count, size - at)
-        m.rack_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    return m, at
+    m.topics = r.classic_strings(r.length(), 'topics')
+    m.user_data = r.nullable_bytes(r.length(), 'user_data')
+    m.owned_partitions = r.structs(r.length(), 'owned_partitions', 6, _read_topic_partition_v1)
+    (m.generation_id,) = r.fixed(_STRUCT_i)
+    m.rack_id = r.nullable_string(r.short_length(), 'rack_id')
+    return m, r.at
 
 
 ConsumerProtocolSubscription._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3}

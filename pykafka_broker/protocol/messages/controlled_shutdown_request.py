@@ -6,20 +6,14 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    MOST_ELEMENTS,
-    Message,
-    Write,
-    new,
-    skip_counted_tags,
+    Buffer, MOST_ELEMENTS, Message, MessageReader, Write, new,
 )
 
 _PACK_i = Struct(">i").pack
 _PACK_iq = Struct(">iq").pack
 _PACK_iqx = Struct(">iqx").pack
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iq = Struct(">iq").unpack_from
-_UNPACK_iqB = Struct(">iqB").unpack_from
+_STRUCT_i = Struct(">i")
+_STRUCT_iq = Struct(">iq")
 
 
 class ControlledShutdownRequest(Message):
@@ -45,11 +39,11 @@ def _write_v0(m: ControlledShutdownRequest, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ControlledShutdownRequest, int]:  # versions 0-1
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ControlledShutdownRequest)
     m.broker_epoch = -1
-    (m.broker_id,) = _UNPACK_i(buffer, at)
-    at += 4
-    return m, at
+    (m.broker_id,) = r.fixed(_STRUCT_i)
+    return m, r.at
 
 
 def _write_v2(m: ControlledShutdownRequest, w: Write) -> None:  # version 2
@@ -57,10 +51,10 @@ def _write_v2(m: ControlledShutdownRequest, w: Write) -> None:  # version 2
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ControlledShutdownRequest, int]:  # version 2
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ControlledShutdownRequest)
-    m.broker_id, m.broker_epoch = _UNPACK_iq(buffer, at)
-    at += 12
-    return m, at
+    m.broker_id, m.broker_epoch = r.fixed(_STRUCT_iq)
+    return m, r.at
 
 
 def _write_v3(m: ControlledShutdownRequest, w: Write) -> None:  # version 3, flexible
@@ -68,13 +62,11 @@ def _write_v3(m: ControlledShutdownRequest, w: Write) -> None:  # version 3, fle
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ControlledShutdownRequest, int]:  # version 3, flexible
-    elements_left = MOST_ELEMENTS
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ControlledShutdownRequest)
-    m.broker_id, m.broker_epoch, tags = _UNPACK_iqB(buffer, at)
-    at += 13
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.broker_id, m.broker_epoch = r.fixed(_STRUCT_iq)
+    r.skip_tags()
+    return m, r.at
 
 
 ControlledShutdownRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v3}

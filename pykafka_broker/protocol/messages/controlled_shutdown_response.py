@@ -4,33 +4,18 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, uvarint,
 )
 
 _PACK_h = Struct(">h").pack
 _PACK_hi = Struct(">hi").pack
 _PACK_i = Struct(">i").pack
 _PACK_ix = Struct(">ix").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hi = Struct(">hi").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
 
 
 class RemainingPartition(Fields):
@@ -64,86 +49,67 @@ class ControlledShutdownResponse(Message):
         self.error_code = error_code
         self.remaining_partitions = [] if remaining_partitions is EMPTY else remaining_partitions
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
+
+
+def _write_remaining_partition_v0(m: RemainingPartition, w: Write) -> None:
+    w(classic_string(m.topic_name))
+    w(_PACK_i(m.partition_index))
+
+
+def _read_remaining_partition_v0(r: MessageReader) -> RemainingPartition:
+    m = new(RemainingPartition)
+    m.topic_name = r.string(r.short_length(), 'topic_name')
+    (m.partition_index,) = r.fixed(_STRUCT_i)
+    return m
+
 
 def _write_v0(m: ControlledShutdownResponse, w: Write) -> None:  # versions 0-2
     remaining_partitions = m.remaining_partitions
     w(_PACK_hi(m.error_code, len(remaining_partitions)))
     for remaining_partition in remaining_partitions:
-        raw = remaining_partition.topic_name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        w(_PACK_i(remaining_partition.partition_index))
+        _write_remaining_partition_v0(remaining_partition, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ControlledShutdownResponse, int]:  # versions 0-2
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ControlledShutdownResponse)
-    m.error_code, count = _UNPACK_hi(buffer, at)
-    at += 6
-    if count < 0 or count * 6 > size - at:
-        refuse_count('remaining_partitions', count, size - at)
-    remaining_partitions = []
-    for _ in range(count):
-        remaining_partition = new(RemainingPartition)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic_name', count, size - at)
-        remaining_partition.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (remaining_partition.partition_index,) = _UNPACK_i(buffer, at)
-        at += 4
-        remaining_partitions.append(remaining_partition)
-    m.remaining_partitions = remaining_partitions
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.remaining_partitions = r.structs(r.length(), 'remaining_partitions', 6, _read_remaining_partition_v0)
+    return m, r.at
+
+
+def _write_remaining_partition_v3(m: RemainingPartition, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    w(_PACK_ix(m.partition_index))
+
+
+def _read_remaining_partition_v3(r: MessageReader) -> RemainingPartition:
+    m = new(RemainingPartition)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    (m.partition_index,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m
 
 
 def _write_v3(m: ControlledShutdownResponse, w: Write) -> None:  # version 3, flexible
     remaining_partitions = m.remaining_partitions
-    count = len(remaining_partitions) + 1
-    w(_PACK_h(m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_h(m.error_code) + uvarint(len(remaining_partitions) + 1))
     for remaining_partition in remaining_partitions:
-        raw = remaining_partition.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_ix(remaining_partition.partition_index))
+        _write_remaining_partition_v3(remaining_partition, w)
     w(NO_TAGS)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ControlledShutdownResponse, int]:  # version 3, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ControlledShutdownResponse)
-    m.error_code, count = _UNPACK_hB(buffer, at)
-    at += 3
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 6 > size - at:
-        refuse_count('remaining_partitions', count, size - at)
-    remaining_partitions = []
-    for _ in range(count):
-        remaining_partition = new(RemainingPartition)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        remaining_partition.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        remaining_partition.partition_index, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        remaining_partitions.append(remaining_partition)
-    m.remaining_partitions = remaining_partitions
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.remaining_partitions = r.structs(r.compact_length(), 'remaining_partitions', 6, _read_remaining_partition_v3)
+    r.skip_tags()
+    return m, r.at
 
 
 ControlledShutdownResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3}

@@ -6,30 +6,16 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_string, new,
     uvarint,
-    uvarint_rest,
 )
 
 _PACK_Hhx = Struct(">Hhx").pack
 _PACK_hhx = Struct(">hhx").pack
 _PACK_i16so = Struct(">i16s?").pack
-_UNPACK_HhB = Struct(">HhB").unpack_from
-_UNPACK_hhB = Struct(">hhB").unpack_from
-_UNPACK_i16soB = Struct(">i16s?B").unpack_from
+_STRUCT_Hh = Struct(">Hh")
+_STRUCT_hh = Struct(">hh")
+_STRUCT_i16so = Struct(">i16s?")
 
 
 class Listener(Fields):
@@ -90,102 +76,54 @@ class ControllerRegistrationRequest(Message):
         self.features = [] if features is EMPTY else features
 
 
+def _write_listener_v0(m: Listener, w: Write) -> None:
+    w(compact_string(m.name))
+    w(compact_string(m.host))
+    w(_PACK_Hhx(m.port, m.security_protocol))
+
+
+def _read_listener_v0(r: MessageReader) -> Listener:
+    m = new(Listener)
+    m.name = r.string(r.compact_length(), 'name')
+    m.host = r.string(r.compact_length(), 'host')
+    m.port, m.security_protocol = r.fixed(_STRUCT_Hh)
+    r.skip_tags()
+    return m
+
+
+def _write_feature_v0(m: Feature, w: Write) -> None:
+    w(compact_string(m.name))
+    w(_PACK_hhx(m.min_supported_version, m.max_supported_version))
+
+
+def _read_feature_v0(r: MessageReader) -> Feature:
+    m = new(Feature)
+    m.name = r.string(r.compact_length(), 'name')
+    m.min_supported_version, m.max_supported_version = r.fixed(_STRUCT_hh)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: ControllerRegistrationRequest, w: Write) -> None:  # version 0, flexible
     listeners = m.listeners
-    count = len(listeners) + 1
-    w(_PACK_i16so(m.controller_id, m.incarnation_id, m.zk_migration_ready) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i16so(m.controller_id, m.incarnation_id, m.zk_migration_ready) + uvarint(len(listeners) + 1))
     for listener in listeners:
-        raw = listener.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = listener.host.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_Hhx(listener.port, listener.security_protocol))
+        _write_listener_v0(listener, w)
     features = m.features
-    count = len(features) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(features) + 1))
     for feature in features:
-        raw = feature.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_hhx(feature.min_supported_version, feature.max_supported_version))
+        _write_feature_v0(feature, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ControllerRegistrationRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ControllerRegistrationRequest)
-    m.controller_id, m.incarnation_id, m.zk_migration_ready, count = _UNPACK_i16soB(buffer, at)
-    at += 22
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 7 > size - at:
-        refuse_count('listeners', count, size - at, elements_left)
-    listeners = []
-    for _ in range(count):
-        listener = new(Listener)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        listener.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        listener.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        listener.port, listener.security_protocol, tags = _UNPACK_HhB(buffer, at)
-        at += 5
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        listeners.append(listener)
-    m.listeners = listeners
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 6 > size - at:
-        refuse_count('features', count, size - at, elements_left)
-    features = []
-    for _ in range(count):
-        feature = new(Feature)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        feature.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        feature.min_supported_version, feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
-        at += 5
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        features.append(feature)
-    m.features = features
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.controller_id, m.incarnation_id, m.zk_migration_ready = r.fixed(_STRUCT_i16so)
+    m.listeners = r.structs(r.compact_length(), 'listeners', 7, _read_listener_v0)
+    m.features = r.structs(r.compact_length(), 'features', 6, _read_feature_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 ControllerRegistrationRequest._WRITERS = {0: _write_v0}

@@ -6,36 +6,16 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new,
+    refuse_field, uvarint,
 )
 
 _PACK_b = Struct(">b").pack
 _PACK_bb = Struct(">bb").pack
 _PACK_bbx = Struct(">bbx").pack
-_PACK_bh = Struct(">bh").pack
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_bb = Struct(">bb").unpack_from
-_UNPACK_bbB = Struct(">bbB").unpack_from
-_UNPACK_bh = Struct(">bh").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
+_STRUCT_b = Struct(">b")
+_STRUCT_bb = Struct(">bb")
 
 
 class AclCreation(Fields):
@@ -78,189 +58,105 @@ class CreateAclsRequest(Message):
         self.creations = [] if creations is EMPTY else creations
 
 
+def _write_acl_creation_v0(m: AclCreation, w: Write) -> None:
+    if m.resource_pattern_type != 3:
+        refuse_field('resource_pattern_type')
+    w(_PACK_b(m.resource_type) + classic_string(m.resource_name))
+    w(classic_string(m.principal))
+    w(classic_string(m.host))
+    w(_PACK_bb(m.operation, m.permission_type))
+
+
+def _read_acl_creation_v0(r: MessageReader) -> AclCreation:
+    m = new(AclCreation)
+    m.resource_pattern_type = 3
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.short_length(), 'resource_name')
+    m.principal = r.string(r.short_length(), 'principal')
+    m.host = r.string(r.short_length(), 'host')
+    m.operation, m.permission_type = r.fixed(_STRUCT_bb)
+    return m
+
+
 def _write_v0(m: CreateAclsRequest, w: Write) -> None:  # version 0
     creations = m.creations
     w(_PACK_i(len(creations)))
     for acl_creation in creations:
-        if acl_creation.resource_pattern_type != 3:
-            refuse_field('resource_pattern_type')
-        raw = acl_creation.resource_name.encode()
-        w(_PACK_bh(acl_creation.resource_type, len(raw)) + raw)
-        raw = acl_creation.principal.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = acl_creation.host.encode()
-        w(_PACK_h(len(raw)) + raw)
-        w(_PACK_bb(acl_creation.operation, acl_creation.permission_type))
+        _write_acl_creation_v0(acl_creation, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # version 0
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(CreateAclsRequest)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 9 > size - at:
-        refuse_count('creations', count, size - at, elements_left)
-    creations = []
-    for _ in range(count):
-        acl_creation = new(AclCreation)
-        acl_creation.resource_pattern_type = 3
-        acl_creation.resource_type, count = _UNPACK_bh(buffer, at)
-        at += 3
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('resource_name', count, size - at)
-        acl_creation.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('principal', count, size - at)
-        acl_creation.principal = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('host', count, size - at)
-        acl_creation.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        acl_creation.operation, acl_creation.permission_type = _UNPACK_bb(buffer, at)
-        at += 2
-        creations.append(acl_creation)
-    m.creations = creations
-    return m, at
+    m.creations = r.structs(r.length(), 'creations', 9, _read_acl_creation_v0)
+    return m, r.at
+
+
+def _write_acl_creation_v1(m: AclCreation, w: Write) -> None:
+    w(_PACK_b(m.resource_type) + classic_string(m.resource_name))
+    w(_PACK_b(m.resource_pattern_type) + classic_string(m.principal))
+    w(classic_string(m.host))
+    w(_PACK_bb(m.operation, m.permission_type))
+
+
+def _read_acl_creation_v1(r: MessageReader) -> AclCreation:
+    m = new(AclCreation)
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.short_length(), 'resource_name')
+    (m.resource_pattern_type,) = r.fixed(_STRUCT_b)
+    m.principal = r.string(r.short_length(), 'principal')
+    m.host = r.string(r.short_length(), 'host')
+    m.operation, m.permission_type = r.fixed(_STRUCT_bb)
+    return m
 
 
 def _write_v1(m: CreateAclsRequest, w: Write) -> None:  # version 1
     creations = m.creations
     w(_PACK_i(len(creations)))
     for acl_creation in creations:
-        raw = acl_creation.resource_name.encode()
-        w(_PACK_bh(acl_creation.resource_type, len(raw)) + raw)
-        raw = acl_creation.principal.encode()
-        w(_PACK_bh(acl_creation.resource_pattern_type, len(raw)) + raw)
-        raw = acl_creation.host.encode()
-        w(_PACK_h(len(raw)) + raw)
-        w(_PACK_bb(acl_creation.operation, acl_creation.permission_type))
+        _write_acl_creation_v1(acl_creation, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # version 1
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(CreateAclsRequest)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 10 > size - at:
-        refuse_count('creations', count, size - at, elements_left)
-    creations = []
-    for _ in range(count):
-        acl_creation = new(AclCreation)
-        acl_creation.resource_type, count = _UNPACK_bh(buffer, at)
-        at += 3
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('resource_name', count, size - at)
-        acl_creation.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        acl_creation.resource_pattern_type, count = _UNPACK_bh(buffer, at)
-        at += 3
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('principal', count, size - at)
-        acl_creation.principal = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('host', count, size - at)
-        acl_creation.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        acl_creation.operation, acl_creation.permission_type = _UNPACK_bb(buffer, at)
-        at += 2
-        creations.append(acl_creation)
-    m.creations = creations
-    return m, at
+    m.creations = r.structs(r.length(), 'creations', 10, _read_acl_creation_v1)
+    return m, r.at
+
+
+def _write_acl_creation_v2(m: AclCreation, w: Write) -> None:
+    w(_PACK_b(m.resource_type) + compact_string(m.resource_name))
+    w(_PACK_b(m.resource_pattern_type) + compact_string(m.principal))
+    w(compact_string(m.host))
+    w(_PACK_bbx(m.operation, m.permission_type))
+
+
+def _read_acl_creation_v2(r: MessageReader) -> AclCreation:
+    m = new(AclCreation)
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.compact_length(), 'resource_name')
+    (m.resource_pattern_type,) = r.fixed(_STRUCT_b)
+    m.principal = r.string(r.compact_length(), 'principal')
+    m.host = r.string(r.compact_length(), 'host')
+    m.operation, m.permission_type = r.fixed(_STRUCT_bb)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: CreateAclsRequest, w: Write) -> None:  # versions 2-3, flexible
     creations = m.creations
-    count = len(creations) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(creations) + 1))
     for acl_creation in creations:
-        raw = acl_creation.resource_name.encode()
-        count = len(raw) + 1
-        w(_PACK_b(acl_creation.resource_type) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = acl_creation.principal.encode()
-        count = len(raw) + 1
-        w(_PACK_b(acl_creation.resource_pattern_type) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = acl_creation.host.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_bbx(acl_creation.operation, acl_creation.permission_type))
+        _write_acl_creation_v2(acl_creation, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # versions 2-3, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(CreateAclsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 8 > size - at:
-        refuse_count('creations', count, size - at, elements_left)
-    creations = []
-    for _ in range(count):
-        acl_creation = new(AclCreation)
-        acl_creation.resource_type, count = _UNPACK_bB(buffer, at)
-        at += 2
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('resource_name', count, size - at)
-        acl_creation.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        acl_creation.resource_pattern_type, count = _UNPACK_bB(buffer, at)
-        at += 2
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('principal', count, size - at)
-        acl_creation.principal = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        acl_creation.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        acl_creation.operation, acl_creation.permission_type, tags = _UNPACK_bbB(buffer, at)
-        at += 3
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        creations.append(acl_creation)
-    m.creations = creations
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.creations = r.structs(r.compact_length(), 'creations', 8, _read_acl_creation_v2)
+    r.skip_tags()
+    return m, r.at
 
 
 CreateAclsRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2}

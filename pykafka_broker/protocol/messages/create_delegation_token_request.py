@@ -6,34 +6,14 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_string,
+    compact_nullable_string, compact_string, new, refuse_field, uvarint,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_q = Struct(">q").pack
 _PACK_qx = Struct(">qx").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_q = Struct(">q").unpack_from
-_UNPACK_qB = Struct(">qB").unpack_from
+_STRUCT_q = Struct(">q")
 
 
 class CreatableRenewers(Fields):
@@ -72,6 +52,18 @@ class CreateDelegationTokenRequest(Message):
         self.max_lifetime_ms = max_lifetime_ms
 
 
+def _write_creatable_renewers_v0(m: CreatableRenewers, w: Write) -> None:
+    w(classic_string(m.principal_type))
+    w(classic_string(m.principal_name))
+
+
+def _read_creatable_renewers_v0(r: MessageReader) -> CreatableRenewers:
+    m = new(CreatableRenewers)
+    m.principal_type = r.string(r.short_length(), 'principal_type')
+    m.principal_name = r.string(r.short_length(), 'principal_name')
+    return m
+
+
 def _write_v0(m: CreateDelegationTokenRequest, w: Write) -> None:  # versions 0-1
     if m.owner_principal_type != '':
         refuse_field('owner_principal_type')
@@ -80,46 +72,32 @@ def _write_v0(m: CreateDelegationTokenRequest, w: Write) -> None:  # versions 0-
     renewers = m.renewers
     w(_PACK_i(len(renewers)))
     for creatable_renewers in renewers:
-        raw = creatable_renewers.principal_type.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = creatable_renewers.principal_name.encode()
-        w(_PACK_h(len(raw)) + raw)
+        _write_creatable_renewers_v0(creatable_renewers, w)
     w(_PACK_q(m.max_lifetime_ms))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int]:  # versions 0-1
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(CreateDelegationTokenRequest)
     m.owner_principal_type = ''
     m.owner_principal_name = ''
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 4 > size - at:
-        refuse_count('renewers', count, size - at, elements_left)
-    renewers = []
-    for _ in range(count):
-        creatable_renewers = new(CreatableRenewers)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('principal_type', count, size - at)
-        creatable_renewers.principal_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('principal_name', count, size - at)
-        creatable_renewers.principal_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        renewers.append(creatable_renewers)
-    m.renewers = renewers
-    (m.max_lifetime_ms,) = _UNPACK_q(buffer, at)
-    at += 8
-    return m, at
+    m.renewers = r.structs(r.length(), 'renewers', 4, _read_creatable_renewers_v0)
+    (m.max_lifetime_ms,) = r.fixed(_STRUCT_q)
+    return m, r.at
+
+
+def _write_creatable_renewers_v2(m: CreatableRenewers, w: Write) -> None:
+    w(compact_string(m.principal_type))
+    w(compact_string(m.principal_name))
+    w(NO_TAGS)
+
+
+def _read_creatable_renewers_v2(r: MessageReader) -> CreatableRenewers:
+    m = new(CreatableRenewers)
+    m.principal_type = r.string(r.compact_length(), 'principal_type')
+    m.principal_name = r.string(r.compact_length(), 'principal_name')
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: CreateDelegationTokenRequest, w: Write) -> None:  # version 2, flexible
@@ -128,160 +106,42 @@ def _write_v2(m: CreateDelegationTokenRequest, w: Write) -> None:  # version 2, 
     if m.owner_principal_name != '':
         refuse_field('owner_principal_name')
     renewers = m.renewers
-    count = len(renewers) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(renewers) + 1))
     for creatable_renewers in renewers:
-        raw = creatable_renewers.principal_type.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = creatable_renewers.principal_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(NO_TAGS)
+        _write_creatable_renewers_v2(creatable_renewers, w)
     w(_PACK_qx(m.max_lifetime_ms))
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int]:  # version 2, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(CreateDelegationTokenRequest)
     m.owner_principal_type = ''
     m.owner_principal_name = ''
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('renewers', count, size - at, elements_left)
-    renewers = []
-    for _ in range(count):
-        creatable_renewers = new(CreatableRenewers)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('principal_type', count, size - at)
-        creatable_renewers.principal_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('principal_name', count, size - at)
-        creatable_renewers.principal_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        renewers.append(creatable_renewers)
-    m.renewers = renewers
-    m.max_lifetime_ms, tags = _UNPACK_qB(buffer, at)
-    at += 9
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.renewers = r.structs(r.compact_length(), 'renewers', 3, _read_creatable_renewers_v2)
+    (m.max_lifetime_ms,) = r.fixed(_STRUCT_q)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v3(m: CreateDelegationTokenRequest, w: Write) -> None:  # version 3, flexible
-    owner_principal_type = m.owner_principal_type
-    w(NULL if owner_principal_type is None else compact_string(owner_principal_type))
-    owner_principal_name = m.owner_principal_name
-    w(NULL if owner_principal_name is None else compact_string(owner_principal_name))
+    w(compact_nullable_string(m.owner_principal_type))
+    w(compact_nullable_string(m.owner_principal_name))
     renewers = m.renewers
-    count = len(renewers) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(renewers) + 1))
     for creatable_renewers in renewers:
-        raw = creatable_renewers.principal_type.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = creatable_renewers.principal_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(NO_TAGS)
+        _write_creatable_renewers_v2(creatable_renewers, w)
     w(_PACK_qx(m.max_lifetime_ms))
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenRequest, int]:  # version 3, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(CreateDelegationTokenRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.owner_principal_type = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('owner_principal_type', count, size - at)
-        m.owner_principal_type = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.owner_principal_name = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('owner_principal_name', count, size - at)
-        m.owner_principal_name = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('renewers', count, size - at, elements_left)
-    renewers = []
-    for _ in range(count):
-        creatable_renewers = new(CreatableRenewers)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('principal_type', count, size - at)
-        creatable_renewers.principal_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('principal_name', count, size - at)
-        creatable_renewers.principal_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        renewers.append(creatable_renewers)
-    m.renewers = renewers
-    m.max_lifetime_ms, tags = _UNPACK_qB(buffer, at)
-    at += 9
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.owner_principal_type = r.nullable_string(r.compact_length(), 'owner_principal_type')
+    m.owner_principal_name = r.nullable_string(r.compact_length(), 'owner_principal_name')
+    m.renewers = r.structs(r.compact_length(), 'renewers', 3, _read_creatable_renewers_v2)
+    (m.max_lifetime_ms,) = r.fixed(_STRUCT_q)
+    r.skip_tags()
+    return m, r.at
 
 
 CreateDelegationTokenRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v3}

@@ -4,34 +4,19 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    UVARINT,
-    Write,
-    new,
-    refuse_field,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, Message, MessageReader, Write, classic_string, compact_string, new, refuse_field, uvarint,
 )
 
 _PACK_h = Struct(">h").pack
-_PACK_hh = Struct(">hh").pack
 _PACK_i = Struct(">i").pack
 _PACK_ix = Struct(">ix").pack
 _PACK_qqq = Struct(">qqq").pack
-_PACK_qqqh = Struct(">qqqh").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hh = Struct(">hh").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_qqqB = Struct(">qqqB").unpack_from
-_UNPACK_qqqh = Struct(">qqqh").unpack_from
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
+_STRUCT_qqq = Struct(">qqq")
 
 
 class CreateDelegationTokenResponse(Message):
@@ -69,18 +54,20 @@ class CreateDelegationTokenResponse(Message):
         self.hmac = hmac
         self.throttle_time_ms = throttle_time_ms
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
+
 
 def _write_v0(m: CreateDelegationTokenResponse, w: Write) -> None:  # versions 0-1
     if m.token_requester_principal_type:
         refuse_field('token_requester_principal_type')
     if m.token_requester_principal_name:
         refuse_field('token_requester_principal_name')
-    raw = m.principal_type.encode()
-    w(_PACK_hh(m.error_code, len(raw)) + raw)
-    raw = m.principal_name.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.token_id.encode()
-    w(_PACK_qqqh(m.issue_timestamp_ms, m.expiry_timestamp_ms, m.max_timestamp_ms, len(raw)) + raw)
+    w(_PACK_h(m.error_code) + classic_string(m.principal_type))
+    w(classic_string(m.principal_name))
+    w(_PACK_qqq(m.issue_timestamp_ms, m.expiry_timestamp_ms, m.max_timestamp_ms) + classic_string(m.token_id))
     hmac = m.hmac
     w(_PACK_i(len(hmac)))
     if hmac:
@@ -89,41 +76,18 @@ def _write_v0(m: CreateDelegationTokenResponse, w: Write) -> None:  # versions 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenResponse, int]:  # versions 0-1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(CreateDelegationTokenResponse)
     m.token_requester_principal_type = ''
     m.token_requester_principal_name = ''
-    m.error_code, count = _UNPACK_hh(buffer, at)
-    at += 4
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('principal_type', count, size - at)
-    m.principal_type = str(buffer[at:stop], "utf-8")
-    at = stop
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('principal_name', count, size - at)
-    m.principal_name = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.issue_timestamp_ms, m.expiry_timestamp_ms, m.max_timestamp_ms, count = _UNPACK_qqqh(buffer, at)
-    at += 26
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('token_id', count, size - at)
-    m.token_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('hmac', count, size - at)
-    m.hmac = bytes(buffer[at:stop])
-    at = stop
-    (m.throttle_time_ms,) = _UNPACK_i(buffer, at)
-    at += 4
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.principal_type = r.string(r.short_length(), 'principal_type')
+    m.principal_name = r.string(r.short_length(), 'principal_name')
+    m.issue_timestamp_ms, m.expiry_timestamp_ms, m.max_timestamp_ms = r.fixed(_STRUCT_qqq)
+    m.token_id = r.string(r.short_length(), 'token_id')
+    m.hmac = r.bytes(r.length(), 'hmac')
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    return m, r.at
 
 
 def _write_v2(m: CreateDelegationTokenResponse, w: Write) -> None:  # version 2, flexible
@@ -131,167 +95,59 @@ def _write_v2(m: CreateDelegationTokenResponse, w: Write) -> None:  # version 2,
         refuse_field('token_requester_principal_type')
     if m.token_requester_principal_name:
         refuse_field('token_requester_principal_name')
-    raw = m.principal_type.encode()
-    count = len(raw) + 1
-    w(_PACK_h(m.error_code) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.principal_name.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.token_id.encode()
-    count = len(raw) + 1
-    w(_PACK_qqq(m.issue_timestamp_ms, m.expiry_timestamp_ms, m.max_timestamp_ms) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(_PACK_h(m.error_code) + compact_string(m.principal_type))
+    w(compact_string(m.principal_name))
+    w(_PACK_qqq(m.issue_timestamp_ms, m.expiry_timestamp_ms, m.max_timestamp_ms) + compact_string(m.token_id))
     hmac = m.hmac
-    count = len(hmac) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(hmac) + 1))
     if hmac:
         w(hmac)
     w(_PACK_ix(m.throttle_time_ms))
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenResponse, int]:  # version 2, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(CreateDelegationTokenResponse)
     m.token_requester_principal_type = ''
     m.token_requester_principal_name = ''
-    m.error_code, count = _UNPACK_hB(buffer, at)
-    at += 3
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('principal_type', count, size - at)
-    m.principal_type = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('principal_name', count, size - at)
-    m.principal_name = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.issue_timestamp_ms, m.expiry_timestamp_ms, m.max_timestamp_ms, count = _UNPACK_qqqB(buffer, at)
-    at += 25
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('token_id', count, size - at)
-    m.token_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('hmac', count, size - at)
-    m.hmac = bytes(buffer[at:stop])
-    at = stop
-    m.throttle_time_ms, tags = _UNPACK_iB(buffer, at)
-    at += 5
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.principal_type = r.string(r.compact_length(), 'principal_type')
+    m.principal_name = r.string(r.compact_length(), 'principal_name')
+    m.issue_timestamp_ms, m.expiry_timestamp_ms, m.max_timestamp_ms = r.fixed(_STRUCT_qqq)
+    m.token_id = r.string(r.compact_length(), 'token_id')
+    m.hmac = r.bytes(r.compact_length(), 'hmac')
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v3(m: CreateDelegationTokenResponse, w: Write) -> None:  # version 3, flexible
-    raw = m.principal_type.encode()
-    count = len(raw) + 1
-    w(_PACK_h(m.error_code) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.principal_name.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.token_requester_principal_type.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.token_requester_principal_name.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.token_id.encode()
-    count = len(raw) + 1
-    w(_PACK_qqq(m.issue_timestamp_ms, m.expiry_timestamp_ms, m.max_timestamp_ms) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(_PACK_h(m.error_code) + compact_string(m.principal_type))
+    w(compact_string(m.principal_name))
+    w(compact_string(m.token_requester_principal_type))
+    w(compact_string(m.token_requester_principal_name))
+    w(_PACK_qqq(m.issue_timestamp_ms, m.expiry_timestamp_ms, m.max_timestamp_ms) + compact_string(m.token_id))
     hmac = m.hmac
-    count = len(hmac) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(hmac) + 1))
     if hmac:
         w(hmac)
     w(_PACK_ix(m.throttle_time_ms))
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[CreateDelegationTokenResponse, int]:  # version 3, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(CreateDelegationTokenResponse)
-    m.error_code, count = _UNPACK_hB(buffer, at)
-    at += 3
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('principal_type', count, size - at)
-    m.principal_type = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('principal_name', count, size - at)
-    m.principal_name = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('token_requester_principal_type', count, size - at)
-    m.token_requester_principal_type = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('token_requester_principal_name', count, size - at)
-    m.token_requester_principal_name = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.issue_timestamp_ms, m.expiry_timestamp_ms, m.max_timestamp_ms, count = _UNPACK_qqqB(buffer, at)
-    at += 25
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('token_id', count, size - at)
-    m.token_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('hmac', count, size - at)
-    m.hmac = bytes(buffer[at:stop])
-    at = stop
-    m.throttle_time_ms, tags = _UNPACK_iB(buffer, at)
-    at += 5
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.principal_type = r.string(r.compact_length(), 'principal_type')
+    m.principal_name = r.string(r.compact_length(), 'principal_name')
+    m.token_requester_principal_type = r.string(r.compact_length(), 'token_requester_principal_type')
+    m.token_requester_principal_name = r.string(r.compact_length(), 'token_requester_principal_name')
+    m.issue_timestamp_ms, m.expiry_timestamp_ms, m.max_timestamp_ms = r.fixed(_STRUCT_qqq)
+    m.token_id = r.string(r.compact_length(), 'token_id')
+    m.hmac = r.bytes(r.compact_length(), 'hmac')
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m, r.at
 
 
 CreateDelegationTokenResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v3}

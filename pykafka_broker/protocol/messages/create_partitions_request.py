@@ -3,39 +3,19 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_string,
+    compact_string, new, uvarint,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_io = Struct(">i?").pack
 _PACK_iox = Struct(">i?x").pack
 _PACK_ii = Struct(">ii").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_io = Struct(">i?").unpack_from
-_UNPACK_ioB = Struct(">i?B").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
+_STRUCT_i = Struct(">i")
+_STRUCT_io = Struct(">i?")
 
 
 class CreatePartitionsAssignment(Fields):
@@ -86,152 +66,95 @@ class CreatePartitionsRequest(Message):
         self.validate_only = validate_only
 
 
+def _write_create_partitions_assignment_v0(m: CreatePartitionsAssignment, w: Write) -> None:
+    broker_ids = m.broker_ids
+    w(_PACK_i(len(broker_ids)) + (INT32_PACK[len(broker_ids)](*broker_ids) if len(broker_ids) < 16 else pack(f">{len(broker_ids)}i", *broker_ids)))
+
+
+def _read_create_partitions_assignment_v0(r: MessageReader) -> CreatePartitionsAssignment:
+    m = new(CreatePartitionsAssignment)
+    m.broker_ids = r.numbers(r.length(), 'broker_ids', 4, "i")
+    return m
+
+
+def _write_create_partitions_topic_v0(m: CreatePartitionsTopic, w: Write) -> None:
+    w(classic_string(m.name))
+    assignments = m.assignments
+    w(_PACK_ii(m.count, (-1 if assignments is None else len(assignments))))
+    for create_partitions_assignment in assignments or ():
+        _write_create_partitions_assignment_v0(create_partitions_assignment, w)
+
+
+def _read_create_partitions_topic_v0(r: MessageReader) -> CreatePartitionsTopic:
+    m = new(CreatePartitionsTopic)
+    m.name = r.string(r.short_length(), 'name')
+    (m.count,) = r.fixed(_STRUCT_i)
+    m.assignments = r.nullable_structs(r.length(), 'assignments', 4, _read_create_partitions_assignment_v0)
+    return m
+
+
 def _write_v0(m: CreatePartitionsRequest, w: Write) -> None:  # versions 0-1
     topics = m.topics
     w(_PACK_i(len(topics)))
     for create_partitions_topic in topics:
-        raw = create_partitions_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        assignments = create_partitions_topic.assignments
-        w(_PACK_ii(create_partitions_topic.count, (-1 if assignments is None else len(assignments))))
-        for create_partitions_assignment in assignments or ():
-            broker_ids = create_partitions_assignment.broker_ids
-            w(_PACK_i(len(broker_ids)) + (INT32_PACK[len(broker_ids)](*broker_ids) if len(broker_ids) < 16 else pack(f">{len(broker_ids)}i", *broker_ids)))
+        _write_create_partitions_topic_v0(create_partitions_topic, w)
     w(_PACK_io(m.timeout_ms, m.validate_only))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreatePartitionsRequest, int]:  # versions 0-1
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(CreatePartitionsRequest)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 10 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        create_partitions_topic = new(CreatePartitionsTopic)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        create_partitions_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        create_partitions_topic.count, count = _UNPACK_ii(buffer, at)
-        at += 8
-        if count == -1:
-            create_partitions_topic.assignments = None
-        else:
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('assignments', count, size - at, elements_left)
-            assignments = []
-            for _ in range(count):
-                create_partitions_assignment = new(CreatePartitionsAssignment)
-                (count,) = _UNPACK_i(buffer, at)
-                at += 4
-                elements_left -= count
-                if count < 0 or elements_left < 0 or count * 4 > size - at:
-                    refuse_count('broker_ids', count, size - at, elements_left)
-                create_partitions_assignment.broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                at += count * 4
-                assignments.append(create_partitions_assignment)
-            create_partitions_topic.assignments = assignments
-        topics.append(create_partitions_topic)
-    m.topics = topics
-    m.timeout_ms, m.validate_only = _UNPACK_io(buffer, at)
-    at += 5
-    return m, at
+    m.topics = r.structs(r.length(), 'topics', 10, _read_create_partitions_topic_v0)
+    m.timeout_ms, m.validate_only = r.fixed(_STRUCT_io)
+    return m, r.at
+
+
+def _write_create_partitions_assignment_v2(m: CreatePartitionsAssignment, w: Write) -> None:
+    broker_ids = m.broker_ids
+    w(uvarint(len(broker_ids) + 1) + (INT32_PACK[len(broker_ids)](*broker_ids) if len(broker_ids) < 16 else pack(f">{len(broker_ids)}i", *broker_ids)))
+    w(NO_TAGS)
+
+
+def _read_create_partitions_assignment_v2(r: MessageReader) -> CreatePartitionsAssignment:
+    m = new(CreatePartitionsAssignment)
+    m.broker_ids = r.numbers(r.compact_length(), 'broker_ids', 4, "i")
+    r.skip_tags()
+    return m
+
+
+def _write_create_partitions_topic_v2(m: CreatePartitionsTopic, w: Write) -> None:
+    w(compact_string(m.name))
+    assignments = m.assignments
+    w(_PACK_i(m.count) + (uvarint((-1 if assignments is None else len(assignments)) + 1)))
+    for create_partitions_assignment in assignments or ():
+        _write_create_partitions_assignment_v2(create_partitions_assignment, w)
+    w(NO_TAGS)
+
+
+def _read_create_partitions_topic_v2(r: MessageReader) -> CreatePartitionsTopic:
+    m = new(CreatePartitionsTopic)
+    m.name = r.string(r.compact_length(), 'name')
+    (m.count,) = r.fixed(_STRUCT_i)
+    m.assignments = r.nullable_structs(r.compact_length(), 'assignments', 2, _read_create_partitions_assignment_v2)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: CreatePartitionsRequest, w: Write) -> None:  # versions 2-3, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for create_partitions_topic in topics:
-        raw = create_partitions_topic.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        assignments = create_partitions_topic.assignments
-        count = (-1 if assignments is None else len(assignments)) + 1
-        w(_PACK_i(create_partitions_topic.count) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for create_partitions_assignment in assignments or ():
-            broker_ids = create_partitions_assignment.broker_ids
-            count = len(broker_ids) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(broker_ids)](*broker_ids) if len(broker_ids) < 16 else pack(f">{len(broker_ids)}i", *broker_ids)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_create_partitions_topic_v2(create_partitions_topic, w)
     w(_PACK_iox(m.timeout_ms, m.validate_only))
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[CreatePartitionsRequest, int]:  # versions 2-3, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(CreatePartitionsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 7 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        create_partitions_topic = new(CreatePartitionsTopic)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        create_partitions_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        create_partitions_topic.count, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            create_partitions_topic.assignments = None
-        else:
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 2 > size - at:
-                refuse_count('assignments', count, size - at, elements_left)
-            assignments = []
-            for _ in range(count):
-                create_partitions_assignment = new(CreatePartitionsAssignment)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                elements_left -= count
-                if count < 0 or elements_left < 0 or count * 4 > size - at:
-                    refuse_count('broker_ids', count, size - at, elements_left)
-                create_partitions_assignment.broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                at += count * 4
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-                assignments.append(create_partitions_assignment)
-            create_partitions_topic.assignments = assignments
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(create_partitions_topic)
-    m.topics = topics
-    m.timeout_ms, m.validate_only, tags = _UNPACK_ioB(buffer, at)
-    at += 6
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.topics = r.structs(r.compact_length(), 'topics', 7, _read_create_partitions_topic_v2)
+    m.timeout_ms, m.validate_only = r.fixed(_STRUCT_io)
+    r.skip_tags()
+    return m, r.at
 
 
 CreatePartitionsRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v2}

@@ -4,35 +4,18 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
+    compact_nullable_string, compact_string, new, uvarint,
 )
 
 _PACK_h = Struct(">h").pack
-_PACK_hh = Struct(">hh").pack
 _PACK_i = Struct(">i").pack
 _PACK_ii = Struct(">ii").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hh = Struct(">hh").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
 
 
 class CreatePartitionsTopicResult(Fields):
@@ -68,111 +51,69 @@ class CreatePartitionsResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.results = [] if results is EMPTY else results
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for create_partitions_topic in request.topics:
+            self.results.append(CreatePartitionsTopicResult(name=create_partitions_topic.name, error_code=code, error_message=message))
+
+
+def _write_create_partitions_topic_result_v0(m: CreatePartitionsTopicResult, w: Write) -> None:
+    w(classic_string(m.name))
+    w(_PACK_h(m.error_code) + classic_nullable_string(m.error_message))
+
+
+def _read_create_partitions_topic_result_v0(r: MessageReader) -> CreatePartitionsTopicResult:
+    m = new(CreatePartitionsTopicResult)
+    m.name = r.string(r.short_length(), 'name')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.short_length(), 'error_message')
+    return m
+
 
 def _write_v0(m: CreatePartitionsResponse, w: Write) -> None:  # versions 0-1
     results = m.results
     w(_PACK_ii(m.throttle_time_ms, len(results)))
     for create_partitions_topic_result in results:
-        raw = create_partitions_topic_result.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        error_message = create_partitions_topic_result.error_message
-        raw = b"" if error_message is None else error_message.encode()
-        w((_PACK_hh(create_partitions_topic_result.error_code, -1 if error_message is None else len(raw))) + raw)
+        _write_create_partitions_topic_result_v0(create_partitions_topic_result, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreatePartitionsResponse, int]:  # versions 0-1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(CreatePartitionsResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 6 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        create_partitions_topic_result = new(CreatePartitionsTopicResult)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        create_partitions_topic_result.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        create_partitions_topic_result.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        if count == -1:
-            create_partitions_topic_result.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('error_message', count, size - at)
-            create_partitions_topic_result.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        results.append(create_partitions_topic_result)
-    m.results = results
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.results = r.structs(r.length(), 'results', 6, _read_create_partitions_topic_result_v0)
+    return m, r.at
+
+
+def _write_create_partitions_topic_result_v2(m: CreatePartitionsTopicResult, w: Write) -> None:
+    w(compact_string(m.name))
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.error_message))
+    w(NO_TAGS)
+
+
+def _read_create_partitions_topic_result_v2(r: MessageReader) -> CreatePartitionsTopicResult:
+    m = new(CreatePartitionsTopicResult)
+    m.name = r.string(r.compact_length(), 'name')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: CreatePartitionsResponse, w: Write) -> None:  # versions 2-3, flexible
     results = m.results
-    count = len(results) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(results) + 1))
     for create_partitions_topic_result in results:
-        raw = create_partitions_topic_result.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        error_message = create_partitions_topic_result.error_message
-        w(_PACK_h(create_partitions_topic_result.error_code) + (NULL if error_message is None else compact_string(error_message)))
-        w(NO_TAGS)
+        _write_create_partitions_topic_result_v2(create_partitions_topic_result, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[CreatePartitionsResponse, int]:  # versions 2-3, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(CreatePartitionsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        create_partitions_topic_result = new(CreatePartitionsTopicResult)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        create_partitions_topic_result.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        create_partitions_topic_result.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            create_partitions_topic_result.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            create_partitions_topic_result.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        results.append(create_partitions_topic_result)
-    m.results = results
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.results = r.structs(r.compact_length(), 'results', 5, _read_create_partitions_topic_result_v2)
+    r.skip_tags()
+    return m, r.at
 
 
 CreatePartitionsResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v2}

@@ -3,46 +3,22 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_nullable_string,
+    classic_string, compact_nullable_string, compact_string, new, refuse_field, uvarint,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_io = Struct(">i?").pack
 _PACK_iox = Struct(">i?x").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ihi = Struct(">ihi").pack
 _PACK_ii = Struct(">ii").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_io = Struct(">i?").unpack_from
-_UNPACK_ioB = Struct(">i?B").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_ihi = Struct(">ihi").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
+_STRUCT_i = Struct(">i")
+_STRUCT_io = Struct(">i?")
+_STRUCT_ih = Struct(">ih")
 
 
 class CreatableReplicaAssignment(Fields):
@@ -113,326 +89,152 @@ class CreateTopicsRequest(Message):
         self.validate_only = validate_only
 
 
+def _write_creatable_replica_assignment_v0(m: CreatableReplicaAssignment, w: Write) -> None:
+    broker_ids = m.broker_ids
+    w(_PACK_ii(m.partition_index, len(broker_ids)) + (INT32_PACK[len(broker_ids)](*broker_ids) if len(broker_ids) < 16 else pack(f">{len(broker_ids)}i", *broker_ids)))
+
+
+def _read_creatable_replica_assignment_v0(r: MessageReader) -> CreatableReplicaAssignment:
+    m = new(CreatableReplicaAssignment)
+    (m.partition_index,) = r.fixed(_STRUCT_i)
+    m.broker_ids = r.numbers(r.length(), 'broker_ids', 4, "i")
+    return m
+
+
+def _write_creatable_topic_config_v0(m: CreatableTopicConfig, w: Write) -> None:
+    w(classic_string(m.name))
+    w(classic_nullable_string(m.value))
+
+
+def _read_creatable_topic_config_v0(r: MessageReader) -> CreatableTopicConfig:
+    m = new(CreatableTopicConfig)
+    m.name = r.string(r.short_length(), 'name')
+    m.value = r.nullable_string(r.short_length(), 'value')
+    return m
+
+
+def _write_creatable_topic_v0(m: CreatableTopic, w: Write) -> None:
+    w(classic_string(m.name))
+    assignments = m.assignments
+    w(_PACK_ihi(m.num_partitions, m.replication_factor, len(assignments)))
+    for creatable_replica_assignment in assignments:
+        _write_creatable_replica_assignment_v0(creatable_replica_assignment, w)
+    configs = m.configs
+    w(_PACK_i(len(configs)))
+    for creatable_topic_config in configs:
+        _write_creatable_topic_config_v0(creatable_topic_config, w)
+
+
+def _read_creatable_topic_v0(r: MessageReader) -> CreatableTopic:
+    m = new(CreatableTopic)
+    m.name = r.string(r.short_length(), 'name')
+    m.num_partitions, m.replication_factor = r.fixed(_STRUCT_ih)
+    m.assignments = r.structs(r.length(), 'assignments', 8, _read_creatable_replica_assignment_v0)
+    m.configs = r.structs(r.length(), 'configs', 4, _read_creatable_topic_config_v0)
+    return m
+
+
 def _write_v0(m: CreateTopicsRequest, w: Write) -> None:  # version 0
     if m.validate_only:
         refuse_field('validate_only')
     topics = m.topics
     w(_PACK_i(len(topics)))
     for creatable_topic in topics:
-        raw = creatable_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        assignments = creatable_topic.assignments
-        w(_PACK_ihi(creatable_topic.num_partitions, creatable_topic.replication_factor, len(assignments)))
-        for creatable_replica_assignment in assignments:
-            broker_ids = creatable_replica_assignment.broker_ids
-            w(_PACK_ii(creatable_replica_assignment.partition_index, len(broker_ids)) + (INT32_PACK[len(broker_ids)](*broker_ids) if len(broker_ids) < 16 else pack(f">{len(broker_ids)}i", *broker_ids)))
-        configs = creatable_topic.configs
-        w(_PACK_i(len(configs)))
-        for creatable_topic_config in configs:
-            raw = creatable_topic_config.name.encode()
-            w(_PACK_h(len(raw)) + raw)
-            value = creatable_topic_config.value
-            raw = b"" if value is None else value.encode()
-            w((_PACK_h(-1 if value is None else len(raw))) + raw)
+        _write_creatable_topic_v0(creatable_topic, w)
     w(_PACK_i(m.timeout_ms))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # version 0
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(CreateTopicsRequest)
     m.validate_only = False
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 16 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        creatable_topic = new(CreatableTopic)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        creatable_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        creatable_topic.num_partitions, creatable_topic.replication_factor, count = _UNPACK_ihi(buffer, at)
-        at += 10
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 8 > size - at:
-            refuse_count('assignments', count, size - at, elements_left)
-        assignments = []
-        for _ in range(count):
-            creatable_replica_assignment = new(CreatableReplicaAssignment)
-            creatable_replica_assignment.partition_index, count = _UNPACK_ii(buffer, at)
-            at += 8
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('broker_ids', count, size - at, elements_left)
-            creatable_replica_assignment.broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            assignments.append(creatable_replica_assignment)
-        creatable_topic.assignments = assignments
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('configs', count, size - at, elements_left)
-        configs = []
-        for _ in range(count):
-            creatable_topic_config = new(CreatableTopicConfig)
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('name', count, size - at)
-            creatable_topic_config.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            if count == -1:
-                creatable_topic_config.value = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('value', count, size - at)
-                creatable_topic_config.value = str(buffer[at:stop], "utf-8")
-                at = stop
-            configs.append(creatable_topic_config)
-        creatable_topic.configs = configs
-        topics.append(creatable_topic)
-    m.topics = topics
-    (m.timeout_ms,) = _UNPACK_i(buffer, at)
-    at += 4
-    return m, at
+    m.topics = r.structs(r.length(), 'topics', 16, _read_creatable_topic_v0)
+    (m.timeout_ms,) = r.fixed(_STRUCT_i)
+    return m, r.at
 
 
 def _write_v1(m: CreateTopicsRequest, w: Write) -> None:  # versions 1-4
     topics = m.topics
     w(_PACK_i(len(topics)))
     for creatable_topic in topics:
-        raw = creatable_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        assignments = creatable_topic.assignments
-        w(_PACK_ihi(creatable_topic.num_partitions, creatable_topic.replication_factor, len(assignments)))
-        for creatable_replica_assignment in assignments:
-            broker_ids = creatable_replica_assignment.broker_ids
-            w(_PACK_ii(creatable_replica_assignment.partition_index, len(broker_ids)) + (INT32_PACK[len(broker_ids)](*broker_ids) if len(broker_ids) < 16 else pack(f">{len(broker_ids)}i", *broker_ids)))
-        configs = creatable_topic.configs
-        w(_PACK_i(len(configs)))
-        for creatable_topic_config in configs:
-            raw = creatable_topic_config.name.encode()
-            w(_PACK_h(len(raw)) + raw)
-            value = creatable_topic_config.value
-            raw = b"" if value is None else value.encode()
-            w((_PACK_h(-1 if value is None else len(raw))) + raw)
+        _write_creatable_topic_v0(creatable_topic, w)
     w(_PACK_io(m.timeout_ms, m.validate_only))
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # versions 1-4
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(CreateTopicsRequest)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 16 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        creatable_topic = new(CreatableTopic)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        creatable_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        creatable_topic.num_partitions, creatable_topic.replication_factor, count = _UNPACK_ihi(buffer, at)
-        at += 10
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 8 > size - at:
-            refuse_count('assignments', count, size - at, elements_left)
-        assignments = []
-        for _ in range(count):
-            creatable_replica_assignment = new(CreatableReplicaAssignment)
-            creatable_replica_assignment.partition_index, count = _UNPACK_ii(buffer, at)
-            at += 8
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('broker_ids', count, size - at, elements_left)
-            creatable_replica_assignment.broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            assignments.append(creatable_replica_assignment)
-        creatable_topic.assignments = assignments
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('configs', count, size - at, elements_left)
-        configs = []
-        for _ in range(count):
-            creatable_topic_config = new(CreatableTopicConfig)
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('name', count, size - at)
-            creatable_topic_config.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            if count == -1:
-                creatable_topic_config.value = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('value', count, size - at)
-                creatable_topic_config.value = str(buffer[at:stop], "utf-8")
-                at = stop
-            configs.append(creatable_topic_config)
-        creatable_topic.configs = configs
-        topics.append(creatable_topic)
-    m.topics = topics
-    m.timeout_ms, m.validate_only = _UNPACK_io(buffer, at)
-    at += 5
-    return m, at
+    m.topics = r.structs(r.length(), 'topics', 16, _read_creatable_topic_v0)
+    m.timeout_ms, m.validate_only = r.fixed(_STRUCT_io)
+    return m, r.at
+
+
+def _write_creatable_replica_assignment_v5(m: CreatableReplicaAssignment, w: Write) -> None:
+    broker_ids = m.broker_ids
+    w(_PACK_i(m.partition_index) + uvarint(len(broker_ids) + 1) + (INT32_PACK[len(broker_ids)](*broker_ids) if len(broker_ids) < 16 else pack(f">{len(broker_ids)}i", *broker_ids)))
+    w(NO_TAGS)
+
+
+def _read_creatable_replica_assignment_v5(r: MessageReader) -> CreatableReplicaAssignment:
+    m = new(CreatableReplicaAssignment)
+    (m.partition_index,) = r.fixed(_STRUCT_i)
+    m.broker_ids = r.numbers(r.compact_length(), 'broker_ids', 4, "i")
+    r.skip_tags()
+    return m
+
+
+def _write_creatable_topic_config_v5(m: CreatableTopicConfig, w: Write) -> None:
+    w(compact_string(m.name))
+    w(compact_nullable_string(m.value))
+    w(NO_TAGS)
+
+
+def _read_creatable_topic_config_v5(r: MessageReader) -> CreatableTopicConfig:
+    m = new(CreatableTopicConfig)
+    m.name = r.string(r.compact_length(), 'name')
+    m.value = r.nullable_string(r.compact_length(), 'value')
+    r.skip_tags()
+    return m
+
+
+def _write_creatable_topic_v5(m: CreatableTopic, w: Write) -> None:
+    w(compact_string(m.name))
+    assignments = m.assignments
+    w(_PACK_ih(m.num_partitions, m.replication_factor) + uvarint(len(assignments) + 1))
+    for creatable_replica_assignment in assignments:
+        _write_creatable_replica_assignment_v5(creatable_replica_assignment, w)
+    configs = m.configs
+    w(uvarint(len(configs) + 1))
+    for creatable_topic_config in configs:
+        _write_creatable_topic_config_v5(creatable_topic_config, w)
+    w(NO_TAGS)
+
+
+def _read_creatable_topic_v5(r: MessageReader) -> CreatableTopic:
+    m = new(CreatableTopic)
+    m.name = r.string(r.compact_length(), 'name')
+    m.num_partitions, m.replication_factor = r.fixed(_STRUCT_ih)
+    m.assignments = r.structs(r.compact_length(), 'assignments', 6, _read_creatable_replica_assignment_v5)
+    m.configs = r.structs(r.compact_length(), 'configs', 3, _read_creatable_topic_config_v5)
+    r.skip_tags()
+    return m
 
 
 def _write_v5(m: CreateTopicsRequest, w: Write) -> None:  # versions 5-7, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for creatable_topic in topics:
-        raw = creatable_topic.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        assignments = creatable_topic.assignments
-        count = len(assignments) + 1
-        w(_PACK_ih(creatable_topic.num_partitions, creatable_topic.replication_factor) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for creatable_replica_assignment in assignments:
-            broker_ids = creatable_replica_assignment.broker_ids
-            count = len(broker_ids) + 1
-            w(_PACK_i(creatable_replica_assignment.partition_index) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(broker_ids)](*broker_ids) if len(broker_ids) < 16 else pack(f">{len(broker_ids)}i", *broker_ids)))
-            w(NO_TAGS)
-        configs = creatable_topic.configs
-        count = len(configs) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for creatable_topic_config in configs:
-            raw = creatable_topic_config.name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            value = creatable_topic_config.value
-            w(NULL if value is None else compact_string(value))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_creatable_topic_v5(creatable_topic, w)
     w(_PACK_iox(m.timeout_ms, m.validate_only))
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsRequest, int]:  # versions 5-7, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(CreateTopicsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 10 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        creatable_topic = new(CreatableTopic)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        creatable_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        creatable_topic.num_partitions, creatable_topic.replication_factor, count = _UNPACK_ihB(buffer, at)
-        at += 7
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 6 > size - at:
-            refuse_count('assignments', count, size - at, elements_left)
-        assignments = []
-        for _ in range(count):
-            creatable_replica_assignment = new(CreatableReplicaAssignment)
-            creatable_replica_assignment.partition_index, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('broker_ids', count, size - at, elements_left)
-            creatable_replica_assignment.broker_ids = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            assignments.append(creatable_replica_assignment)
-        creatable_topic.assignments = assignments
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 3 > size - at:
-            refuse_count('configs', count, size - at, elements_left)
-        configs = []
-        for _ in range(count):
-            creatable_topic_config = new(CreatableTopicConfig)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            creatable_topic_config.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                creatable_topic_config.value = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('value', count, size - at)
-                creatable_topic_config.value = str(buffer[at:stop], "utf-8")
-                at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            configs.append(creatable_topic_config)
-        creatable_topic.configs = configs
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(creatable_topic)
-    m.topics = topics
-    m.timeout_ms, m.validate_only, tags = _UNPACK_ioB(buffer, at)
-    at += 6
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.topics = r.structs(r.compact_length(), 'topics', 10, _read_creatable_topic_v5)
+    m.timeout_ms, m.validate_only = r.fixed(_STRUCT_io)
+    r.skip_tags()
+    return m, r.at
 
 
 CreateTopicsRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v1, 4: _write_v1, 5: _write_v5, 6: _write_v5, 7: _write_v5}

@@ -4,49 +4,24 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_length,
-    refuse_tag,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Pieces, TaggedPieces, Write, ZERO_UUID,
+    classic_nullable_string, classic_string, compact_nullable_string, compact_string, new, uvarint, write_tags,
 )
 
 _PACK_16sh = Struct(">16sh").pack
 _PACK_obox = Struct(">?b?x").pack
 _PACK_h = Struct(">h").pack
-_PACK_hh = Struct(">hh").pack
 _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ii = Struct(">ii").pack
-_UNPACK_16shB = Struct(">16shB").unpack_from
-_UNPACK_oboB = Struct(">?b?B").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hh = Struct(">hh").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
+_STRUCT_16sh = Struct(">16sh")
+_STRUCT_obo = Struct(">?b?")
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
 
 
 class CreatableTopicConfigs(Fields):
@@ -112,401 +87,200 @@ class CreateTopicsResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.topics = [] if topics is EMPTY else topics
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for creatable_topic in request.topics:
+            self.topics.append(CreatableTopicResult(name=creatable_topic.name, error_code=code, error_message=message))
+
+
+def _write_creatable_topic_result_v0(m: CreatableTopicResult, w: Write) -> None:
+    w(classic_string(m.name))
+    w(_PACK_h(m.error_code))
+
+
+def _read_creatable_topic_result_v0(r: MessageReader) -> CreatableTopicResult:
+    m = new(CreatableTopicResult)
+    m.topic_id = ZERO_UUID
+    m.error_message = ''
+    m.topic_config_error_code = 0
+    m.num_partitions = -1
+    m.replication_factor = -1
+    m.configs = []
+    m.name = r.string(r.short_length(), 'name')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    return m
+
 
 def _write_v0(m: CreateTopicsResponse, w: Write) -> None:  # version 0
     topics = m.topics
     w(_PACK_i(len(topics)))
     for creatable_topic_result in topics:
-        raw = creatable_topic_result.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        w(_PACK_h(creatable_topic_result.error_code))
+        _write_creatable_topic_result_v0(creatable_topic_result, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(CreateTopicsResponse)
     m.throttle_time_ms = 0
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 4 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        creatable_topic_result = new(CreatableTopicResult)
-        creatable_topic_result.topic_id = ZERO_UUID
-        creatable_topic_result.error_message = ''
-        creatable_topic_result.topic_config_error_code = 0
-        creatable_topic_result.num_partitions = -1
-        creatable_topic_result.replication_factor = -1
-        creatable_topic_result.configs = []
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        creatable_topic_result.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (creatable_topic_result.error_code,) = _UNPACK_h(buffer, at)
-        at += 2
-        topics.append(creatable_topic_result)
-    m.topics = topics
-    return m, at
+    m.topics = r.structs(r.length(), 'topics', 4, _read_creatable_topic_result_v0)
+    return m, r.at
+
+
+def _write_creatable_topic_result_v1(m: CreatableTopicResult, w: Write) -> None:
+    w(classic_string(m.name))
+    w(_PACK_h(m.error_code) + classic_nullable_string(m.error_message))
+
+
+def _read_creatable_topic_result_v1(r: MessageReader) -> CreatableTopicResult:
+    m = new(CreatableTopicResult)
+    m.topic_id = ZERO_UUID
+    m.topic_config_error_code = 0
+    m.num_partitions = -1
+    m.replication_factor = -1
+    m.configs = []
+    m.name = r.string(r.short_length(), 'name')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.short_length(), 'error_message')
+    return m
 
 
 def _write_v1(m: CreateTopicsResponse, w: Write) -> None:  # version 1
     topics = m.topics
     w(_PACK_i(len(topics)))
     for creatable_topic_result in topics:
-        raw = creatable_topic_result.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        error_message = creatable_topic_result.error_message
-        raw = b"" if error_message is None else error_message.encode()
-        w((_PACK_hh(creatable_topic_result.error_code, -1 if error_message is None else len(raw))) + raw)
+        _write_creatable_topic_result_v1(creatable_topic_result, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # version 1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(CreateTopicsResponse)
     m.throttle_time_ms = 0
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        creatable_topic_result = new(CreatableTopicResult)
-        creatable_topic_result.topic_id = ZERO_UUID
-        creatable_topic_result.topic_config_error_code = 0
-        creatable_topic_result.num_partitions = -1
-        creatable_topic_result.replication_factor = -1
-        creatable_topic_result.configs = []
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        creatable_topic_result.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        creatable_topic_result.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        if count == -1:
-            creatable_topic_result.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('error_message', count, size - at)
-            creatable_topic_result.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        topics.append(creatable_topic_result)
-    m.topics = topics
-    return m, at
+    m.topics = r.structs(r.length(), 'topics', 6, _read_creatable_topic_result_v1)
+    return m, r.at
 
 
 def _write_v2(m: CreateTopicsResponse, w: Write) -> None:  # versions 2-4
     topics = m.topics
     w(_PACK_ii(m.throttle_time_ms, len(topics)))
     for creatable_topic_result in topics:
-        raw = creatable_topic_result.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        error_message = creatable_topic_result.error_message
-        raw = b"" if error_message is None else error_message.encode()
-        w((_PACK_hh(creatable_topic_result.error_code, -1 if error_message is None else len(raw))) + raw)
+        _write_creatable_topic_result_v1(creatable_topic_result, w)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # versions 2-4
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(CreateTopicsResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        creatable_topic_result = new(CreatableTopicResult)
-        creatable_topic_result.topic_id = ZERO_UUID
-        creatable_topic_result.topic_config_error_code = 0
-        creatable_topic_result.num_partitions = -1
-        creatable_topic_result.replication_factor = -1
-        creatable_topic_result.configs = []
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        creatable_topic_result.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        creatable_topic_result.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        if count == -1:
-            creatable_topic_result.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('error_message', count, size - at)
-            creatable_topic_result.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        topics.append(creatable_topic_result)
-    m.topics = topics
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.length(), 'topics', 6, _read_creatable_topic_result_v1)
+    return m, r.at
+
+
+def _write_creatable_topic_configs_v5(m: CreatableTopicConfigs, w: Write) -> None:
+    w(compact_string(m.name))
+    w(compact_nullable_string(m.value))
+    w(_PACK_obox(m.read_only, m.config_source, m.is_sensitive))
+
+
+def _read_creatable_topic_configs_v5(r: MessageReader) -> CreatableTopicConfigs:
+    m = new(CreatableTopicConfigs)
+    m.name = r.string(r.compact_length(), 'name')
+    m.value = r.nullable_string(r.compact_length(), 'value')
+    m.read_only, m.config_source, m.is_sensitive = r.fixed(_STRUCT_obo)
+    r.skip_tags()
+    return m
+
+
+def _write_creatable_topic_result_v5(m: CreatableTopicResult, w: Write) -> None:
+    w(compact_string(m.name))
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.error_message))
+    configs = m.configs
+    w(_PACK_ih(m.num_partitions, m.replication_factor) + (uvarint((-1 if configs is None else len(configs)) + 1)))
+    for creatable_topic_configs in configs or ():
+        _write_creatable_topic_configs_v5(creatable_topic_configs, w)
+    tagged: TaggedPieces = []
+    if m.topic_config_error_code != 0:
+        topic_config_error_code_pieces: Pieces = []
+        topic_config_error_code_pieces.append(_PACK_h(m.topic_config_error_code))
+        tagged.append((0, topic_config_error_code_pieces))
+    write_tags(w, tagged)
+
+
+def _read_creatable_topic_result_v5(r: MessageReader) -> CreatableTopicResult:
+    m = new(CreatableTopicResult)
+    m.topic_id = ZERO_UUID
+    m.topic_config_error_code = 0
+    m.name = r.string(r.compact_length(), 'name')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.num_partitions, m.replication_factor = r.fixed(_STRUCT_ih)
+    m.configs = r.nullable_structs(r.compact_length(), 'configs', 6, _read_creatable_topic_configs_v5)
+    for tag, end in r.tags():
+        if tag == 0:
+            (m.topic_config_error_code,) = r.fixed(_STRUCT_h)
+            r.end_tag('topic_config_error_code', end)
+    return m
 
 
 def _write_v5(m: CreateTopicsResponse, w: Write) -> None:  # versions 5-6, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(topics) + 1))
     for creatable_topic_result in topics:
-        raw = creatable_topic_result.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        error_message = creatable_topic_result.error_message
-        w(_PACK_h(creatable_topic_result.error_code) + (NULL if error_message is None else compact_string(error_message)))
-        configs = creatable_topic_result.configs
-        count = (-1 if configs is None else len(configs)) + 1
-        w(_PACK_ih(creatable_topic_result.num_partitions, creatable_topic_result.replication_factor) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for creatable_topic_configs in configs or ():
-            raw = creatable_topic_configs.name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            value = creatable_topic_configs.value
-            w(NULL if value is None else compact_string(value))
-            w(_PACK_obox(creatable_topic_configs.read_only, creatable_topic_configs.config_source, creatable_topic_configs.is_sensitive))
-        tagged: TaggedPieces = []
-        if creatable_topic_result.topic_config_error_code != 0:
-            topic_config_error_code_pieces: Pieces = []
-            topic_config_error_code_pieces.append(_PACK_h(creatable_topic_result.topic_config_error_code))
-            tagged.append((0, topic_config_error_code_pieces))
-        write_tags(w, tagged)
+        _write_creatable_topic_result_v5(creatable_topic_result, w)
     w(NO_TAGS)
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # versions 5-6, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(CreateTopicsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 12 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        creatable_topic_result = new(CreatableTopicResult)
-        creatable_topic_result.topic_id = ZERO_UUID
-        creatable_topic_result.topic_config_error_code = 0
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        creatable_topic_result.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        creatable_topic_result.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            creatable_topic_result.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            creatable_topic_result.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        creatable_topic_result.num_partitions, creatable_topic_result.replication_factor, count = _UNPACK_ihB(buffer, at)
-        at += 7
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            creatable_topic_result.configs = None
-        else:
-            if count < 0 or count * 6 > size - at:
-                refuse_count('configs', count, size - at)
-            configs = []
-            for _ in range(count):
-                creatable_topic_configs = new(CreatableTopicConfigs)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('name', count, size - at)
-                creatable_topic_configs.name = str(buffer[at:stop], "utf-8")
-                at = stop
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count == -1:
-                    creatable_topic_configs.value = None
-                else:
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('value', count, size - at)
-                    creatable_topic_configs.value = str(buffer[at:stop], "utf-8")
-                    at = stop
-                creatable_topic_configs.read_only, creatable_topic_configs.config_source, creatable_topic_configs.is_sensitive, tags = _UNPACK_oboB(buffer, at)
-                at += 4
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                configs.append(creatable_topic_configs)
-            creatable_topic_result.configs = configs
-        tags = buffer[at]
-        at += 1
-        if tags:
-            tags, at = read_uvarint(buffer, at - 1)
-            for _ in range(tags):
-                tag_number, at, end = read_tag(buffer, at)
-                if tag_number == 0:
-                    (creatable_topic_result.topic_config_error_code,) = _UNPACK_h(buffer, at)
-                    at += 2
-                    if at != end:
-                        refuse_tag('topic_config_error_code', at, end)
-                at = end
-        topics.append(creatable_topic_result)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 12, _read_creatable_topic_result_v5)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_creatable_topic_result_v7(m: CreatableTopicResult, w: Write) -> None:
+    w(compact_string(m.name))
+    w(_PACK_16sh(m.topic_id, m.error_code) + compact_nullable_string(m.error_message))
+    configs = m.configs
+    w(_PACK_ih(m.num_partitions, m.replication_factor) + (uvarint((-1 if configs is None else len(configs)) + 1)))
+    for creatable_topic_configs in configs or ():
+        _write_creatable_topic_configs_v5(creatable_topic_configs, w)
+    tagged: TaggedPieces = []
+    if m.topic_config_error_code != 0:
+        topic_config_error_code_pieces: Pieces = []
+        topic_config_error_code_pieces.append(_PACK_h(m.topic_config_error_code))
+        tagged.append((0, topic_config_error_code_pieces))
+    write_tags(w, tagged)
+
+
+def _read_creatable_topic_result_v7(r: MessageReader) -> CreatableTopicResult:
+    m = new(CreatableTopicResult)
+    m.topic_config_error_code = 0
+    m.name = r.string(r.compact_length(), 'name')
+    m.topic_id, m.error_code = r.fixed(_STRUCT_16sh)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.num_partitions, m.replication_factor = r.fixed(_STRUCT_ih)
+    m.configs = r.nullable_structs(r.compact_length(), 'configs', 6, _read_creatable_topic_configs_v5)
+    for tag, end in r.tags():
+        if tag == 0:
+            (m.topic_config_error_code,) = r.fixed(_STRUCT_h)
+            r.end_tag('topic_config_error_code', end)
+    return m
 
 
 def _write_v7(m: CreateTopicsResponse, w: Write) -> None:  # version 7, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(topics) + 1))
     for creatable_topic_result in topics:
-        raw = creatable_topic_result.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        error_message = creatable_topic_result.error_message
-        w(_PACK_16sh(creatable_topic_result.topic_id, creatable_topic_result.error_code) + (NULL if error_message is None else compact_string(error_message)))
-        configs = creatable_topic_result.configs
-        count = (-1 if configs is None else len(configs)) + 1
-        w(_PACK_ih(creatable_topic_result.num_partitions, creatable_topic_result.replication_factor) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for creatable_topic_configs in configs or ():
-            raw = creatable_topic_configs.name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            value = creatable_topic_configs.value
-            w(NULL if value is None else compact_string(value))
-            w(_PACK_obox(creatable_topic_configs.read_only, creatable_topic_configs.config_source, creatable_topic_configs.is_sensitive))
-        tagged: TaggedPieces = []
-        if creatable_topic_result.topic_config_error_code != 0:
-            topic_config_error_code_pieces: Pieces = []
-            topic_config_error_code_pieces.append(_PACK_h(creatable_topic_result.topic_config_error_code))
-            tagged.append((0, topic_config_error_code_pieces))
-        write_tags(w, tagged)
+        _write_creatable_topic_result_v7(creatable_topic_result, w)
     w(NO_TAGS)
 
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[CreateTopicsResponse, int]:  # version 7, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(CreateTopicsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 28 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        creatable_topic_result = new(CreatableTopicResult)
-        creatable_topic_result.topic_config_error_code = 0
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        creatable_topic_result.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        creatable_topic_result.topic_id, creatable_topic_result.error_code, count = _UNPACK_16shB(buffer, at)
-        at += 19
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            creatable_topic_result.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            creatable_topic_result.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        creatable_topic_result.num_partitions, creatable_topic_result.replication_factor, count = _UNPACK_ihB(buffer, at)
-        at += 7
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            creatable_topic_result.configs = None
-        else:
-            if count < 0 or count * 6 > size - at:
-                refuse_count('configs', count, size - at)
-            configs = []
-            for _ in range(count):
-                creatable_topic_configs = new(CreatableTopicConfigs)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('name', count, size - at)
-                creatable_topic_configs.name = str(buffer[at:stop], "utf-8")
-                at = stop
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count == -1:
-                    creatable_topic_configs.value = None
-                else:
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('value', count, size - at)
-                    creatable_topic_configs.value = str(buffer[at:stop], "utf-8")
-                    at = stop
-                creatable_topic_configs.read_only, creatable_topic_configs.config_source, creatable_topic_configs.is_sensitive, tags = _UNPACK_oboB(buffer, at)
-                at += 4
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                configs.append(creatable_topic_configs)
-            creatable_topic_result.configs = configs
-        tags = buffer[at]
-        at += 1
-        if tags:
-            tags, at = read_uvarint(buffer, at - 1)
-            for _ in range(tags):
-                tag_number, at, end = read_tag(buffer, at)
-                if tag_number == 0:
-                    (creatable_topic_result.topic_config_error_code,) = _UNPACK_h(buffer, at)
-                    at += 2
-                    if at != end:
-                        refuse_tag('topic_config_error_code', at, end)
-                at = end
-        topics.append(creatable_topic_result)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 28, _read_creatable_topic_result_v7)
+    r.skip_tags()
+    return m, r.at
 
 
 CreateTopicsResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2, 4: _write_v2, 5: _write_v5, 6: _write_v5, 7: _write_v7}

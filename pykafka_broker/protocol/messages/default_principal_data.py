@@ -6,19 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    UVARINT,
-    Write,
-    new,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint_rest,
+    Buffer, Message, MessageReader, Write, compact_string, new,
 )
 
 _PACK_ox = Struct(">?x").pack
-_UNPACK_oB = Struct(">?B").unpack_from
+_STRUCT_o = Struct(">?")
 
 
 class DefaultPrincipalData(Message):
@@ -41,43 +33,19 @@ class DefaultPrincipalData(Message):
 
 
 def _write_v0(m: DefaultPrincipalData, w: Write) -> None:  # version 0, flexible
-    raw = m.type.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.name.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.type))
+    w(compact_string(m.name))
     w(_PACK_ox(m.token_authenticated))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DefaultPrincipalData, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DefaultPrincipalData)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('type', count, size - at)
-    m.type = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('name', count, size - at)
-    m.name = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.token_authenticated, tags = _UNPACK_oB(buffer, at)
-    at += 2
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.type = r.string(r.compact_length(), 'type')
+    m.name = r.string(r.compact_length(), 'name')
+    (m.token_authenticated,) = r.fixed(_STRUCT_o)
+    r.skip_tags()
+    return m, r.at
 
 
 DefaultPrincipalData._WRITERS = {0: _write_v0}

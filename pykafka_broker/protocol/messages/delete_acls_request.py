@@ -6,37 +6,16 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_nullable_string,
+    compact_nullable_string, new, refuse_field, uvarint,
 )
 
 _PACK_b = Struct(">b").pack
 _PACK_bb = Struct(">bb").pack
 _PACK_bbx = Struct(">bbx").pack
-_PACK_bh = Struct(">bh").pack
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_bb = Struct(">bb").unpack_from
-_UNPACK_bbB = Struct(">bbB").unpack_from
-_UNPACK_bh = Struct(">bh").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
+_STRUCT_b = Struct(">b")
+_STRUCT_bb = Struct(">bb")
 
 
 class DeleteAclsFilter(Fields):
@@ -79,219 +58,105 @@ class DeleteAclsRequest(Message):
         self.filters = [] if filters is EMPTY else filters
 
 
+def _write_delete_acls_filter_v0(m: DeleteAclsFilter, w: Write) -> None:
+    if m.pattern_type_filter != 3:
+        refuse_field('pattern_type_filter')
+    w(_PACK_b(m.resource_type_filter) + classic_nullable_string(m.resource_name_filter))
+    w(classic_nullable_string(m.principal_filter))
+    w(classic_nullable_string(m.host_filter))
+    w(_PACK_bb(m.operation, m.permission_type))
+
+
+def _read_delete_acls_filter_v0(r: MessageReader) -> DeleteAclsFilter:
+    m = new(DeleteAclsFilter)
+    m.pattern_type_filter = 3
+    (m.resource_type_filter,) = r.fixed(_STRUCT_b)
+    m.resource_name_filter = r.nullable_string(r.short_length(), 'resource_name_filter')
+    m.principal_filter = r.nullable_string(r.short_length(), 'principal_filter')
+    m.host_filter = r.nullable_string(r.short_length(), 'host_filter')
+    m.operation, m.permission_type = r.fixed(_STRUCT_bb)
+    return m
+
+
 def _write_v0(m: DeleteAclsRequest, w: Write) -> None:  # version 0
     filters = m.filters
     w(_PACK_i(len(filters)))
     for delete_acls_filter in filters:
-        if delete_acls_filter.pattern_type_filter != 3:
-            refuse_field('pattern_type_filter')
-        resource_name_filter = delete_acls_filter.resource_name_filter
-        raw = b"" if resource_name_filter is None else resource_name_filter.encode()
-        w((_PACK_bh(delete_acls_filter.resource_type_filter, -1 if resource_name_filter is None else len(raw))) + raw)
-        principal_filter = delete_acls_filter.principal_filter
-        raw = b"" if principal_filter is None else principal_filter.encode()
-        w((_PACK_h(-1 if principal_filter is None else len(raw))) + raw)
-        host_filter = delete_acls_filter.host_filter
-        raw = b"" if host_filter is None else host_filter.encode()
-        w((_PACK_h(-1 if host_filter is None else len(raw))) + raw)
-        w(_PACK_bb(delete_acls_filter.operation, delete_acls_filter.permission_type))
+        _write_delete_acls_filter_v0(delete_acls_filter, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteAclsRequest, int]:  # version 0
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DeleteAclsRequest)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 9 > size - at:
-        refuse_count('filters', count, size - at, elements_left)
-    filters = []
-    for _ in range(count):
-        delete_acls_filter = new(DeleteAclsFilter)
-        delete_acls_filter.pattern_type_filter = 3
-        delete_acls_filter.resource_type_filter, count = _UNPACK_bh(buffer, at)
-        at += 3
-        if count == -1:
-            delete_acls_filter.resource_name_filter = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('resource_name_filter', count, size - at)
-            delete_acls_filter.resource_name_filter = str(buffer[at:stop], "utf-8")
-            at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        if count == -1:
-            delete_acls_filter.principal_filter = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('principal_filter', count, size - at)
-            delete_acls_filter.principal_filter = str(buffer[at:stop], "utf-8")
-            at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        if count == -1:
-            delete_acls_filter.host_filter = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('host_filter', count, size - at)
-            delete_acls_filter.host_filter = str(buffer[at:stop], "utf-8")
-            at = stop
-        delete_acls_filter.operation, delete_acls_filter.permission_type = _UNPACK_bb(buffer, at)
-        at += 2
-        filters.append(delete_acls_filter)
-    m.filters = filters
-    return m, at
+    m.filters = r.structs(r.length(), 'filters', 9, _read_delete_acls_filter_v0)
+    return m, r.at
+
+
+def _write_delete_acls_filter_v1(m: DeleteAclsFilter, w: Write) -> None:
+    w(_PACK_b(m.resource_type_filter) + classic_nullable_string(m.resource_name_filter))
+    w(_PACK_b(m.pattern_type_filter) + classic_nullable_string(m.principal_filter))
+    w(classic_nullable_string(m.host_filter))
+    w(_PACK_bb(m.operation, m.permission_type))
+
+
+def _read_delete_acls_filter_v1(r: MessageReader) -> DeleteAclsFilter:
+    m = new(DeleteAclsFilter)
+    (m.resource_type_filter,) = r.fixed(_STRUCT_b)
+    m.resource_name_filter = r.nullable_string(r.short_length(), 'resource_name_filter')
+    (m.pattern_type_filter,) = r.fixed(_STRUCT_b)
+    m.principal_filter = r.nullable_string(r.short_length(), 'principal_filter')
+    m.host_filter = r.nullable_string(r.short_length(), 'host_filter')
+    m.operation, m.permission_type = r.fixed(_STRUCT_bb)
+    return m
 
 
 def _write_v1(m: DeleteAclsRequest, w: Write) -> None:  # version 1
     filters = m.filters
     w(_PACK_i(len(filters)))
     for delete_acls_filter in filters:
-        resource_name_filter = delete_acls_filter.resource_name_filter
-        raw = b"" if resource_name_filter is None else resource_name_filter.encode()
-        w((_PACK_bh(delete_acls_filter.resource_type_filter, -1 if resource_name_filter is None else len(raw))) + raw)
-        principal_filter = delete_acls_filter.principal_filter
-        raw = b"" if principal_filter is None else principal_filter.encode()
-        w((_PACK_bh(delete_acls_filter.pattern_type_filter, -1 if principal_filter is None else len(raw))) + raw)
-        host_filter = delete_acls_filter.host_filter
-        raw = b"" if host_filter is None else host_filter.encode()
-        w((_PACK_h(-1 if host_filter is None else len(raw))) + raw)
-        w(_PACK_bb(delete_acls_filter.operation, delete_acls_filter.permission_type))
+        _write_delete_acls_filter_v1(delete_acls_filter, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DeleteAclsRequest, int]:  # version 1
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DeleteAclsRequest)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 10 > size - at:
-        refuse_count('filters', count, size - at, elements_left)
-    filters = []
-    for _ in range(count):
-        delete_acls_filter = new(DeleteAclsFilter)
-        delete_acls_filter.resource_type_filter, count = _UNPACK_bh(buffer, at)
-        at += 3
-        if count == -1:
-            delete_acls_filter.resource_name_filter = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('resource_name_filter', count, size - at)
-            delete_acls_filter.resource_name_filter = str(buffer[at:stop], "utf-8")
-            at = stop
-        delete_acls_filter.pattern_type_filter, count = _UNPACK_bh(buffer, at)
-        at += 3
-        if count == -1:
-            delete_acls_filter.principal_filter = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('principal_filter', count, size - at)
-            delete_acls_filter.principal_filter = str(buffer[at:stop], "utf-8")
-            at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        if count == -1:
-            delete_acls_filter.host_filter = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('host_filter', count, size - at)
-            delete_acls_filter.host_filter = str(buffer[at:stop], "utf-8")
-            at = stop
-        delete_acls_filter.operation, delete_acls_filter.permission_type = _UNPACK_bb(buffer, at)
-        at += 2
-        filters.append(delete_acls_filter)
-    m.filters = filters
-    return m, at
+    m.filters = r.structs(r.length(), 'filters', 10, _read_delete_acls_filter_v1)
+    return m, r.at
+
+
+def _write_delete_acls_filter_v2(m: DeleteAclsFilter, w: Write) -> None:
+    w(_PACK_b(m.resource_type_filter) + compact_nullable_string(m.resource_name_filter))
+    w(_PACK_b(m.pattern_type_filter) + compact_nullable_string(m.principal_filter))
+    w(compact_nullable_string(m.host_filter))
+    w(_PACK_bbx(m.operation, m.permission_type))
+
+
+def _read_delete_acls_filter_v2(r: MessageReader) -> DeleteAclsFilter:
+    m = new(DeleteAclsFilter)
+    (m.resource_type_filter,) = r.fixed(_STRUCT_b)
+    m.resource_name_filter = r.nullable_string(r.compact_length(), 'resource_name_filter')
+    (m.pattern_type_filter,) = r.fixed(_STRUCT_b)
+    m.principal_filter = r.nullable_string(r.compact_length(), 'principal_filter')
+    m.host_filter = r.nullable_string(r.compact_length(), 'host_filter')
+    m.operation, m.permission_type = r.fixed(_STRUCT_bb)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: DeleteAclsRequest, w: Write) -> None:  # versions 2-3, flexible
     filters = m.filters
-    count = len(filters) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(filters) + 1))
     for delete_acls_filter in filters:
-        resource_name_filter = delete_acls_filter.resource_name_filter
-        w(_PACK_b(delete_acls_filter.resource_type_filter) + (NULL if resource_name_filter is None else compact_string(resource_name_filter)))
-        principal_filter = delete_acls_filter.principal_filter
-        w(_PACK_b(delete_acls_filter.pattern_type_filter) + (NULL if principal_filter is None else compact_string(principal_filter)))
-        host_filter = delete_acls_filter.host_filter
-        w(NULL if host_filter is None else compact_string(host_filter))
-        w(_PACK_bbx(delete_acls_filter.operation, delete_acls_filter.permission_type))
+        _write_delete_acls_filter_v2(delete_acls_filter, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteAclsRequest, int]:  # versions 2-3, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DeleteAclsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 8 > size - at:
-        refuse_count('filters', count, size - at, elements_left)
-    filters = []
-    for _ in range(count):
-        delete_acls_filter = new(DeleteAclsFilter)
-        delete_acls_filter.resource_type_filter, count = _UNPACK_bB(buffer, at)
-        at += 2
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            delete_acls_filter.resource_name_filter = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('resource_name_filter', count, size - at)
-            delete_acls_filter.resource_name_filter = str(buffer[at:stop], "utf-8")
-            at = stop
-        delete_acls_filter.pattern_type_filter, count = _UNPACK_bB(buffer, at)
-        at += 2
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            delete_acls_filter.principal_filter = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('principal_filter', count, size - at)
-            delete_acls_filter.principal_filter = str(buffer[at:stop], "utf-8")
-            at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            delete_acls_filter.host_filter = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('host_filter', count, size - at)
-            delete_acls_filter.host_filter = str(buffer[at:stop], "utf-8")
-            at = stop
-        delete_acls_filter.operation, delete_acls_filter.permission_type, tags = _UNPACK_bbB(buffer, at)
-        at += 3
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        filters.append(delete_acls_filter)
-    m.filters = filters
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.filters = r.structs(r.compact_length(), 'filters', 8, _read_delete_acls_filter_v2)
+    r.skip_tags()
+    return m, r.at
 
 
 DeleteAclsRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2}

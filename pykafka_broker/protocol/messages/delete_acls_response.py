@@ -4,45 +4,23 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
+    compact_nullable_string, compact_string, new, refuse_field, uvarint,
 )
 
 _PACK_b = Struct(">b").pack
 _PACK_bb = Struct(">bb").pack
 _PACK_bbx = Struct(">bbx").pack
-_PACK_bh = Struct(">bh").pack
 _PACK_h = Struct(">h").pack
-_PACK_hh = Struct(">hh").pack
 _PACK_i = Struct(">i").pack
 _PACK_ii = Struct(">ii").pack
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_bb = Struct(">bb").unpack_from
-_UNPACK_bbB = Struct(">bbB").unpack_from
-_UNPACK_bh = Struct(">bh").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hh = Struct(">hh").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
+_STRUCT_b = Struct(">b")
+_STRUCT_bb = Struct(">bb")
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
 
 
 class DeleteAclsMatchingAcl(Fields):
@@ -106,311 +84,173 @@ class DeleteAclsResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.filter_results = [] if filter_results is EMPTY else filter_results
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for delete_acls_filter in request.filters:
+            answer = DeleteAclsFilterResult(error_code=code, error_message=message)
+            self.filter_results.append(answer)
+
+
+def _write_delete_acls_matching_acl_v0(m: DeleteAclsMatchingAcl, w: Write) -> None:
+    if m.pattern_type != 3:
+        refuse_field('pattern_type')
+    w(_PACK_h(m.error_code) + classic_nullable_string(m.error_message))
+    w(_PACK_b(m.resource_type) + classic_string(m.resource_name))
+    w(classic_string(m.principal))
+    w(classic_string(m.host))
+    w(_PACK_bb(m.operation, m.permission_type))
+
+
+def _read_delete_acls_matching_acl_v0(r: MessageReader) -> DeleteAclsMatchingAcl:
+    m = new(DeleteAclsMatchingAcl)
+    m.pattern_type = 3
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.short_length(), 'error_message')
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.short_length(), 'resource_name')
+    m.principal = r.string(r.short_length(), 'principal')
+    m.host = r.string(r.short_length(), 'host')
+    m.operation, m.permission_type = r.fixed(_STRUCT_bb)
+    return m
+
+
+def _write_delete_acls_filter_result_v0(m: DeleteAclsFilterResult, w: Write) -> None:
+    w(_PACK_h(m.error_code) + classic_nullable_string(m.error_message))
+    matching_acls = m.matching_acls
+    w(_PACK_i(len(matching_acls)))
+    for delete_acls_matching_acl in matching_acls:
+        _write_delete_acls_matching_acl_v0(delete_acls_matching_acl, w)
+
+
+def _read_delete_acls_filter_result_v0(r: MessageReader) -> DeleteAclsFilterResult:
+    m = new(DeleteAclsFilterResult)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.short_length(), 'error_message')
+    m.matching_acls = r.structs(r.length(), 'matching_acls', 13, _read_delete_acls_matching_acl_v0)
+    return m
+
 
 def _write_v0(m: DeleteAclsResponse, w: Write) -> None:  # version 0
     filter_results = m.filter_results
     w(_PACK_ii(m.throttle_time_ms, len(filter_results)))
     for delete_acls_filter_result in filter_results:
-        error_message = delete_acls_filter_result.error_message
-        raw = b"" if error_message is None else error_message.encode()
-        w((_PACK_hh(delete_acls_filter_result.error_code, -1 if error_message is None else len(raw))) + raw)
-        matching_acls = delete_acls_filter_result.matching_acls
-        w(_PACK_i(len(matching_acls)))
-        for delete_acls_matching_acl in matching_acls:
-            if delete_acls_matching_acl.pattern_type != 3:
-                refuse_field('pattern_type')
-            delete_acls_matching_acl_error_message = delete_acls_matching_acl.error_message
-            raw = b"" if delete_acls_matching_acl_error_message is None else delete_acls_matching_acl_error_message.encode()
-            w((_PACK_hh(delete_acls_matching_acl.error_code, -1 if delete_acls_matching_acl_error_message is None else len(raw))) + raw)
-            raw = delete_acls_matching_acl.resource_name.encode()
-            w(_PACK_bh(delete_acls_matching_acl.resource_type, len(raw)) + raw)
-            raw = delete_acls_matching_acl.principal.encode()
-            w(_PACK_h(len(raw)) + raw)
-            raw = delete_acls_matching_acl.host.encode()
-            w(_PACK_h(len(raw)) + raw)
-            w(_PACK_bb(delete_acls_matching_acl.operation, delete_acls_matching_acl.permission_type))
+        _write_delete_acls_filter_result_v0(delete_acls_filter_result, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteAclsResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DeleteAclsResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 8 > size - at:
-        refuse_count('filter_results', count, size - at)
-    filter_results = []
-    for _ in range(count):
-        delete_acls_filter_result = new(DeleteAclsFilterResult)
-        delete_acls_filter_result.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        if count == -1:
-            delete_acls_filter_result.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('error_message', count, size - at)
-            delete_acls_filter_result.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 13 > size - at:
-            refuse_count('matching_acls', count, size - at)
-        matching_acls = []
-        for _ in range(count):
-            delete_acls_matching_acl = new(DeleteAclsMatchingAcl)
-            delete_acls_matching_acl.pattern_type = 3
-            delete_acls_matching_acl.error_code, count = _UNPACK_hh(buffer, at)
-            at += 4
-            if count == -1:
-                delete_acls_matching_acl.error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('error_message', count, size - at)
-                delete_acls_matching_acl.error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            delete_acls_matching_acl.resource_type, count = _UNPACK_bh(buffer, at)
-            at += 3
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('resource_name', count, size - at)
-            delete_acls_matching_acl.resource_name = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('principal', count, size - at)
-            delete_acls_matching_acl.principal = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('host', count, size - at)
-            delete_acls_matching_acl.host = str(buffer[at:stop], "utf-8")
-            at = stop
-            delete_acls_matching_acl.operation, delete_acls_matching_acl.permission_type = _UNPACK_bb(buffer, at)
-            at += 2
-            matching_acls.append(delete_acls_matching_acl)
-        delete_acls_filter_result.matching_acls = matching_acls
-        filter_results.append(delete_acls_filter_result)
-    m.filter_results = filter_results
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.filter_results = r.structs(r.length(), 'filter_results', 8, _read_delete_acls_filter_result_v0)
+    return m, r.at
+
+
+def _write_delete_acls_matching_acl_v1(m: DeleteAclsMatchingAcl, w: Write) -> None:
+    w(_PACK_h(m.error_code) + classic_nullable_string(m.error_message))
+    w(_PACK_b(m.resource_type) + classic_string(m.resource_name))
+    w(_PACK_b(m.pattern_type) + classic_string(m.principal))
+    w(classic_string(m.host))
+    w(_PACK_bb(m.operation, m.permission_type))
+
+
+def _read_delete_acls_matching_acl_v1(r: MessageReader) -> DeleteAclsMatchingAcl:
+    m = new(DeleteAclsMatchingAcl)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.short_length(), 'error_message')
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.short_length(), 'resource_name')
+    (m.pattern_type,) = r.fixed(_STRUCT_b)
+    m.principal = r.string(r.short_length(), 'principal')
+    m.host = r.string(r.short_length(), 'host')
+    m.operation, m.permission_type = r.fixed(_STRUCT_bb)
+    return m
+
+
+def _write_delete_acls_filter_result_v1(m: DeleteAclsFilterResult, w: Write) -> None:
+    w(_PACK_h(m.error_code) + classic_nullable_string(m.error_message))
+    matching_acls = m.matching_acls
+    w(_PACK_i(len(matching_acls)))
+    for delete_acls_matching_acl in matching_acls:
+        _write_delete_acls_matching_acl_v1(delete_acls_matching_acl, w)
+
+
+def _read_delete_acls_filter_result_v1(r: MessageReader) -> DeleteAclsFilterResult:
+    m = new(DeleteAclsFilterResult)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.short_length(), 'error_message')
+    m.matching_acls = r.structs(r.length(), 'matching_acls', 14, _read_delete_acls_matching_acl_v1)
+    return m
 
 
 def _write_v1(m: DeleteAclsResponse, w: Write) -> None:  # version 1
     filter_results = m.filter_results
     w(_PACK_ii(m.throttle_time_ms, len(filter_results)))
     for delete_acls_filter_result in filter_results:
-        error_message = delete_acls_filter_result.error_message
-        raw = b"" if error_message is None else error_message.encode()
-        w((_PACK_hh(delete_acls_filter_result.error_code, -1 if error_message is None else len(raw))) + raw)
-        matching_acls = delete_acls_filter_result.matching_acls
-        w(_PACK_i(len(matching_acls)))
-        for delete_acls_matching_acl in matching_acls:
-            delete_acls_matching_acl_error_message = delete_acls_matching_acl.error_message
-            raw = b"" if delete_acls_matching_acl_error_message is None else delete_acls_matching_acl_error_message.encode()
-            w((_PACK_hh(delete_acls_matching_acl.error_code, -1 if delete_acls_matching_acl_error_message is None else len(raw))) + raw)
-            raw = delete_acls_matching_acl.resource_name.encode()
-            w(_PACK_bh(delete_acls_matching_acl.resource_type, len(raw)) + raw)
-            raw = delete_acls_matching_acl.principal.encode()
-            w(_PACK_bh(delete_acls_matching_acl.pattern_type, len(raw)) + raw)
-            raw = delete_acls_matching_acl.host.encode()
-            w(_PACK_h(len(raw)) + raw)
-            w(_PACK_bb(delete_acls_matching_acl.operation, delete_acls_matching_acl.permission_type))
+        _write_delete_acls_filter_result_v1(delete_acls_filter_result, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DeleteAclsResponse, int]:  # version 1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DeleteAclsResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 8 > size - at:
-        refuse_count('filter_results', count, size - at)
-    filter_results = []
-    for _ in range(count):
-        delete_acls_filter_result = new(DeleteAclsFilterResult)
-        delete_acls_filter_result.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        if count == -1:
-            delete_acls_filter_result.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('error_message', count, size - at)
-            delete_acls_filter_result.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 14 > size - at:
-            refuse_count('matching_acls', count, size - at)
-        matching_acls = []
-        for _ in range(count):
-            delete_acls_matching_acl = new(DeleteAclsMatchingAcl)
-            delete_acls_matching_acl.error_code, count = _UNPACK_hh(buffer, at)
-            at += 4
-            if count == -1:
-                delete_acls_matching_acl.error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('error_message', count, size - at)
-                delete_acls_matching_acl.error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            delete_acls_matching_acl.resource_type, count = _UNPACK_bh(buffer, at)
-            at += 3
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('resource_name', count, size - at)
-            delete_acls_matching_acl.resource_name = str(buffer[at:stop], "utf-8")
-            at = stop
-            delete_acls_matching_acl.pattern_type, count = _UNPACK_bh(buffer, at)
-            at += 3
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('principal', count, size - at)
-            delete_acls_matching_acl.principal = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('host', count, size - at)
-            delete_acls_matching_acl.host = str(buffer[at:stop], "utf-8")
-            at = stop
-            delete_acls_matching_acl.operation, delete_acls_matching_acl.permission_type = _UNPACK_bb(buffer, at)
-            at += 2
-            matching_acls.append(delete_acls_matching_acl)
-        delete_acls_filter_result.matching_acls = matching_acls
-        filter_results.append(delete_acls_filter_result)
-    m.filter_results = filter_results
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.filter_results = r.structs(r.length(), 'filter_results', 8, _read_delete_acls_filter_result_v1)
+    return m, r.at
+
+
+def _write_delete_acls_matching_acl_v2(m: DeleteAclsMatchingAcl, w: Write) -> None:
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.error_message))
+    w(_PACK_b(m.resource_type) + compact_string(m.resource_name))
+    w(_PACK_b(m.pattern_type) + compact_string(m.principal))
+    w(compact_string(m.host))
+    w(_PACK_bbx(m.operation, m.permission_type))
+
+
+def _read_delete_acls_matching_acl_v2(r: MessageReader) -> DeleteAclsMatchingAcl:
+    m = new(DeleteAclsMatchingAcl)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.compact_length(), 'resource_name')
+    (m.pattern_type,) = r.fixed(_STRUCT_b)
+    m.principal = r.string(r.compact_length(), 'principal')
+    m.host = r.string(r.compact_length(), 'host')
+    m.operation, m.permission_type = r.fixed(_STRUCT_bb)
+    r.skip_tags()
+    return m
+
+
+def _write_delete_acls_filter_result_v2(m: DeleteAclsFilterResult, w: Write) -> None:
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.error_message))
+    matching_acls = m.matching_acls
+    w(uvarint(len(matching_acls) + 1))
+    for delete_acls_matching_acl in matching_acls:
+        _write_delete_acls_matching_acl_v2(delete_acls_matching_acl, w)
+    w(NO_TAGS)
+
+
+def _read_delete_acls_filter_result_v2(r: MessageReader) -> DeleteAclsFilterResult:
+    m = new(DeleteAclsFilterResult)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.matching_acls = r.structs(r.compact_length(), 'matching_acls', 11, _read_delete_acls_matching_acl_v2)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: DeleteAclsResponse, w: Write) -> None:  # versions 2-3, flexible
     filter_results = m.filter_results
-    count = len(filter_results) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(filter_results) + 1))
     for delete_acls_filter_result in filter_results:
-        error_message = delete_acls_filter_result.error_message
-        w(_PACK_h(delete_acls_filter_result.error_code) + (NULL if error_message is None else compact_string(error_message)))
-        matching_acls = delete_acls_filter_result.matching_acls
-        count = len(matching_acls) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for delete_acls_matching_acl in matching_acls:
-            delete_acls_matching_acl_error_message = delete_acls_matching_acl.error_message
-            w(_PACK_h(delete_acls_matching_acl.error_code) + (NULL if delete_acls_matching_acl_error_message is None else compact_string(delete_acls_matching_acl_error_message)))
-            raw = delete_acls_matching_acl.resource_name.encode()
-            count = len(raw) + 1
-            w(_PACK_b(delete_acls_matching_acl.resource_type) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-            raw = delete_acls_matching_acl.principal.encode()
-            count = len(raw) + 1
-            w(_PACK_b(delete_acls_matching_acl.pattern_type) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-            raw = delete_acls_matching_acl.host.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            w(_PACK_bbx(delete_acls_matching_acl.operation, delete_acls_matching_acl.permission_type))
-        w(NO_TAGS)
+        _write_delete_acls_filter_result_v2(delete_acls_filter_result, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteAclsResponse, int]:  # versions 2-3, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DeleteAclsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('filter_results', count, size - at)
-    filter_results = []
-    for _ in range(count):
-        delete_acls_filter_result = new(DeleteAclsFilterResult)
-        delete_acls_filter_result.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            delete_acls_filter_result.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            delete_acls_filter_result.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 11 > size - at:
-            refuse_count('matching_acls', count, size - at)
-        matching_acls = []
-        for _ in range(count):
-            delete_acls_matching_acl = new(DeleteAclsMatchingAcl)
-            delete_acls_matching_acl.error_code, count = _UNPACK_hB(buffer, at)
-            at += 3
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                delete_acls_matching_acl.error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('error_message', count, size - at)
-                delete_acls_matching_acl.error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            delete_acls_matching_acl.resource_type, count = _UNPACK_bB(buffer, at)
-            at += 2
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('resource_name', count, size - at)
-            delete_acls_matching_acl.resource_name = str(buffer[at:stop], "utf-8")
-            at = stop
-            delete_acls_matching_acl.pattern_type, count = _UNPACK_bB(buffer, at)
-            at += 2
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('principal', count, size - at)
-            delete_acls_matching_acl.principal = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('host', count, size - at)
-            delete_acls_matching_acl.host = str(buffer[at:stop], "utf-8")
-            at = stop
-            delete_acls_matching_acl.operation, delete_acls_matching_acl.permission_type, tags = _UNPACK_bbB(buffer, at)
-            at += 3
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            matching_acls.append(delete_acls_matching_acl)
-        delete_acls_filter_result.matching_acls = matching_acls
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        filter_results.append(delete_acls_filter_result)
-    m.filter_results = filter_results
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.filter_results = r.structs(r.compact_length(), 'filter_results', 5, _read_delete_acls_filter_result_v2)
+    r.skip_tags()
+    return m, r.at
 
 
 DeleteAclsResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2}

@@ -6,26 +6,10 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, uvarint,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
 
 
 class DeleteGroupsRequest(Message):
@@ -48,75 +32,30 @@ def _write_v0(m: DeleteGroupsRequest, w: Write) -> None:  # versions 0-1
     groups_names = m.groups_names
     w(_PACK_i(len(groups_names)))
     for element in groups_names:
-        raw = element.encode()
-        w(_PACK_h(len(raw)) + raw)
+        w(classic_string(element))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteGroupsRequest, int]:  # versions 0-1
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DeleteGroupsRequest)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 2 > size - at:
-        refuse_count('groups_names', count, size - at, elements_left)
-    groups_names = []
-    for _ in range(count):
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('groups_names', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        groups_names.append(element)
-    m.groups_names = groups_names
-    return m, at
+    m.groups_names = r.classic_strings(r.length(), 'groups_names')
+    return m, r.at
 
 
 def _write_v2(m: DeleteGroupsRequest, w: Write) -> None:  # version 2, flexible
     groups_names = m.groups_names
-    count = len(groups_names) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(groups_names) + 1))
     for element in groups_names:
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+        w(compact_string(element))
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteGroupsRequest, int]:  # version 2, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DeleteGroupsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count > size - at:
-        refuse_count('groups_names', count, size - at, elements_left)
-    groups_names = []
-    for _ in range(count):
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('groups_names', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        groups_names.append(element)
-    m.groups_names = groups_names
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.groups_names = r.compact_strings(r.compact_length(), 'groups_names')
+    r.skip_tags()
+    return m, r.at
 
 
 DeleteGroupsRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

@@ -4,32 +4,18 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, uvarint,
 )
 
 _PACK_h = Struct(">h").pack
 _PACK_hx = Struct(">hx").pack
 _PACK_i = Struct(">i").pack
 _PACK_ii = Struct(">ii").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
 
 
 class DeletableGroupResult(Fields):
@@ -63,86 +49,66 @@ class DeleteGroupsResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.results = [] if results is EMPTY else results
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for groups_names_item in request.groups_names:
+            self.results.append(DeletableGroupResult(group_id=groups_names_item, error_code=code))
+
+
+def _write_deletable_group_result_v0(m: DeletableGroupResult, w: Write) -> None:
+    w(classic_string(m.group_id))
+    w(_PACK_h(m.error_code))
+
+
+def _read_deletable_group_result_v0(r: MessageReader) -> DeletableGroupResult:
+    m = new(DeletableGroupResult)
+    m.group_id = r.string(r.short_length(), 'group_id')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    return m
+
 
 def _write_v0(m: DeleteGroupsResponse, w: Write) -> None:  # versions 0-1
     results = m.results
     w(_PACK_ii(m.throttle_time_ms, len(results)))
     for deletable_group_result in results:
-        raw = deletable_group_result.group_id.encode()
-        w(_PACK_h(len(raw)) + raw)
-        w(_PACK_h(deletable_group_result.error_code))
+        _write_deletable_group_result_v0(deletable_group_result, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteGroupsResponse, int]:  # versions 0-1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DeleteGroupsResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 4 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        deletable_group_result = new(DeletableGroupResult)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('group_id', count, size - at)
-        deletable_group_result.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (deletable_group_result.error_code,) = _UNPACK_h(buffer, at)
-        at += 2
-        results.append(deletable_group_result)
-    m.results = results
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.results = r.structs(r.length(), 'results', 4, _read_deletable_group_result_v0)
+    return m, r.at
+
+
+def _write_deletable_group_result_v2(m: DeletableGroupResult, w: Write) -> None:
+    w(compact_string(m.group_id))
+    w(_PACK_hx(m.error_code))
+
+
+def _read_deletable_group_result_v2(r: MessageReader) -> DeletableGroupResult:
+    m = new(DeletableGroupResult)
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: DeleteGroupsResponse, w: Write) -> None:  # version 2, flexible
     results = m.results
-    count = len(results) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(results) + 1))
     for deletable_group_result in results:
-        raw = deletable_group_result.group_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_hx(deletable_group_result.error_code))
+        _write_deletable_group_result_v2(deletable_group_result, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteGroupsResponse, int]:  # version 2, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DeleteGroupsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 4 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        deletable_group_result = new(DeletableGroupResult)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_id', count, size - at)
-        deletable_group_result.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        deletable_group_result.error_code, tags = _UNPACK_hB(buffer, at)
-        at += 3
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        results.append(deletable_group_result)
-    m.results = results
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.results = r.structs(r.compact_length(), 'results', 4, _read_deletable_group_result_v2)
+    r.skip_tags()
+    return m, r.at
 
 
 DeleteGroupsResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

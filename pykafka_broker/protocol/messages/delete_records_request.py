@@ -6,33 +6,16 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new,
     uvarint,
-    uvarint_rest,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_iq = Struct(">iq").pack
 _PACK_iqx = Struct(">iqx").pack
 _PACK_ix = Struct(">ix").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_iqB = Struct(">iqB").unpack_from
-_ITER_iq = Struct(">iq").iter_unpack
+_STRUCT_i = Struct(">i")
+_STRUCT_iq = Struct(">iq")
 
 
 class DeleteRecordsPartition(Fields):
@@ -81,128 +64,90 @@ class DeleteRecordsRequest(Message):
         self.timeout_ms = timeout_ms
 
 
+def _write_delete_records_partition_v0(m: DeleteRecordsPartition, w: Write) -> None:
+    w(_PACK_iq(m.partition_index, m.offset))
+
+
+def _read_delete_records_partition_v0(r: MessageReader) -> DeleteRecordsPartition:
+    m = new(DeleteRecordsPartition)
+    m.partition_index, m.offset = r.fixed(_STRUCT_iq)
+    return m
+
+
+def _write_delete_records_topic_v0(m: DeleteRecordsTopic, w: Write) -> None:
+    w(classic_string(m.name))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for delete_records_partition in partitions:
+        _write_delete_records_partition_v0(delete_records_partition, w)
+
+
+def _read_delete_records_topic_v0(r: MessageReader) -> DeleteRecordsTopic:
+    m = new(DeleteRecordsTopic)
+    m.name = r.string(r.short_length(), 'name')
+    m.partitions = r.structs(r.length(), 'partitions', 12, _read_delete_records_partition_v0)
+    return m
+
+
 def _write_v0(m: DeleteRecordsRequest, w: Write) -> None:  # versions 0-1
     topics = m.topics
     w(_PACK_i(len(topics)))
     for delete_records_topic in topics:
-        raw = delete_records_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = delete_records_topic.partitions
-        w(_PACK_i(len(partitions)))
-        for delete_records_partition in partitions:
-            w(_PACK_iq(delete_records_partition.partition_index, delete_records_partition.offset))
+        _write_delete_records_topic_v0(delete_records_topic, w)
     w(_PACK_i(m.timeout_ms))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteRecordsRequest, int]:  # versions 0-1
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DeleteRecordsRequest)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        delete_records_topic = new(DeleteRecordsTopic)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        delete_records_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 12 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        stop = at + count * 12
-        for values in _ITER_iq(buffer[at:stop]):
-            delete_records_partition = new(DeleteRecordsPartition)
-            delete_records_partition.partition_index, delete_records_partition.offset = values
-            partitions.append(delete_records_partition)
-        at = stop
-        delete_records_topic.partitions = partitions
-        topics.append(delete_records_topic)
-    m.topics = topics
-    (m.timeout_ms,) = _UNPACK_i(buffer, at)
-    at += 4
-    return m, at
+    m.topics = r.structs(r.length(), 'topics', 6, _read_delete_records_topic_v0)
+    (m.timeout_ms,) = r.fixed(_STRUCT_i)
+    return m, r.at
+
+
+def _write_delete_records_partition_v2(m: DeleteRecordsPartition, w: Write) -> None:
+    w(_PACK_iqx(m.partition_index, m.offset))
+
+
+def _read_delete_records_partition_v2(r: MessageReader) -> DeleteRecordsPartition:
+    m = new(DeleteRecordsPartition)
+    m.partition_index, m.offset = r.fixed(_STRUCT_iq)
+    r.skip_tags()
+    return m
+
+
+def _write_delete_records_topic_v2(m: DeleteRecordsTopic, w: Write) -> None:
+    w(compact_string(m.name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for delete_records_partition in partitions:
+        _write_delete_records_partition_v2(delete_records_partition, w)
+    w(NO_TAGS)
+
+
+def _read_delete_records_topic_v2(r: MessageReader) -> DeleteRecordsTopic:
+    m = new(DeleteRecordsTopic)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 13, _read_delete_records_partition_v2)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: DeleteRecordsRequest, w: Write) -> None:  # version 2, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for delete_records_topic in topics:
-        raw = delete_records_topic.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = delete_records_topic.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for delete_records_partition in partitions:
-            w(_PACK_iqx(delete_records_partition.partition_index, delete_records_partition.offset))
-        w(NO_TAGS)
+        _write_delete_records_topic_v2(delete_records_topic, w)
     w(_PACK_ix(m.timeout_ms))
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteRecordsRequest, int]:  # version 2, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DeleteRecordsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        delete_records_topic = new(DeleteRecordsTopic)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        delete_records_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 13 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            delete_records_partition = new(DeleteRecordsPartition)
-            delete_records_partition.partition_index, delete_records_partition.offset, tags = _UNPACK_iqB(buffer, at)
-            at += 13
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partitions.append(delete_records_partition)
-        delete_records_topic.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(delete_records_topic)
-    m.topics = topics
-    m.timeout_ms, tags = _UNPACK_iB(buffer, at)
-    at += 5
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_delete_records_topic_v2)
+    (m.timeout_ms,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m, r.at
 
 
 DeleteRecordsRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

@@ -4,35 +4,18 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, uvarint,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_ii = Struct(">ii").pack
 _PACK_iqh = Struct(">iqh").pack
 _PACK_iqhx = Struct(">iqhx").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
-_UNPACK_iqhB = Struct(">iqhB").unpack_from
-_ITER_iqh = Struct(">iqh").iter_unpack
+_STRUCT_i = Struct(">i")
+_STRUCT_iqh = Struct(">iqh")
 
 
 class DeleteRecordsPartitionResult(Fields):
@@ -82,120 +65,98 @@ class DeleteRecordsResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.topics = [] if topics is EMPTY else topics
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for delete_records_topic in request.topics:
+            answer = DeleteRecordsTopicResult(name=delete_records_topic.name)
+            for delete_records_partition in delete_records_topic.partitions:
+                answer.partitions.append(DeleteRecordsPartitionResult(partition_index=delete_records_partition.partition_index, error_code=code))
+            if answer.partitions:
+                self.topics.append(answer)
+
+
+def _write_delete_records_partition_result_v0(m: DeleteRecordsPartitionResult, w: Write) -> None:
+    w(_PACK_iqh(m.partition_index, m.low_watermark, m.error_code))
+
+
+def _read_delete_records_partition_result_v0(r: MessageReader) -> DeleteRecordsPartitionResult:
+    m = new(DeleteRecordsPartitionResult)
+    m.partition_index, m.low_watermark, m.error_code = r.fixed(_STRUCT_iqh)
+    return m
+
+
+def _write_delete_records_topic_result_v0(m: DeleteRecordsTopicResult, w: Write) -> None:
+    w(classic_string(m.name))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for delete_records_partition_result in partitions:
+        _write_delete_records_partition_result_v0(delete_records_partition_result, w)
+
+
+def _read_delete_records_topic_result_v0(r: MessageReader) -> DeleteRecordsTopicResult:
+    m = new(DeleteRecordsTopicResult)
+    m.name = r.string(r.short_length(), 'name')
+    m.partitions = r.structs(r.length(), 'partitions', 14, _read_delete_records_partition_result_v0)
+    return m
+
 
 def _write_v0(m: DeleteRecordsResponse, w: Write) -> None:  # versions 0-1
     topics = m.topics
     w(_PACK_ii(m.throttle_time_ms, len(topics)))
     for delete_records_topic_result in topics:
-        raw = delete_records_topic_result.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = delete_records_topic_result.partitions
-        w(_PACK_i(len(partitions)))
-        for delete_records_partition_result in partitions:
-            w(_PACK_iqh(delete_records_partition_result.partition_index, delete_records_partition_result.low_watermark, delete_records_partition_result.error_code))
+        _write_delete_records_topic_result_v0(delete_records_topic_result, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteRecordsResponse, int]:  # versions 0-1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DeleteRecordsResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        delete_records_topic_result = new(DeleteRecordsTopicResult)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        delete_records_topic_result.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 14 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        stop = at + count * 14
-        for values in _ITER_iqh(buffer[at:stop]):
-            delete_records_partition_result = new(DeleteRecordsPartitionResult)
-            delete_records_partition_result.partition_index, delete_records_partition_result.low_watermark, delete_records_partition_result.error_code = values
-            partitions.append(delete_records_partition_result)
-        at = stop
-        delete_records_topic_result.partitions = partitions
-        topics.append(delete_records_topic_result)
-    m.topics = topics
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.length(), 'topics', 6, _read_delete_records_topic_result_v0)
+    return m, r.at
+
+
+def _write_delete_records_partition_result_v2(m: DeleteRecordsPartitionResult, w: Write) -> None:
+    w(_PACK_iqhx(m.partition_index, m.low_watermark, m.error_code))
+
+
+def _read_delete_records_partition_result_v2(r: MessageReader) -> DeleteRecordsPartitionResult:
+    m = new(DeleteRecordsPartitionResult)
+    m.partition_index, m.low_watermark, m.error_code = r.fixed(_STRUCT_iqh)
+    r.skip_tags()
+    return m
+
+
+def _write_delete_records_topic_result_v2(m: DeleteRecordsTopicResult, w: Write) -> None:
+    w(compact_string(m.name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for delete_records_partition_result in partitions:
+        _write_delete_records_partition_result_v2(delete_records_partition_result, w)
+    w(NO_TAGS)
+
+
+def _read_delete_records_topic_result_v2(r: MessageReader) -> DeleteRecordsTopicResult:
+    m = new(DeleteRecordsTopicResult)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 15, _read_delete_records_partition_result_v2)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: DeleteRecordsResponse, w: Write) -> None:  # version 2, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(topics) + 1))
     for delete_records_topic_result in topics:
-        raw = delete_records_topic_result.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = delete_records_topic_result.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for delete_records_partition_result in partitions:
-            w(_PACK_iqhx(delete_records_partition_result.partition_index, delete_records_partition_result.low_watermark, delete_records_partition_result.error_code))
-        w(NO_TAGS)
+        _write_delete_records_topic_result_v2(delete_records_topic_result, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteRecordsResponse, int]:  # version 2, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DeleteRecordsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        delete_records_topic_result = new(DeleteRecordsTopicResult)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        delete_records_topic_result.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 15 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            delete_records_partition_result = new(DeleteRecordsPartitionResult)
-            delete_records_partition_result.partition_index, delete_records_partition_result.low_watermark, delete_records_partition_result.error_code, tags = _UNPACK_iqhB(buffer, at)
-            at += 15
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(delete_records_partition_result)
-        delete_records_topic_result.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(delete_records_topic_result)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_delete_records_topic_result_v2)
+    r.skip_tags()
+    return m, r.at
 
 
 DeleteRecordsResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

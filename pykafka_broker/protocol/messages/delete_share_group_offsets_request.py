@@ -5,21 +5,7 @@ from __future__ import annotations
 
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, compact_string, new, uvarint,
 )
 
 
@@ -54,67 +40,34 @@ class DeleteShareGroupOffsetsRequest(Message):
         self.topics = [] if topics is EMPTY else topics
 
 
+def _write_delete_share_group_offsets_request_topic_v0(m: DeleteShareGroupOffsetsRequestTopic, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    w(NO_TAGS)
+
+
+def _read_delete_share_group_offsets_request_topic_v0(r: MessageReader) -> DeleteShareGroupOffsetsRequestTopic:
+    m = new(DeleteShareGroupOffsetsRequestTopic)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: DeleteShareGroupOffsetsRequest, w: Write) -> None:  # version 0, flexible
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.group_id))
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for delete_share_group_offsets_request_topic in topics:
-        raw = delete_share_group_offsets_request_topic.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(NO_TAGS)
+        _write_delete_share_group_offsets_request_topic_v0(delete_share_group_offsets_request_topic, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteShareGroupOffsetsRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DeleteShareGroupOffsetsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('group_id', count, size - at)
-    m.group_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 2 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        delete_share_group_offsets_request_topic = new(DeleteShareGroupOffsetsRequestTopic)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        delete_share_group_offsets_request_topic.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(delete_share_group_offsets_request_topic)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.topics = r.structs(r.compact_length(), 'topics', 2, _read_delete_share_group_offsets_request_topic_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 DeleteShareGroupOffsetsRequest._WRITERS = {0: _write_v0}

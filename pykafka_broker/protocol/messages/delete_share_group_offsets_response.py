@@ -4,31 +4,17 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string, compact_string,
+    new, uvarint,
 )
 
 _PACK_16sh = Struct(">16sh").pack
 _PACK_ih = Struct(">ih").pack
-_UNPACK_16shB = Struct(">16shB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
+_STRUCT_16sh = Struct(">16sh")
+_STRUCT_ih = Struct(">ih")
 
 
 class DeleteShareGroupOffsetsResponseTopic(Fields):
@@ -70,83 +56,50 @@ class DeleteShareGroupOffsetsResponse(Message):
         self.error_message = error_message
         self.responses = [] if responses is EMPTY else responses
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for delete_share_group_offsets_request_topic in request.topics:
+            self.responses.append(DeleteShareGroupOffsetsResponseTopic(topic_name=delete_share_group_offsets_request_topic.topic_name, error_code=code, error_message=message))
+
+
+def _write_delete_share_group_offsets_response_topic_v0(m: DeleteShareGroupOffsetsResponseTopic, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    w(_PACK_16sh(m.topic_id, m.error_code) + compact_nullable_string(m.error_message))
+    w(NO_TAGS)
+
+
+def _read_delete_share_group_offsets_response_topic_v0(r: MessageReader) -> DeleteShareGroupOffsetsResponseTopic:
+    m = new(DeleteShareGroupOffsetsResponseTopic)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.topic_id, m.error_code = r.fixed(_STRUCT_16sh)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: DeleteShareGroupOffsetsResponse, w: Write) -> None:  # version 0, flexible
-    error_message = m.error_message
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + compact_nullable_string(m.error_message))
     responses = m.responses
-    count = len(responses) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(responses) + 1))
     for delete_share_group_offsets_response_topic in responses:
-        raw = delete_share_group_offsets_response_topic.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        delete_share_group_offsets_response_topic_error_message = delete_share_group_offsets_response_topic.error_message
-        w(_PACK_16sh(delete_share_group_offsets_response_topic.topic_id, delete_share_group_offsets_response_topic.error_code) + (NULL if delete_share_group_offsets_response_topic_error_message is None else compact_string(delete_share_group_offsets_response_topic_error_message)))
-        w(NO_TAGS)
+        _write_delete_share_group_offsets_response_topic_v0(delete_share_group_offsets_response_topic, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteShareGroupOffsetsResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DeleteShareGroupOffsetsResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 21 > size - at:
-        refuse_count('responses', count, size - at)
-    responses = []
-    for _ in range(count):
-        delete_share_group_offsets_response_topic = new(DeleteShareGroupOffsetsResponseTopic)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        delete_share_group_offsets_response_topic.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        delete_share_group_offsets_response_topic.topic_id, delete_share_group_offsets_response_topic.error_code, count = _UNPACK_16shB(buffer, at)
-        at += 19
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            delete_share_group_offsets_response_topic.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            delete_share_group_offsets_response_topic.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        responses.append(delete_share_group_offsets_response_topic)
-    m.responses = responses
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.responses = r.structs(r.compact_length(), 'responses', 21, _read_delete_share_group_offsets_response_topic_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 DeleteShareGroupOffsetsResponse._WRITERS = {0: _write_v0}

@@ -4,30 +4,16 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string, new, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
 _PACK_ih = Struct(">ih").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_ih = Struct(">ih")
 
 
 class PartitionResult(Fields):
@@ -75,76 +61,58 @@ class DeleteShareGroupStateResponse(Message):
     ) -> None:
         self.results = [] if results is EMPTY else results
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for delete_state_data in request.topics:
+            answer = DeleteStateResult(topic_id=delete_state_data.topic_id)
+            for partition_data in delete_state_data.partitions:
+                answer.partitions.append(PartitionResult(partition=partition_data.partition, error_code=code, error_message=message))
+            if answer.partitions:
+                self.results.append(answer)
+
+
+def _write_partition_result_v0(m: PartitionResult, w: Write) -> None:
+    w(_PACK_ih(m.partition, m.error_code) + compact_nullable_string(m.error_message))
+    w(NO_TAGS)
+
+
+def _read_partition_result_v0(r: MessageReader) -> PartitionResult:
+    m = new(PartitionResult)
+    m.partition, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    r.skip_tags()
+    return m
+
+
+def _write_delete_state_result_v0(m: DeleteStateResult, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for partition_result in partitions:
+        _write_partition_result_v0(partition_result, w)
+    w(NO_TAGS)
+
+
+def _read_delete_state_result_v0(r: MessageReader) -> DeleteStateResult:
+    m = new(DeleteStateResult)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 8, _read_partition_result_v0)
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: DeleteShareGroupStateResponse, w: Write) -> None:  # version 0, flexible
     results = m.results
-    count = len(results) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(results) + 1))
     for delete_state_result in results:
-        partitions = delete_state_result.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(delete_state_result.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for partition_result in partitions:
-            error_message = partition_result.error_message
-            w(_PACK_ih(partition_result.partition, partition_result.error_code) + (NULL if error_message is None else compact_string(error_message)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_delete_state_result_v0(delete_state_result, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteShareGroupStateResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DeleteShareGroupStateResponse)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        delete_state_result = new(DeleteStateResult)
-        delete_state_result.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 8 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            partition_result = new(PartitionResult)
-            partition_result.partition, partition_result.error_code, count = _UNPACK_ihB(buffer, at)
-            at += 7
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                partition_result.error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('error_message', count, size - at)
-                partition_result.error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(partition_result)
-        delete_state_result.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        results.append(delete_state_result)
-    m.results = results
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.results = r.structs(r.compact_length(), 'results', 18, _read_delete_state_result_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 DeleteShareGroupStateResponse._WRITERS = {0: _write_v0}

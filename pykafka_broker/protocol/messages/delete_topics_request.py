@@ -6,34 +6,15 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, Write, ZERO_UUID, classic_string,
+    compact_nullable_string, compact_string, new, refuse_field, uvarint,
 )
 
 _PACK_16sx = Struct(">16sx").pack
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_ix = Struct(">ix").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_i = Struct(">i")
 
 
 class DeleteTopicState(Fields):
@@ -76,135 +57,68 @@ def _write_v0(m: DeleteTopicsRequest, w: Write) -> None:  # versions 0-3
     topic_names = m.topic_names
     w(_PACK_i(len(topic_names)))
     for element in topic_names:
-        raw = element.encode()
-        w(_PACK_h(len(raw)) + raw)
+        w(classic_string(element))
     w(_PACK_i(m.timeout_ms))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # versions 0-3
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DeleteTopicsRequest)
     m.topics = []
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 2 > size - at:
-        refuse_count('topic_names', count, size - at, elements_left)
-    topic_names = []
-    for _ in range(count):
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic_names', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        topic_names.append(element)
-    m.topic_names = topic_names
-    (m.timeout_ms,) = _UNPACK_i(buffer, at)
-    at += 4
-    return m, at
+    m.topic_names = r.classic_strings(r.length(), 'topic_names')
+    (m.timeout_ms,) = r.fixed(_STRUCT_i)
+    return m, r.at
 
 
 def _write_v4(m: DeleteTopicsRequest, w: Write) -> None:  # versions 4-5, flexible
     if m.topics:
         refuse_field('topics')
     topic_names = m.topic_names
-    count = len(topic_names) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topic_names) + 1))
     for element in topic_names:
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+        w(compact_string(element))
     w(_PACK_ix(m.timeout_ms))
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # versions 4-5, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DeleteTopicsRequest)
     m.topics = []
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count > size - at:
-        refuse_count('topic_names', count, size - at, elements_left)
-    topic_names = []
-    for _ in range(count):
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_names', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        topic_names.append(element)
-    m.topic_names = topic_names
-    m.timeout_ms, tags = _UNPACK_iB(buffer, at)
-    at += 5
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.topic_names = r.compact_strings(r.compact_length(), 'topic_names')
+    (m.timeout_ms,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_delete_topic_state_v6(m: DeleteTopicState, w: Write) -> None:
+    w(compact_nullable_string(m.name))
+    w(_PACK_16sx(m.topic_id))
+
+
+def _read_delete_topic_state_v6(r: MessageReader) -> DeleteTopicState:
+    m = new(DeleteTopicState)
+    m.name = r.nullable_string(r.compact_length(), 'name')
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    r.skip_tags()
+    return m
 
 
 def _write_v6(m: DeleteTopicsRequest, w: Write) -> None:  # version 6, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for delete_topic_state in topics:
-        name = delete_topic_state.name
-        w(NULL if name is None else compact_string(name))
-        w(_PACK_16sx(delete_topic_state.topic_id))
+        _write_delete_topic_state_v6(delete_topic_state, w)
     w(_PACK_ix(m.timeout_ms))
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # version 6, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DeleteTopicsRequest)
     m.topic_names = []
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        delete_topic_state = new(DeleteTopicState)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            delete_topic_state.name = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            delete_topic_state.name = str(buffer[at:stop], "utf-8")
-            at = stop
-        delete_topic_state.topic_id, tags = _UNPACK_16sB(buffer, at)
-        at += 17
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(delete_topic_state)
-    m.topics = topics
-    m.timeout_ms, tags = _UNPACK_iB(buffer, at)
-    at += 5
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.topics = r.structs(r.compact_length(), 'topics', 18, _read_delete_topic_state_v6)
+    (m.timeout_ms,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m, r.at
 
 
 DeleteTopicsRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v0, 4: _write_v4, 5: _write_v4, 6: _write_v6}

@@ -4,26 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    refuse_null,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, classic_string, compact_nullable_string,
+    compact_string, new, refuse_null, uvarint,
 )
 
 _PACK_16sh = Struct(">16sh").pack
@@ -31,12 +16,9 @@ _PACK_h = Struct(">h").pack
 _PACK_hx = Struct(">hx").pack
 _PACK_i = Struct(">i").pack
 _PACK_ii = Struct(">ii").pack
-_UNPACK_16shB = Struct(">16shB").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
+_STRUCT_16sh = Struct(">16sh")
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
 
 
 class DeletableTopicResult(Fields):
@@ -74,267 +56,161 @@ class DeleteTopicsResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.responses = [] if responses is EMPTY else responses
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for delete_topic_state in request.topics:
+            self.responses.append(DeletableTopicResult(name=delete_topic_state.name or '', topic_id=delete_topic_state.topic_id, error_code=code, error_message=message))
+        for topic_names_item in request.topic_names:
+            self.responses.append(DeletableTopicResult(name=topic_names_item, error_code=code, error_message=message))
+
+
+def _write_deletable_topic_result_v0(m: DeletableTopicResult, w: Write) -> None:
+    name = m.name
+    if name is None:
+        refuse_null('name')
+    w(classic_string(name))
+    w(_PACK_h(m.error_code))
+
+
+def _read_deletable_topic_result_v0(r: MessageReader) -> DeletableTopicResult:
+    m = new(DeletableTopicResult)
+    m.topic_id = ZERO_UUID
+    m.error_message = None
+    m.name = r.string(r.short_length(), 'name')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    return m
+
 
 def _write_v0(m: DeleteTopicsResponse, w: Write) -> None:  # version 0
     responses = m.responses
     w(_PACK_i(len(responses)))
     for deletable_topic_result in responses:
-        name = deletable_topic_result.name
-        if name is None:
-            refuse_null('name')
-        raw = name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        w(_PACK_h(deletable_topic_result.error_code))
+        _write_deletable_topic_result_v0(deletable_topic_result, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteTopicsResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DeleteTopicsResponse)
     m.throttle_time_ms = 0
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 4 > size - at:
-        refuse_count('responses', count, size - at)
-    responses = []
-    for _ in range(count):
-        deletable_topic_result = new(DeletableTopicResult)
-        deletable_topic_result.topic_id = ZERO_UUID
-        deletable_topic_result.error_message = None
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        deletable_topic_result.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (deletable_topic_result.error_code,) = _UNPACK_h(buffer, at)
-        at += 2
-        responses.append(deletable_topic_result)
-    m.responses = responses
-    return m, at
+    m.responses = r.structs(r.length(), 'responses', 4, _read_deletable_topic_result_v0)
+    return m, r.at
 
 
 def _write_v1(m: DeleteTopicsResponse, w: Write) -> None:  # versions 1-3
     responses = m.responses
     w(_PACK_ii(m.throttle_time_ms, len(responses)))
     for deletable_topic_result in responses:
-        name = deletable_topic_result.name
-        if name is None:
-            refuse_null('name')
-        raw = name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        w(_PACK_h(deletable_topic_result.error_code))
+        _write_deletable_topic_result_v0(deletable_topic_result, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DeleteTopicsResponse, int]:  # versions 1-3
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DeleteTopicsResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 4 > size - at:
-        refuse_count('responses', count, size - at)
-    responses = []
-    for _ in range(count):
-        deletable_topic_result = new(DeletableTopicResult)
-        deletable_topic_result.topic_id = ZERO_UUID
-        deletable_topic_result.error_message = None
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        deletable_topic_result.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (deletable_topic_result.error_code,) = _UNPACK_h(buffer, at)
-        at += 2
-        responses.append(deletable_topic_result)
-    m.responses = responses
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.responses = r.structs(r.length(), 'responses', 4, _read_deletable_topic_result_v0)
+    return m, r.at
+
+
+def _write_deletable_topic_result_v4(m: DeletableTopicResult, w: Write) -> None:
+    name = m.name
+    if name is None:
+        refuse_null('name')
+    w(compact_string(name))
+    w(_PACK_hx(m.error_code))
+
+
+def _read_deletable_topic_result_v4(r: MessageReader) -> DeletableTopicResult:
+    m = new(DeletableTopicResult)
+    m.topic_id = ZERO_UUID
+    m.error_message = None
+    m.name = r.string(r.compact_length(), 'name')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    r.skip_tags()
+    return m
 
 
 def _write_v4(m: DeleteTopicsResponse, w: Write) -> None:  # version 4, flexible
     responses = m.responses
-    count = len(responses) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(responses) + 1))
     for deletable_topic_result in responses:
-        name = deletable_topic_result.name
-        if name is None:
-            refuse_null('name')
-        raw = name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_hx(deletable_topic_result.error_code))
+        _write_deletable_topic_result_v4(deletable_topic_result, w)
     w(NO_TAGS)
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[DeleteTopicsResponse, int]:  # version 4, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DeleteTopicsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 4 > size - at:
-        refuse_count('responses', count, size - at)
-    responses = []
-    for _ in range(count):
-        deletable_topic_result = new(DeletableTopicResult)
-        deletable_topic_result.topic_id = ZERO_UUID
-        deletable_topic_result.error_message = None
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        deletable_topic_result.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        deletable_topic_result.error_code, tags = _UNPACK_hB(buffer, at)
-        at += 3
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        responses.append(deletable_topic_result)
-    m.responses = responses
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.responses = r.structs(r.compact_length(), 'responses', 4, _read_deletable_topic_result_v4)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_deletable_topic_result_v5(m: DeletableTopicResult, w: Write) -> None:
+    name = m.name
+    if name is None:
+        refuse_null('name')
+    w(compact_string(name))
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.error_message))
+    w(NO_TAGS)
+
+
+def _read_deletable_topic_result_v5(r: MessageReader) -> DeletableTopicResult:
+    m = new(DeletableTopicResult)
+    m.topic_id = ZERO_UUID
+    m.name = r.string(r.compact_length(), 'name')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    r.skip_tags()
+    return m
 
 
 def _write_v5(m: DeleteTopicsResponse, w: Write) -> None:  # version 5, flexible
     responses = m.responses
-    count = len(responses) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(responses) + 1))
     for deletable_topic_result in responses:
-        name = deletable_topic_result.name
-        if name is None:
-            refuse_null('name')
-        raw = name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        error_message = deletable_topic_result.error_message
-        w(_PACK_h(deletable_topic_result.error_code) + (NULL if error_message is None else compact_string(error_message)))
-        w(NO_TAGS)
+        _write_deletable_topic_result_v5(deletable_topic_result, w)
     w(NO_TAGS)
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[DeleteTopicsResponse, int]:  # version 5, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DeleteTopicsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('responses', count, size - at)
-    responses = []
-    for _ in range(count):
-        deletable_topic_result = new(DeletableTopicResult)
-        deletable_topic_result.topic_id = ZERO_UUID
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        deletable_topic_result.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        deletable_topic_result.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            deletable_topic_result.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            deletable_topic_result.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        responses.append(deletable_topic_result)
-    m.responses = responses
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.responses = r.structs(r.compact_length(), 'responses', 5, _read_deletable_topic_result_v5)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_deletable_topic_result_v6(m: DeletableTopicResult, w: Write) -> None:
+    w(compact_nullable_string(m.name))
+    w(_PACK_16sh(m.topic_id, m.error_code) + compact_nullable_string(m.error_message))
+    w(NO_TAGS)
+
+
+def _read_deletable_topic_result_v6(r: MessageReader) -> DeletableTopicResult:
+    m = new(DeletableTopicResult)
+    m.name = r.nullable_string(r.compact_length(), 'name')
+    m.topic_id, m.error_code = r.fixed(_STRUCT_16sh)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    r.skip_tags()
+    return m
 
 
 def _write_v6(m: DeleteTopicsResponse, w: Write) -> None:  # version 6, flexible
     responses = m.responses
-    count = len(responses) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(responses) + 1))
     for deletable_topic_result in responses:
-        name = deletable_topic_result.name
-        w(NULL if name is None else compact_string(name))
-        error_message = deletable_topic_result.error_message
-        w(_PACK_16sh(deletable_topic_result.topic_id, deletable_topic_result.error_code) + (NULL if error_message is None else compact_string(error_message)))
-        w(NO_TAGS)
+        _write_deletable_topic_result_v6(deletable_topic_result, w)
     w(NO_TAGS)
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[DeleteTopicsResponse, int]:  # version 6, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DeleteTopicsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 21 > size - at:
-        refuse_count('responses', count, size - at)
-    responses = []
-    for _ in range(count):
-        deletable_topic_result = new(DeletableTopicResult)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            deletable_topic_result.name = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            deletable_topic_result.name = str(buffer[at:stop], "utf-8")
-            at = stop
-        deletable_topic_result.topic_id, deletable_topic_result.error_code, count = _UNPACK_16shB(buffer, at)
-        at += 19
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            deletable_topic_result.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            deletable_topic_result.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        responses.append(deletable_topic_result)
-    m.responses = responses
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.responses = r.structs(r.compact_length(), 'responses', 21, _read_deletable_topic_result_v6)
+    r.skip_tags()
+    return m, r.at
 
 
 DeleteTopicsResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v1, 4: _write_v4, 5: _write_v5, 6: _write_v6}

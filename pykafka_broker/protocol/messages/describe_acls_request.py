@@ -6,29 +6,15 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    MOST_ELEMENTS,
-    Message,
-    NULL,
-    Write,
-    compact_string,
-    new,
+    Buffer, MOST_ELEMENTS, Message, MessageReader, Write, classic_nullable_string, compact_nullable_string, new,
     refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    uvarint_rest,
 )
 
 _PACK_b = Struct(">b").pack
 _PACK_bb = Struct(">bb").pack
 _PACK_bbx = Struct(">bbx").pack
-_PACK_bh = Struct(">bh").pack
-_PACK_h = Struct(">h").pack
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_bb = Struct(">bb").unpack_from
-_UNPACK_bbB = Struct(">bbB").unpack_from
-_UNPACK_bh = Struct(">bh").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
+_STRUCT_b = Struct(">b")
+_STRUCT_bb = Struct(">bb")
 
 
 class DescribeAclsRequest(Message):
@@ -62,166 +48,61 @@ class DescribeAclsRequest(Message):
 def _write_v0(m: DescribeAclsRequest, w: Write) -> None:  # version 0
     if m.pattern_type_filter != 3:
         refuse_field('pattern_type_filter')
-    resource_name_filter = m.resource_name_filter
-    raw = b"" if resource_name_filter is None else resource_name_filter.encode()
-    w((_PACK_bh(m.resource_type_filter, -1 if resource_name_filter is None else len(raw))) + raw)
-    principal_filter = m.principal_filter
-    raw = b"" if principal_filter is None else principal_filter.encode()
-    w((_PACK_h(-1 if principal_filter is None else len(raw))) + raw)
-    host_filter = m.host_filter
-    raw = b"" if host_filter is None else host_filter.encode()
-    w((_PACK_h(-1 if host_filter is None else len(raw))) + raw)
+    w(_PACK_b(m.resource_type_filter) + classic_nullable_string(m.resource_name_filter))
+    w(classic_nullable_string(m.principal_filter))
+    w(classic_nullable_string(m.host_filter))
     w(_PACK_bb(m.operation, m.permission_type))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeAclsRequest, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeAclsRequest)
     m.pattern_type_filter = 3
-    m.resource_type_filter, count = _UNPACK_bh(buffer, at)
-    at += 3
-    if count == -1:
-        m.resource_name_filter = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('resource_name_filter', count, size - at)
-        m.resource_name_filter = str(buffer[at:stop], "utf-8")
-        at = stop
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    if count == -1:
-        m.principal_filter = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('principal_filter', count, size - at)
-        m.principal_filter = str(buffer[at:stop], "utf-8")
-        at = stop
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    if count == -1:
-        m.host_filter = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('host_filter', count, size - at)
-        m.host_filter = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.operation, m.permission_type = _UNPACK_bb(buffer, at)
-    at += 2
-    return m, at
+    (m.resource_type_filter,) = r.fixed(_STRUCT_b)
+    m.resource_name_filter = r.nullable_string(r.short_length(), 'resource_name_filter')
+    m.principal_filter = r.nullable_string(r.short_length(), 'principal_filter')
+    m.host_filter = r.nullable_string(r.short_length(), 'host_filter')
+    m.operation, m.permission_type = r.fixed(_STRUCT_bb)
+    return m, r.at
 
 
 def _write_v1(m: DescribeAclsRequest, w: Write) -> None:  # version 1
-    resource_name_filter = m.resource_name_filter
-    raw = b"" if resource_name_filter is None else resource_name_filter.encode()
-    w((_PACK_bh(m.resource_type_filter, -1 if resource_name_filter is None else len(raw))) + raw)
-    principal_filter = m.principal_filter
-    raw = b"" if principal_filter is None else principal_filter.encode()
-    w((_PACK_bh(m.pattern_type_filter, -1 if principal_filter is None else len(raw))) + raw)
-    host_filter = m.host_filter
-    raw = b"" if host_filter is None else host_filter.encode()
-    w((_PACK_h(-1 if host_filter is None else len(raw))) + raw)
+    w(_PACK_b(m.resource_type_filter) + classic_nullable_string(m.resource_name_filter))
+    w(_PACK_b(m.pattern_type_filter) + classic_nullable_string(m.principal_filter))
+    w(classic_nullable_string(m.host_filter))
     w(_PACK_bb(m.operation, m.permission_type))
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeAclsRequest, int]:  # version 1
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeAclsRequest)
-    m.resource_type_filter, count = _UNPACK_bh(buffer, at)
-    at += 3
-    if count == -1:
-        m.resource_name_filter = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('resource_name_filter', count, size - at)
-        m.resource_name_filter = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.pattern_type_filter, count = _UNPACK_bh(buffer, at)
-    at += 3
-    if count == -1:
-        m.principal_filter = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('principal_filter', count, size - at)
-        m.principal_filter = str(buffer[at:stop], "utf-8")
-        at = stop
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    if count == -1:
-        m.host_filter = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('host_filter', count, size - at)
-        m.host_filter = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.operation, m.permission_type = _UNPACK_bb(buffer, at)
-    at += 2
-    return m, at
+    (m.resource_type_filter,) = r.fixed(_STRUCT_b)
+    m.resource_name_filter = r.nullable_string(r.short_length(), 'resource_name_filter')
+    (m.pattern_type_filter,) = r.fixed(_STRUCT_b)
+    m.principal_filter = r.nullable_string(r.short_length(), 'principal_filter')
+    m.host_filter = r.nullable_string(r.short_length(), 'host_filter')
+    m.operation, m.permission_type = r.fixed(_STRUCT_bb)
+    return m, r.at
 
 
 def _write_v2(m: DescribeAclsRequest, w: Write) -> None:  # versions 2-3, flexible
-    resource_name_filter = m.resource_name_filter
-    w(_PACK_b(m.resource_type_filter) + (NULL if resource_name_filter is None else compact_string(resource_name_filter)))
-    principal_filter = m.principal_filter
-    w(_PACK_b(m.pattern_type_filter) + (NULL if principal_filter is None else compact_string(principal_filter)))
-    host_filter = m.host_filter
-    w(NULL if host_filter is None else compact_string(host_filter))
+    w(_PACK_b(m.resource_type_filter) + compact_nullable_string(m.resource_name_filter))
+    w(_PACK_b(m.pattern_type_filter) + compact_nullable_string(m.principal_filter))
+    w(compact_nullable_string(m.host_filter))
     w(_PACK_bbx(m.operation, m.permission_type))
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeAclsRequest, int]:  # versions 2-3, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeAclsRequest)
-    m.resource_type_filter, count = _UNPACK_bB(buffer, at)
-    at += 2
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.resource_name_filter = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('resource_name_filter', count, size - at)
-        m.resource_name_filter = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.pattern_type_filter, count = _UNPACK_bB(buffer, at)
-    at += 2
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.principal_filter = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('principal_filter', count, size - at)
-        m.principal_filter = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.host_filter = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host_filter', count, size - at)
-        m.host_filter = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.operation, m.permission_type, tags = _UNPACK_bbB(buffer, at)
-    at += 3
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    (m.resource_type_filter,) = r.fixed(_STRUCT_b)
+    m.resource_name_filter = r.nullable_string(r.compact_length(), 'resource_name_filter')
+    (m.pattern_type_filter,) = r.fixed(_STRUCT_b)
+    m.principal_filter = r.nullable_string(r.compact_length(), 'principal_filter')
+    m.host_filter = r.nullable_string(r.compact_length(), 'host_filter')
+    m.operation, m.permission_type = r.fixed(_STRUCT_bb)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeAclsRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2}

@@ -4,45 +4,22 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
+    compact_nullable_string, compact_string, new, refuse_field, uvarint,
 )
 
 _PACK_b = Struct(">b").pack
 _PACK_bb = Struct(">bb").pack
 _PACK_bbx = Struct(">bbx").pack
-_PACK_bh = Struct(">bh").pack
 _PACK_bi = Struct(">bi").pack
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
-_PACK_ihh = Struct(">ihh").pack
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_bb = Struct(">bb").unpack_from
-_UNPACK_bbB = Struct(">bbB").unpack_from
-_UNPACK_bh = Struct(">bh").unpack_from
-_UNPACK_bi = Struct(">bi").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_ihh = Struct(">ihh").unpack_from
+_STRUCT_b = Struct(">b")
+_STRUCT_bb = Struct(">bb")
+_STRUCT_ih = Struct(">ih")
 
 
 class AclDescription(Fields):
@@ -102,270 +79,147 @@ class DescribeAclsResponse(Message):
         self.error_message = error_message
         self.resources = [] if resources is EMPTY else resources
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        return answer
+
+
+def _write_acl_description_v0(m: AclDescription, w: Write) -> None:
+    w(classic_string(m.principal))
+    w(classic_string(m.host))
+    w(_PACK_bb(m.operation, m.permission_type))
+
+
+def _read_acl_description_v0(r: MessageReader) -> AclDescription:
+    m = new(AclDescription)
+    m.principal = r.string(r.short_length(), 'principal')
+    m.host = r.string(r.short_length(), 'host')
+    m.operation, m.permission_type = r.fixed(_STRUCT_bb)
+    return m
+
+
+def _write_describe_acls_resource_v0(m: DescribeAclsResource, w: Write) -> None:
+    if m.pattern_type != 3:
+        refuse_field('pattern_type')
+    w(_PACK_b(m.resource_type) + classic_string(m.resource_name))
+    acls = m.acls
+    w(_PACK_i(len(acls)))
+    for acl_description in acls:
+        _write_acl_description_v0(acl_description, w)
+
+
+def _read_describe_acls_resource_v0(r: MessageReader) -> DescribeAclsResource:
+    m = new(DescribeAclsResource)
+    m.pattern_type = 3
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.short_length(), 'resource_name')
+    m.acls = r.structs(r.length(), 'acls', 6, _read_acl_description_v0)
+    return m
+
 
 def _write_v0(m: DescribeAclsResponse, w: Write) -> None:  # version 0
-    error_message = m.error_message
-    raw = b"" if error_message is None else error_message.encode()
-    w((_PACK_ihh(m.throttle_time_ms, m.error_code, -1 if error_message is None else len(raw))) + raw)
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + classic_nullable_string(m.error_message))
     resources = m.resources
     w(_PACK_i(len(resources)))
     for describe_acls_resource in resources:
-        if describe_acls_resource.pattern_type != 3:
-            refuse_field('pattern_type')
-        raw = describe_acls_resource.resource_name.encode()
-        w(_PACK_bh(describe_acls_resource.resource_type, len(raw)) + raw)
-        acls = describe_acls_resource.acls
-        w(_PACK_i(len(acls)))
-        for acl_description in acls:
-            raw = acl_description.principal.encode()
-            w(_PACK_h(len(raw)) + raw)
-            raw = acl_description.host.encode()
-            w(_PACK_h(len(raw)) + raw)
-            w(_PACK_bb(acl_description.operation, acl_description.permission_type))
+        _write_describe_acls_resource_v0(describe_acls_resource, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeAclsResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeAclsResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihh(buffer, at)
-    at += 8
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 7 > size - at:
-        refuse_count('resources', count, size - at)
-    resources = []
-    for _ in range(count):
-        describe_acls_resource = new(DescribeAclsResource)
-        describe_acls_resource.pattern_type = 3
-        describe_acls_resource.resource_type, count = _UNPACK_bh(buffer, at)
-        at += 3
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('resource_name', count, size - at)
-        describe_acls_resource.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 6 > size - at:
-            refuse_count('acls', count, size - at)
-        acls = []
-        for _ in range(count):
-            acl_description = new(AclDescription)
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('principal', count, size - at)
-            acl_description.principal = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('host', count, size - at)
-            acl_description.host = str(buffer[at:stop], "utf-8")
-            at = stop
-            acl_description.operation, acl_description.permission_type = _UNPACK_bb(buffer, at)
-            at += 2
-            acls.append(acl_description)
-        describe_acls_resource.acls = acls
-        resources.append(describe_acls_resource)
-    m.resources = resources
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.short_length(), 'error_message')
+    m.resources = r.structs(r.length(), 'resources', 7, _read_describe_acls_resource_v0)
+    return m, r.at
+
+
+def _write_describe_acls_resource_v1(m: DescribeAclsResource, w: Write) -> None:
+    w(_PACK_b(m.resource_type) + classic_string(m.resource_name))
+    acls = m.acls
+    w(_PACK_bi(m.pattern_type, len(acls)))
+    for acl_description in acls:
+        _write_acl_description_v0(acl_description, w)
+
+
+def _read_describe_acls_resource_v1(r: MessageReader) -> DescribeAclsResource:
+    m = new(DescribeAclsResource)
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.short_length(), 'resource_name')
+    (m.pattern_type,) = r.fixed(_STRUCT_b)
+    m.acls = r.structs(r.length(), 'acls', 6, _read_acl_description_v0)
+    return m
 
 
 def _write_v1(m: DescribeAclsResponse, w: Write) -> None:  # version 1
-    error_message = m.error_message
-    raw = b"" if error_message is None else error_message.encode()
-    w((_PACK_ihh(m.throttle_time_ms, m.error_code, -1 if error_message is None else len(raw))) + raw)
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + classic_nullable_string(m.error_message))
     resources = m.resources
     w(_PACK_i(len(resources)))
     for describe_acls_resource in resources:
-        raw = describe_acls_resource.resource_name.encode()
-        w(_PACK_bh(describe_acls_resource.resource_type, len(raw)) + raw)
-        acls = describe_acls_resource.acls
-        w(_PACK_bi(describe_acls_resource.pattern_type, len(acls)))
-        for acl_description in acls:
-            raw = acl_description.principal.encode()
-            w(_PACK_h(len(raw)) + raw)
-            raw = acl_description.host.encode()
-            w(_PACK_h(len(raw)) + raw)
-            w(_PACK_bb(acl_description.operation, acl_description.permission_type))
+        _write_describe_acls_resource_v1(describe_acls_resource, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeAclsResponse, int]:  # version 1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeAclsResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihh(buffer, at)
-    at += 8
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 8 > size - at:
-        refuse_count('resources', count, size - at)
-    resources = []
-    for _ in range(count):
-        describe_acls_resource = new(DescribeAclsResource)
-        describe_acls_resource.resource_type, count = _UNPACK_bh(buffer, at)
-        at += 3
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('resource_name', count, size - at)
-        describe_acls_resource.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        describe_acls_resource.pattern_type, count = _UNPACK_bi(buffer, at)
-        at += 5
-        if count < 0 or count * 6 > size - at:
-            refuse_count('acls', count, size - at)
-        acls = []
-        for _ in range(count):
-            acl_description = new(AclDescription)
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('principal', count, size - at)
-            acl_description.principal = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('host', count, size - at)
-            acl_description.host = str(buffer[at:stop], "utf-8")
-            at = stop
-            acl_description.operation, acl_description.permission_type = _UNPACK_bb(buffer, at)
-            at += 2
-            acls.append(acl_description)
-        describe_acls_resource.acls = acls
-        resources.append(describe_acls_resource)
-    m.resources = resources
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.short_length(), 'error_message')
+    m.resources = r.structs(r.length(), 'resources', 8, _read_describe_acls_resource_v1)
+    return m, r.at
+
+
+def _write_acl_description_v2(m: AclDescription, w: Write) -> None:
+    w(compact_string(m.principal))
+    w(compact_string(m.host))
+    w(_PACK_bbx(m.operation, m.permission_type))
+
+
+def _read_acl_description_v2(r: MessageReader) -> AclDescription:
+    m = new(AclDescription)
+    m.principal = r.string(r.compact_length(), 'principal')
+    m.host = r.string(r.compact_length(), 'host')
+    m.operation, m.permission_type = r.fixed(_STRUCT_bb)
+    r.skip_tags()
+    return m
+
+
+def _write_describe_acls_resource_v2(m: DescribeAclsResource, w: Write) -> None:
+    w(_PACK_b(m.resource_type) + compact_string(m.resource_name))
+    acls = m.acls
+    w(_PACK_b(m.pattern_type) + uvarint(len(acls) + 1))
+    for acl_description in acls:
+        _write_acl_description_v2(acl_description, w)
+    w(NO_TAGS)
+
+
+def _read_describe_acls_resource_v2(r: MessageReader) -> DescribeAclsResource:
+    m = new(DescribeAclsResource)
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.compact_length(), 'resource_name')
+    (m.pattern_type,) = r.fixed(_STRUCT_b)
+    m.acls = r.structs(r.compact_length(), 'acls', 5, _read_acl_description_v2)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: DescribeAclsResponse, w: Write) -> None:  # versions 2-3, flexible
-    error_message = m.error_message
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + compact_nullable_string(m.error_message))
     resources = m.resources
-    count = len(resources) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(resources) + 1))
     for describe_acls_resource in resources:
-        raw = describe_acls_resource.resource_name.encode()
-        count = len(raw) + 1
-        w(_PACK_b(describe_acls_resource.resource_type) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        acls = describe_acls_resource.acls
-        count = len(acls) + 1
-        w(_PACK_b(describe_acls_resource.pattern_type) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for acl_description in acls:
-            raw = acl_description.principal.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            raw = acl_description.host.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            w(_PACK_bbx(acl_description.operation, acl_description.permission_type))
-        w(NO_TAGS)
+        _write_describe_acls_resource_v2(describe_acls_resource, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeAclsResponse, int]:  # versions 2-3, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeAclsResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('resources', count, size - at)
-    resources = []
-    for _ in range(count):
-        describe_acls_resource = new(DescribeAclsResource)
-        describe_acls_resource.resource_type, count = _UNPACK_bB(buffer, at)
-        at += 2
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('resource_name', count, size - at)
-        describe_acls_resource.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        describe_acls_resource.pattern_type, count = _UNPACK_bB(buffer, at)
-        at += 2
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 5 > size - at:
-            refuse_count('acls', count, size - at)
-        acls = []
-        for _ in range(count):
-            acl_description = new(AclDescription)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('principal', count, size - at)
-            acl_description.principal = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('host', count, size - at)
-            acl_description.host = str(buffer[at:stop], "utf-8")
-            at = stop
-            acl_description.operation, acl_description.permission_type, tags = _UNPACK_bbB(buffer, at)
-            at += 3
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            acls.append(acl_description)
-        describe_acls_resource.acls = acls
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        resources.append(describe_acls_resource)
-    m.resources = resources
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.resources = r.structs(r.compact_length(), 'resources', 5, _read_describe_acls_resource_v2)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeAclsResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2}

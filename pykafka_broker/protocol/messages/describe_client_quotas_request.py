@@ -6,37 +6,16 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_nullable_string,
+    classic_string, compact_nullable_string, compact_string, new, uvarint,
 )
 
 _PACK_o = Struct(">?").pack
 _PACK_ox = Struct(">?x").pack
 _PACK_b = Struct(">b").pack
-_PACK_bh = Struct(">bh").pack
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_UNPACK_o = Struct(">?").unpack_from
-_UNPACK_oB = Struct(">?B").unpack_from
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_bh = Struct(">bh").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
+_STRUCT_o = Struct(">?")
+_STRUCT_b = Struct(">b")
 
 
 class ComponentData(Fields):
@@ -73,117 +52,65 @@ class DescribeClientQuotasRequest(Message):
         self.strict = strict
 
 
+def _write_component_data_v0(m: ComponentData, w: Write) -> None:
+    w(classic_string(m.entity_type))
+    w(_PACK_b(m.match_type) + classic_nullable_string(m.match))
+
+
+def _read_component_data_v0(r: MessageReader) -> ComponentData:
+    m = new(ComponentData)
+    m.entity_type = r.string(r.short_length(), 'entity_type')
+    (m.match_type,) = r.fixed(_STRUCT_b)
+    m.match = r.nullable_string(r.short_length(), 'match')
+    return m
+
+
 def _write_v0(m: DescribeClientQuotasRequest, w: Write) -> None:  # version 0
     components = m.components
     w(_PACK_i(len(components)))
     for component_data in components:
-        raw = component_data.entity_type.encode()
-        w(_PACK_h(len(raw)) + raw)
-        match = component_data.match
-        raw = b"" if match is None else match.encode()
-        w((_PACK_bh(component_data.match_type, -1 if match is None else len(raw))) + raw)
+        _write_component_data_v0(component_data, w)
     w(_PACK_o(m.strict))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasRequest, int]:  # version 0
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeClientQuotasRequest)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 5 > size - at:
-        refuse_count('components', count, size - at, elements_left)
-    components = []
-    for _ in range(count):
-        component_data = new(ComponentData)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('entity_type', count, size - at)
-        component_data.entity_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        component_data.match_type, count = _UNPACK_bh(buffer, at)
-        at += 3
-        if count == -1:
-            component_data.match = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('match', count, size - at)
-            component_data.match = str(buffer[at:stop], "utf-8")
-            at = stop
-        components.append(component_data)
-    m.components = components
-    (m.strict,) = _UNPACK_o(buffer, at)
-    at += 1
-    return m, at
+    m.components = r.structs(r.length(), 'components', 5, _read_component_data_v0)
+    (m.strict,) = r.fixed(_STRUCT_o)
+    return m, r.at
+
+
+def _write_component_data_v1(m: ComponentData, w: Write) -> None:
+    w(compact_string(m.entity_type))
+    w(_PACK_b(m.match_type) + compact_nullable_string(m.match))
+    w(NO_TAGS)
+
+
+def _read_component_data_v1(r: MessageReader) -> ComponentData:
+    m = new(ComponentData)
+    m.entity_type = r.string(r.compact_length(), 'entity_type')
+    (m.match_type,) = r.fixed(_STRUCT_b)
+    m.match = r.nullable_string(r.compact_length(), 'match')
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: DescribeClientQuotasRequest, w: Write) -> None:  # version 1, flexible
     components = m.components
-    count = len(components) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(components) + 1))
     for component_data in components:
-        raw = component_data.entity_type.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        match = component_data.match
-        w(_PACK_b(component_data.match_type) + (NULL if match is None else compact_string(match)))
-        w(NO_TAGS)
+        _write_component_data_v1(component_data, w)
     w(_PACK_ox(m.strict))
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasRequest, int]:  # version 1, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeClientQuotasRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 4 > size - at:
-        refuse_count('components', count, size - at, elements_left)
-    components = []
-    for _ in range(count):
-        component_data = new(ComponentData)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('entity_type', count, size - at)
-        component_data.entity_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        component_data.match_type, count = _UNPACK_bB(buffer, at)
-        at += 2
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            component_data.match = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('match', count, size - at)
-            component_data.match = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        components.append(component_data)
-    m.components = components
-    m.strict, tags = _UNPACK_oB(buffer, at)
-    at += 2
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.components = r.structs(r.compact_length(), 'components', 4, _read_component_data_v1)
+    (m.strict,) = r.fixed(_STRUCT_o)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeClientQuotasRequest._WRITERS = {0: _write_v0, 1: _write_v1}

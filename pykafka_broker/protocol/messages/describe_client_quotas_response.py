@@ -4,38 +4,19 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
+    compact_nullable_string, compact_string, new, uvarint,
 )
 
 _PACK_d = Struct(">d").pack
 _PACK_dx = Struct(">dx").pack
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
-_PACK_ihh = Struct(">ihh").pack
-_UNPACK_d = Struct(">d").unpack_from
-_UNPACK_dB = Struct(">dB").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_ihh = Struct(">ihh").unpack_from
+_STRUCT_d = Struct(">d")
+_STRUCT_ih = Struct(">ih")
 
 
 class EntityData(Fields):
@@ -101,236 +82,135 @@ class DescribeClientQuotasResponse(Message):
         self.error_message = error_message
         self.entries = [] if entries is EMPTY else entries
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        return answer
+
+
+def _write_entity_data_v0(m: EntityData, w: Write) -> None:
+    w(classic_string(m.entity_type))
+    w(classic_nullable_string(m.entity_name))
+
+
+def _read_entity_data_v0(r: MessageReader) -> EntityData:
+    m = new(EntityData)
+    m.entity_type = r.string(r.short_length(), 'entity_type')
+    m.entity_name = r.nullable_string(r.short_length(), 'entity_name')
+    return m
+
+
+def _write_value_data_v0(m: ValueData, w: Write) -> None:
+    w(classic_string(m.key))
+    w(_PACK_d(m.value))
+
+
+def _read_value_data_v0(r: MessageReader) -> ValueData:
+    m = new(ValueData)
+    m.key = r.string(r.short_length(), 'key')
+    (m.value,) = r.fixed(_STRUCT_d)
+    return m
+
+
+def _write_entry_data_v0(m: EntryData, w: Write) -> None:
+    entity = m.entity
+    w(_PACK_i(len(entity)))
+    for entity_data in entity:
+        _write_entity_data_v0(entity_data, w)
+    _values = m.values
+    w(_PACK_i(len(_values)))
+    for value_data in _values:
+        _write_value_data_v0(value_data, w)
+
+
+def _read_entry_data_v0(r: MessageReader) -> EntryData:
+    m = new(EntryData)
+    m.entity = r.structs(r.length(), 'entity', 4, _read_entity_data_v0)
+    m.values = r.structs(r.length(), 'values', 10, _read_value_data_v0)
+    return m
+
 
 def _write_v0(m: DescribeClientQuotasResponse, w: Write) -> None:  # version 0
-    error_message = m.error_message
-    raw = b"" if error_message is None else error_message.encode()
-    w((_PACK_ihh(m.throttle_time_ms, m.error_code, -1 if error_message is None else len(raw))) + raw)
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + classic_nullable_string(m.error_message))
     entries = m.entries
     w(_PACK_i((-1 if entries is None else len(entries))))
     for entry_data in entries or ():
-        entity = entry_data.entity
-        w(_PACK_i(len(entity)))
-        for entity_data in entity:
-            raw = entity_data.entity_type.encode()
-            w(_PACK_h(len(raw)) + raw)
-            entity_name = entity_data.entity_name
-            raw = b"" if entity_name is None else entity_name.encode()
-            w((_PACK_h(-1 if entity_name is None else len(raw))) + raw)
-        entry_data_values = entry_data.values
-        w(_PACK_i(len(entry_data_values)))
-        for value_data in entry_data_values:
-            raw = value_data.key.encode()
-            w(_PACK_h(len(raw)) + raw)
-            w(_PACK_d(value_data.value))
+        _write_entry_data_v0(entry_data, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeClientQuotasResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihh(buffer, at)
-    at += 8
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count == -1:
-        m.entries = None
-    else:
-        if count < 0 or count * 8 > size - at:
-            refuse_count('entries', count, size - at)
-        entries = []
-        for _ in range(count):
-            entry_data = new(EntryData)
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('entity', count, size - at)
-            entity = []
-            for _ in range(count):
-                entity_data = new(EntityData)
-                (count,) = _UNPACK_h(buffer, at)
-                at += 2
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('entity_type', count, size - at)
-                entity_data.entity_type = str(buffer[at:stop], "utf-8")
-                at = stop
-                (count,) = _UNPACK_h(buffer, at)
-                at += 2
-                if count == -1:
-                    entity_data.entity_name = None
-                else:
-                    stop = at + count
-                    if count < 0 or stop > size:
-                        refuse_length('entity_name', count, size - at)
-                    entity_data.entity_name = str(buffer[at:stop], "utf-8")
-                    at = stop
-                entity.append(entity_data)
-            entry_data.entity = entity
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            if count < 0 or count * 10 > size - at:
-                refuse_count('values', count, size - at)
-            entry_data_values = []
-            for _ in range(count):
-                value_data = new(ValueData)
-                (count,) = _UNPACK_h(buffer, at)
-                at += 2
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('key', count, size - at)
-                value_data.key = str(buffer[at:stop], "utf-8")
-                at = stop
-                (value_data.value,) = _UNPACK_d(buffer, at)
-                at += 8
-                entry_data_values.append(value_data)
-            entry_data.values = entry_data_values
-            entries.append(entry_data)
-        m.entries = entries
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.short_length(), 'error_message')
+    m.entries = r.nullable_structs(r.length(), 'entries', 8, _read_entry_data_v0)
+    return m, r.at
+
+
+def _write_entity_data_v1(m: EntityData, w: Write) -> None:
+    w(compact_string(m.entity_type))
+    w(compact_nullable_string(m.entity_name))
+    w(NO_TAGS)
+
+
+def _read_entity_data_v1(r: MessageReader) -> EntityData:
+    m = new(EntityData)
+    m.entity_type = r.string(r.compact_length(), 'entity_type')
+    m.entity_name = r.nullable_string(r.compact_length(), 'entity_name')
+    r.skip_tags()
+    return m
+
+
+def _write_value_data_v1(m: ValueData, w: Write) -> None:
+    w(compact_string(m.key))
+    w(_PACK_dx(m.value))
+
+
+def _read_value_data_v1(r: MessageReader) -> ValueData:
+    m = new(ValueData)
+    m.key = r.string(r.compact_length(), 'key')
+    (m.value,) = r.fixed(_STRUCT_d)
+    r.skip_tags()
+    return m
+
+
+def _write_entry_data_v1(m: EntryData, w: Write) -> None:
+    entity = m.entity
+    w(uvarint(len(entity) + 1))
+    for entity_data in entity:
+        _write_entity_data_v1(entity_data, w)
+    _values = m.values
+    w(uvarint(len(_values) + 1))
+    for value_data in _values:
+        _write_value_data_v1(value_data, w)
+    w(NO_TAGS)
+
+
+def _read_entry_data_v1(r: MessageReader) -> EntryData:
+    m = new(EntryData)
+    m.entity = r.structs(r.compact_length(), 'entity', 3, _read_entity_data_v1)
+    m.values = r.structs(r.compact_length(), 'values', 10, _read_value_data_v1)
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: DescribeClientQuotasResponse, w: Write) -> None:  # version 1, flexible
-    error_message = m.error_message
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + compact_nullable_string(m.error_message))
     entries = m.entries
-    count = (-1 if entries is None else len(entries)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if entries is None else len(entries)) + 1))
     for entry_data in entries or ():
-        entity = entry_data.entity
-        count = len(entity) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for entity_data in entity:
-            raw = entity_data.entity_type.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            entity_name = entity_data.entity_name
-            w(NULL if entity_name is None else compact_string(entity_name))
-            w(NO_TAGS)
-        entry_data_values = entry_data.values
-        count = len(entry_data_values) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for value_data in entry_data_values:
-            raw = value_data.key.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            w(_PACK_dx(value_data.value))
-        w(NO_TAGS)
+        _write_entry_data_v1(entry_data, w)
     w(NO_TAGS)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClientQuotasResponse, int]:  # version 1, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeClientQuotasResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.entries = None
-    else:
-        if count < 0 or count * 3 > size - at:
-            refuse_count('entries', count, size - at)
-        entries = []
-        for _ in range(count):
-            entry_data = new(EntryData)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 3 > size - at:
-                refuse_count('entity', count, size - at)
-            entity = []
-            for _ in range(count):
-                entity_data = new(EntityData)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('entity_type', count, size - at)
-                entity_data.entity_type = str(buffer[at:stop], "utf-8")
-                at = stop
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count == -1:
-                    entity_data.entity_name = None
-                else:
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('entity_name', count, size - at)
-                    entity_data.entity_name = str(buffer[at:stop], "utf-8")
-                    at = stop
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                entity.append(entity_data)
-            entry_data.entity = entity
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 10 > size - at:
-                refuse_count('values', count, size - at)
-            entry_data_values = []
-            for _ in range(count):
-                value_data = new(ValueData)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('key', count, size - at)
-                value_data.key = str(buffer[at:stop], "utf-8")
-                at = stop
-                value_data.value, tags = _UNPACK_dB(buffer, at)
-                at += 9
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                entry_data_values.append(value_data)
-            entry_data.values = entry_data_values
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            entries.append(entry_data)
-        m.entries = entries
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.entries = r.nullable_structs(r.compact_length(), 'entries', 3, _read_entry_data_v1)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeClientQuotasResponse._WRITERS = {0: _write_v0, 1: _write_v1}

@@ -6,21 +6,15 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    MOST_ELEMENTS,
-    Message,
-    Write,
-    new,
-    refuse_field,
-    skip_counted_tags,
+    Buffer, MOST_ELEMENTS, Message, MessageReader, Write, new, refuse_field,
 )
 
 _PACK_obox = Struct(">?b?x").pack
 _PACK_obx = Struct(">?bx").pack
 _PACK_ox = Struct(">?x").pack
-_UNPACK_oB = Struct(">?B").unpack_from
-_UNPACK_oboB = Struct(">?b?B").unpack_from
-_UNPACK_obB = Struct(">?bB").unpack_from
+_STRUCT_o = Struct(">?")
+_STRUCT_ob = Struct(">?b")
+_STRUCT_obo = Struct(">?b?")
 
 
 class DescribeClusterRequest(Message):
@@ -52,15 +46,13 @@ def _write_v0(m: DescribeClusterRequest, w: Write) -> None:  # version 0, flexib
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeClusterRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeClusterRequest)
     m.endpoint_type = 1
     m.include_fenced_brokers = False
-    m.include_cluster_authorized_operations, tags = _UNPACK_oB(buffer, at)
-    at += 2
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    (m.include_cluster_authorized_operations,) = r.fixed(_STRUCT_o)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v1(m: DescribeClusterRequest, w: Write) -> None:  # version 1, flexible
@@ -70,14 +62,12 @@ def _write_v1(m: DescribeClusterRequest, w: Write) -> None:  # version 1, flexib
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClusterRequest, int]:  # version 1, flexible
-    elements_left = MOST_ELEMENTS
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeClusterRequest)
     m.include_fenced_brokers = False
-    m.include_cluster_authorized_operations, m.endpoint_type, tags = _UNPACK_obB(buffer, at)
-    at += 3
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.include_cluster_authorized_operations, m.endpoint_type = r.fixed(_STRUCT_ob)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v2(m: DescribeClusterRequest, w: Write) -> None:  # version 2, flexible
@@ -85,13 +75,11 @@ def _write_v2(m: DescribeClusterRequest, w: Write) -> None:  # version 2, flexib
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeClusterRequest, int]:  # version 2, flexible
-    elements_left = MOST_ELEMENTS
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeClusterRequest)
-    m.include_cluster_authorized_operations, m.endpoint_type, m.include_fenced_brokers, tags = _UNPACK_oboB(buffer, at)
-    at += 4
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.include_cluster_authorized_operations, m.endpoint_type, m.include_fenced_brokers = r.fixed(_STRUCT_obo)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeClusterRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

@@ -4,25 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string, new,
+    refuse_field, uvarint,
 )
 
 _PACK_ox = Struct(">?x").pack
@@ -30,10 +16,10 @@ _PACK_b = Struct(">b").pack
 _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ix = Struct(">ix").pack
-_UNPACK_oB = Struct(">?B").unpack_from
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
+_STRUCT_o = Struct(">?")
+_STRUCT_b = Struct(">b")
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
 
 
 class DescribeClusterBroker(Fields):
@@ -85,287 +71,120 @@ class DescribeClusterResponse(Message):
         self.brokers = [] if brokers is EMPTY else brokers
         self.cluster_authorized_operations = cluster_authorized_operations
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        return answer
+
+
+def _write_describe_cluster_broker_v0(m: DescribeClusterBroker, w: Write) -> None:
+    if m.is_fenced:
+        refuse_field('is_fenced')
+    w(_PACK_i(m.broker_id) + compact_string(m.host))
+    w(_PACK_i(m.port) + compact_nullable_string(m.rack))
+    w(NO_TAGS)
+
+
+def _read_describe_cluster_broker_v0(r: MessageReader) -> DescribeClusterBroker:
+    m = new(DescribeClusterBroker)
+    m.is_fenced = False
+    (m.broker_id,) = r.fixed(_STRUCT_i)
+    m.host = r.string(r.compact_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_i)
+    m.rack = r.nullable_string(r.compact_length(), 'rack')
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: DescribeClusterResponse, w: Write) -> None:  # version 0, flexible
     if m.endpoint_type != 1:
         refuse_field('endpoint_type')
-    error_message = m.error_message
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
-    raw = m.cluster_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + compact_nullable_string(m.error_message))
+    w(compact_string(m.cluster_id))
     brokers = m.brokers
-    count = len(brokers) + 1
-    w(_PACK_i(m.controller_id) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.controller_id) + uvarint(len(brokers) + 1))
     for describe_cluster_broker in brokers:
-        if describe_cluster_broker.is_fenced:
-            refuse_field('is_fenced')
-        raw = describe_cluster_broker.host.encode()
-        count = len(raw) + 1
-        w(_PACK_i(describe_cluster_broker.broker_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        rack = describe_cluster_broker.rack
-        w(_PACK_i(describe_cluster_broker.port) + (NULL if rack is None else compact_string(rack)))
-        w(NO_TAGS)
+        _write_describe_cluster_broker_v0(describe_cluster_broker, w)
     w(_PACK_ix(m.cluster_authorized_operations))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeClusterResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeClusterResponse)
     m.endpoint_type = 1
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('cluster_id', count, size - at)
-    m.cluster_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.controller_id, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 11 > size - at:
-        refuse_count('brokers', count, size - at)
-    brokers = []
-    for _ in range(count):
-        describe_cluster_broker = new(DescribeClusterBroker)
-        describe_cluster_broker.is_fenced = False
-        describe_cluster_broker.broker_id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        describe_cluster_broker.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        describe_cluster_broker.port, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            describe_cluster_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('rack', count, size - at)
-            describe_cluster_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        brokers.append(describe_cluster_broker)
-    m.brokers = brokers
-    m.cluster_authorized_operations, tags = _UNPACK_iB(buffer, at)
-    at += 5
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.cluster_id = r.string(r.compact_length(), 'cluster_id')
+    (m.controller_id,) = r.fixed(_STRUCT_i)
+    m.brokers = r.structs(r.compact_length(), 'brokers', 11, _read_describe_cluster_broker_v0)
+    (m.cluster_authorized_operations,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v1(m: DescribeClusterResponse, w: Write) -> None:  # version 1, flexible
-    error_message = m.error_message
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
-    raw = m.cluster_id.encode()
-    count = len(raw) + 1
-    w(_PACK_b(m.endpoint_type) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + compact_nullable_string(m.error_message))
+    w(_PACK_b(m.endpoint_type) + compact_string(m.cluster_id))
     brokers = m.brokers
-    count = len(brokers) + 1
-    w(_PACK_i(m.controller_id) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.controller_id) + uvarint(len(brokers) + 1))
     for describe_cluster_broker in brokers:
-        if describe_cluster_broker.is_fenced:
-            refuse_field('is_fenced')
-        raw = describe_cluster_broker.host.encode()
-        count = len(raw) + 1
-        w(_PACK_i(describe_cluster_broker.broker_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        rack = describe_cluster_broker.rack
-        w(_PACK_i(describe_cluster_broker.port) + (NULL if rack is None else compact_string(rack)))
-        w(NO_TAGS)
+        _write_describe_cluster_broker_v0(describe_cluster_broker, w)
     w(_PACK_ix(m.cluster_authorized_operations))
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeClusterResponse, int]:  # version 1, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeClusterResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.endpoint_type, count = _UNPACK_bB(buffer, at)
-    at += 2
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('cluster_id', count, size - at)
-    m.cluster_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.controller_id, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 11 > size - at:
-        refuse_count('brokers', count, size - at)
-    brokers = []
-    for _ in range(count):
-        describe_cluster_broker = new(DescribeClusterBroker)
-        describe_cluster_broker.is_fenced = False
-        describe_cluster_broker.broker_id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        describe_cluster_broker.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        describe_cluster_broker.port, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            describe_cluster_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('rack', count, size - at)
-            describe_cluster_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        brokers.append(describe_cluster_broker)
-    m.brokers = brokers
-    m.cluster_authorized_operations, tags = _UNPACK_iB(buffer, at)
-    at += 5
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    (m.endpoint_type,) = r.fixed(_STRUCT_b)
+    m.cluster_id = r.string(r.compact_length(), 'cluster_id')
+    (m.controller_id,) = r.fixed(_STRUCT_i)
+    m.brokers = r.structs(r.compact_length(), 'brokers', 11, _read_describe_cluster_broker_v0)
+    (m.cluster_authorized_operations,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_describe_cluster_broker_v2(m: DescribeClusterBroker, w: Write) -> None:
+    w(_PACK_i(m.broker_id) + compact_string(m.host))
+    w(_PACK_i(m.port) + compact_nullable_string(m.rack))
+    w(_PACK_ox(m.is_fenced))
+
+
+def _read_describe_cluster_broker_v2(r: MessageReader) -> DescribeClusterBroker:
+    m = new(DescribeClusterBroker)
+    (m.broker_id,) = r.fixed(_STRUCT_i)
+    m.host = r.string(r.compact_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_i)
+    m.rack = r.nullable_string(r.compact_length(), 'rack')
+    (m.is_fenced,) = r.fixed(_STRUCT_o)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: DescribeClusterResponse, w: Write) -> None:  # version 2, flexible
-    error_message = m.error_message
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
-    raw = m.cluster_id.encode()
-    count = len(raw) + 1
-    w(_PACK_b(m.endpoint_type) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + compact_nullable_string(m.error_message))
+    w(_PACK_b(m.endpoint_type) + compact_string(m.cluster_id))
     brokers = m.brokers
-    count = len(brokers) + 1
-    w(_PACK_i(m.controller_id) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.controller_id) + uvarint(len(brokers) + 1))
     for describe_cluster_broker in brokers:
-        raw = describe_cluster_broker.host.encode()
-        count = len(raw) + 1
-        w(_PACK_i(describe_cluster_broker.broker_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        rack = describe_cluster_broker.rack
-        w(_PACK_i(describe_cluster_broker.port) + (NULL if rack is None else compact_string(rack)))
-        w(_PACK_ox(describe_cluster_broker.is_fenced))
+        _write_describe_cluster_broker_v2(describe_cluster_broker, w)
     w(_PACK_ix(m.cluster_authorized_operations))
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeClusterResponse, int]:  # version 2, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeClusterResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.endpoint_type, count = _UNPACK_bB(buffer, at)
-    at += 2
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('cluster_id', count, size - at)
-    m.cluster_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.controller_id, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 12 > size - at:
-        refuse_count('brokers', count, size - at)
-    brokers = []
-    for _ in range(count):
-        describe_cluster_broker = new(DescribeClusterBroker)
-        describe_cluster_broker.broker_id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        describe_cluster_broker.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        describe_cluster_broker.port, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            describe_cluster_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('rack', count, size - at)
-            describe_cluster_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        describe_cluster_broker.is_fenced, tags = _UNPACK_oB(buffer, at)
-        at += 2
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        brokers.append(describe_cluster_broker)
-    m.brokers = brokers
-    m.cluster_authorized_operations, tags = _UNPACK_iB(buffer, at)
-    at += 5
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    (m.endpoint_type,) = r.fixed(_STRUCT_b)
+    m.cluster_id = r.string(r.compact_length(), 'cluster_id')
+    (m.controller_id,) = r.fixed(_STRUCT_i)
+    m.brokers = r.structs(r.compact_length(), 'brokers', 12, _read_describe_cluster_broker_v2)
+    (m.cluster_authorized_operations,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeClusterResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

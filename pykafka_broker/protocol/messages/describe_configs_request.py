@@ -6,38 +6,18 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new,
+    refuse_field, uvarint,
 )
 
 _PACK_o = Struct(">?").pack
 _PACK_oo = Struct(">??").pack
 _PACK_oox = Struct(">??x").pack
 _PACK_b = Struct(">b").pack
-_PACK_bh = Struct(">bh").pack
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_UNPACK_o = Struct(">?").unpack_from
-_UNPACK_oo = Struct(">??").unpack_from
-_UNPACK_ooB = Struct(">??B").unpack_from
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_bh = Struct(">bh").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
+_STRUCT_o = Struct(">?")
+_STRUCT_oo = Struct(">??")
+_STRUCT_b = Struct(">b")
 
 
 class DescribeConfigsResource(Fields):
@@ -76,6 +56,22 @@ class DescribeConfigsRequest(Message):
         self.include_documentation = include_documentation
 
 
+def _write_describe_configs_resource_v0(m: DescribeConfigsResource, w: Write) -> None:
+    w(_PACK_b(m.resource_type) + classic_string(m.resource_name))
+    configuration_keys = m.configuration_keys
+    w(_PACK_i((-1 if configuration_keys is None else len(configuration_keys))))
+    for element in configuration_keys or ():
+        w(classic_string(element))
+
+
+def _read_describe_configs_resource_v0(r: MessageReader) -> DescribeConfigsResource:
+    m = new(DescribeConfigsResource)
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.short_length(), 'resource_name')
+    m.configuration_keys = r.nullable_classic_strings(r.length(), 'configuration_keys')
+    return m
+
+
 def _write_v0(m: DescribeConfigsRequest, w: Write) -> None:  # version 0
     if m.include_synonyms:
         refuse_field('include_synonyms')
@@ -84,58 +80,16 @@ def _write_v0(m: DescribeConfigsRequest, w: Write) -> None:  # version 0
     resources = m.resources
     w(_PACK_i(len(resources)))
     for describe_configs_resource in resources:
-        raw = describe_configs_resource.resource_name.encode()
-        w(_PACK_bh(describe_configs_resource.resource_type, len(raw)) + raw)
-        configuration_keys = describe_configs_resource.configuration_keys
-        w(_PACK_i((-1 if configuration_keys is None else len(configuration_keys))))
-        for element in configuration_keys or ():
-            raw = element.encode()
-            w(_PACK_h(len(raw)) + raw)
+        _write_describe_configs_resource_v0(describe_configs_resource, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # version 0
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeConfigsRequest)
     m.include_synonyms = False
     m.include_documentation = False
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 7 > size - at:
-        refuse_count('resources', count, size - at, elements_left)
-    resources = []
-    for _ in range(count):
-        describe_configs_resource = new(DescribeConfigsResource)
-        describe_configs_resource.resource_type, count = _UNPACK_bh(buffer, at)
-        at += 3
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('resource_name', count, size - at)
-        describe_configs_resource.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count == -1:
-            describe_configs_resource.configuration_keys = None
-        else:
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 2 > size - at:
-                refuse_count('configuration_keys', count, size - at, elements_left)
-            configuration_keys = []
-            for _ in range(count):
-                (count,) = _UNPACK_h(buffer, at)
-                at += 2
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('configuration_keys', count, size - at)
-                element = str(buffer[at:stop], "utf-8")
-                at = stop
-                configuration_keys.append(element)
-            describe_configs_resource.configuration_keys = configuration_keys
-        resources.append(describe_configs_resource)
-    m.resources = resources
-    return m, at
+    m.resources = r.structs(r.length(), 'resources', 7, _read_describe_configs_resource_v0)
+    return m, r.at
 
 
 def _write_v1(m: DescribeConfigsRequest, w: Write) -> None:  # versions 1-2
@@ -144,201 +98,68 @@ def _write_v1(m: DescribeConfigsRequest, w: Write) -> None:  # versions 1-2
     resources = m.resources
     w(_PACK_i(len(resources)))
     for describe_configs_resource in resources:
-        raw = describe_configs_resource.resource_name.encode()
-        w(_PACK_bh(describe_configs_resource.resource_type, len(raw)) + raw)
-        configuration_keys = describe_configs_resource.configuration_keys
-        w(_PACK_i((-1 if configuration_keys is None else len(configuration_keys))))
-        for element in configuration_keys or ():
-            raw = element.encode()
-            w(_PACK_h(len(raw)) + raw)
+        _write_describe_configs_resource_v0(describe_configs_resource, w)
     w(_PACK_o(m.include_synonyms))
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # versions 1-2
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeConfigsRequest)
     m.include_documentation = False
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 7 > size - at:
-        refuse_count('resources', count, size - at, elements_left)
-    resources = []
-    for _ in range(count):
-        describe_configs_resource = new(DescribeConfigsResource)
-        describe_configs_resource.resource_type, count = _UNPACK_bh(buffer, at)
-        at += 3
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('resource_name', count, size - at)
-        describe_configs_resource.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count == -1:
-            describe_configs_resource.configuration_keys = None
-        else:
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 2 > size - at:
-                refuse_count('configuration_keys', count, size - at, elements_left)
-            configuration_keys = []
-            for _ in range(count):
-                (count,) = _UNPACK_h(buffer, at)
-                at += 2
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('configuration_keys', count, size - at)
-                element = str(buffer[at:stop], "utf-8")
-                at = stop
-                configuration_keys.append(element)
-            describe_configs_resource.configuration_keys = configuration_keys
-        resources.append(describe_configs_resource)
-    m.resources = resources
-    (m.include_synonyms,) = _UNPACK_o(buffer, at)
-    at += 1
-    return m, at
+    m.resources = r.structs(r.length(), 'resources', 7, _read_describe_configs_resource_v0)
+    (m.include_synonyms,) = r.fixed(_STRUCT_o)
+    return m, r.at
 
 
 def _write_v3(m: DescribeConfigsRequest, w: Write) -> None:  # version 3
     resources = m.resources
     w(_PACK_i(len(resources)))
     for describe_configs_resource in resources:
-        raw = describe_configs_resource.resource_name.encode()
-        w(_PACK_bh(describe_configs_resource.resource_type, len(raw)) + raw)
-        configuration_keys = describe_configs_resource.configuration_keys
-        w(_PACK_i((-1 if configuration_keys is None else len(configuration_keys))))
-        for element in configuration_keys or ():
-            raw = element.encode()
-            w(_PACK_h(len(raw)) + raw)
+        _write_describe_configs_resource_v0(describe_configs_resource, w)
     w(_PACK_oo(m.include_synonyms, m.include_documentation))
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # version 3
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeConfigsRequest)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 7 > size - at:
-        refuse_count('resources', count, size - at, elements_left)
-    resources = []
-    for _ in range(count):
-        describe_configs_resource = new(DescribeConfigsResource)
-        describe_configs_resource.resource_type, count = _UNPACK_bh(buffer, at)
-        at += 3
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('resource_name', count, size - at)
-        describe_configs_resource.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count == -1:
-            describe_configs_resource.configuration_keys = None
-        else:
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 2 > size - at:
-                refuse_count('configuration_keys', count, size - at, elements_left)
-            configuration_keys = []
-            for _ in range(count):
-                (count,) = _UNPACK_h(buffer, at)
-                at += 2
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('configuration_keys', count, size - at)
-                element = str(buffer[at:stop], "utf-8")
-                at = stop
-                configuration_keys.append(element)
-            describe_configs_resource.configuration_keys = configuration_keys
-        resources.append(describe_configs_resource)
-    m.resources = resources
-    m.include_synonyms, m.include_documentation = _UNPACK_oo(buffer, at)
-    at += 2
-    return m, at
+    m.resources = r.structs(r.length(), 'resources', 7, _read_describe_configs_resource_v0)
+    m.include_synonyms, m.include_documentation = r.fixed(_STRUCT_oo)
+    return m, r.at
+
+
+def _write_describe_configs_resource_v4(m: DescribeConfigsResource, w: Write) -> None:
+    w(_PACK_b(m.resource_type) + compact_string(m.resource_name))
+    configuration_keys = m.configuration_keys
+    w(uvarint((-1 if configuration_keys is None else len(configuration_keys)) + 1))
+    for element in configuration_keys or ():
+        w(compact_string(element))
+    w(NO_TAGS)
+
+
+def _read_describe_configs_resource_v4(r: MessageReader) -> DescribeConfigsResource:
+    m = new(DescribeConfigsResource)
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.compact_length(), 'resource_name')
+    m.configuration_keys = r.nullable_compact_strings(r.compact_length(), 'configuration_keys')
+    r.skip_tags()
+    return m
 
 
 def _write_v4(m: DescribeConfigsRequest, w: Write) -> None:  # version 4, flexible
     resources = m.resources
-    count = len(resources) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(resources) + 1))
     for describe_configs_resource in resources:
-        raw = describe_configs_resource.resource_name.encode()
-        count = len(raw) + 1
-        w(_PACK_b(describe_configs_resource.resource_type) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        configuration_keys = describe_configs_resource.configuration_keys
-        count = (-1 if configuration_keys is None else len(configuration_keys)) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for element in configuration_keys or ():
-            raw = element.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(NO_TAGS)
+        _write_describe_configs_resource_v4(describe_configs_resource, w)
     w(_PACK_oox(m.include_synonyms, m.include_documentation))
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeConfigsRequest, int]:  # version 4, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeConfigsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 4 > size - at:
-        refuse_count('resources', count, size - at, elements_left)
-    resources = []
-    for _ in range(count):
-        describe_configs_resource = new(DescribeConfigsResource)
-        describe_configs_resource.resource_type, count = _UNPACK_bB(buffer, at)
-        at += 2
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('resource_name', count, size - at)
-        describe_configs_resource.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            describe_configs_resource.configuration_keys = None
-        else:
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count > size - at:
-                refuse_count('configuration_keys', count, size - at, elements_left)
-            configuration_keys = []
-            for _ in range(count):
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('configuration_keys', count, size - at)
-                element = str(buffer[at:stop], "utf-8")
-                at = stop
-                configuration_keys.append(element)
-            describe_configs_resource.configuration_keys = configuration_keys
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        resources.append(describe_configs_resource)
-    m.resources = resources
-    m.include_synonyms, m.include_documentation, tags = _UNPACK_ooB(buffer, at)
-    at += 3
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.resources = r.structs(r.compact_length(), 'resources', 4, _read_describe_configs_resource_v4)
+    m.include_synonyms, m.include_documentation = r.fixed(_STRUCT_oo)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeConfigsRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v3, 4: _write_v4}

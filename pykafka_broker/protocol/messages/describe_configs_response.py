@@ -4,49 +4,26 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
+    compact_nullable_string, compact_string, new, refuse_field, uvarint,
 )
 
 _PACK_ooo = Struct(">???").pack
 _PACK_obo = Struct(">?b?").pack
 _PACK_oboi = Struct(">?b?i").pack
 _PACK_b = Struct(">b").pack
-_PACK_bh = Struct(">bh").pack
 _PACK_bx = Struct(">bx").pack
 _PACK_h = Struct(">h").pack
-_PACK_hh = Struct(">hh").pack
 _PACK_i = Struct(">i").pack
 _PACK_ii = Struct(">ii").pack
-_UNPACK_ooo = Struct(">???").unpack_from
-_UNPACK_oboB = Struct(">?b?B").unpack_from
-_UNPACK_oboi = Struct(">?b?i").unpack_from
-_UNPACK_b = Struct(">b").unpack_from
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_bh = Struct(">bh").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hh = Struct(">hh").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
+_STRUCT_ooo = Struct(">???")
+_STRUCT_obo = Struct(">?b?")
+_STRUCT_b = Struct(">b")
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
 
 
 class DescribeConfigsSynonym(Fields):
@@ -130,517 +107,269 @@ class DescribeConfigsResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.results = [] if results is EMPTY else results
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for describe_configs_resource in request.resources:
+            self.results.append(DescribeConfigsResult(resource_type=describe_configs_resource.resource_type, resource_name=describe_configs_resource.resource_name, error_code=code, error_message=message))
+
+
+def _write_describe_configs_resource_result_v0(m: DescribeConfigsResourceResult, w: Write) -> None:
+    w(classic_string(m.name))
+    w(classic_nullable_string(m.value))
+    w(_PACK_ooo(m.read_only, m.is_default, m.is_sensitive))
+
+
+def _read_describe_configs_resource_result_v0(r: MessageReader) -> DescribeConfigsResourceResult:
+    m = new(DescribeConfigsResourceResult)
+    m.config_source = -1
+    m.synonyms = []
+    m.config_type = 0
+    m.documentation = ''
+    m.name = r.string(r.short_length(), 'name')
+    m.value = r.nullable_string(r.short_length(), 'value')
+    m.read_only, m.is_default, m.is_sensitive = r.fixed(_STRUCT_ooo)
+    return m
+
+
+def _write_describe_configs_result_v0(m: DescribeConfigsResult, w: Write) -> None:
+    w(_PACK_h(m.error_code) + classic_nullable_string(m.error_message))
+    w(_PACK_b(m.resource_type) + classic_string(m.resource_name))
+    configs = m.configs
+    w(_PACK_i(len(configs)))
+    for describe_configs_resource_result in configs:
+        _write_describe_configs_resource_result_v0(describe_configs_resource_result, w)
+
+
+def _read_describe_configs_result_v0(r: MessageReader) -> DescribeConfigsResult:
+    m = new(DescribeConfigsResult)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.short_length(), 'error_message')
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.short_length(), 'resource_name')
+    m.configs = r.structs(r.length(), 'configs', 7, _read_describe_configs_resource_result_v0)
+    return m
+
 
 def _write_v0(m: DescribeConfigsResponse, w: Write) -> None:  # version 0
     results = m.results
     w(_PACK_ii(m.throttle_time_ms, len(results)))
     for describe_configs_result in results:
-        error_message = describe_configs_result.error_message
-        raw = b"" if error_message is None else error_message.encode()
-        w((_PACK_hh(describe_configs_result.error_code, -1 if error_message is None else len(raw))) + raw)
-        raw = describe_configs_result.resource_name.encode()
-        w(_PACK_bh(describe_configs_result.resource_type, len(raw)) + raw)
-        configs = describe_configs_result.configs
-        w(_PACK_i(len(configs)))
-        for describe_configs_resource_result in configs:
-            raw = describe_configs_resource_result.name.encode()
-            w(_PACK_h(len(raw)) + raw)
-            value = describe_configs_resource_result.value
-            raw = b"" if value is None else value.encode()
-            w((_PACK_h(-1 if value is None else len(raw))) + raw)
-            w(_PACK_ooo(describe_configs_resource_result.read_only, describe_configs_resource_result.is_default, describe_configs_resource_result.is_sensitive))
+        _write_describe_configs_result_v0(describe_configs_result, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeConfigsResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeConfigsResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 11 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        describe_configs_result = new(DescribeConfigsResult)
-        describe_configs_result.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        if count == -1:
-            describe_configs_result.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('error_message', count, size - at)
-            describe_configs_result.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        describe_configs_result.resource_type, count = _UNPACK_bh(buffer, at)
-        at += 3
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('resource_name', count, size - at)
-        describe_configs_result.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 7 > size - at:
-            refuse_count('configs', count, size - at)
-        configs = []
-        for _ in range(count):
-            describe_configs_resource_result = new(DescribeConfigsResourceResult)
-            describe_configs_resource_result.config_source = -1
-            describe_configs_resource_result.synonyms = []
-            describe_configs_resource_result.config_type = 0
-            describe_configs_resource_result.documentation = ''
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('name', count, size - at)
-            describe_configs_resource_result.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            if count == -1:
-                describe_configs_resource_result.value = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('value', count, size - at)
-                describe_configs_resource_result.value = str(buffer[at:stop], "utf-8")
-                at = stop
-            describe_configs_resource_result.read_only, describe_configs_resource_result.is_default, describe_configs_resource_result.is_sensitive = _UNPACK_ooo(buffer, at)
-            at += 3
-            configs.append(describe_configs_resource_result)
-        describe_configs_result.configs = configs
-        results.append(describe_configs_result)
-    m.results = results
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.results = r.structs(r.length(), 'results', 11, _read_describe_configs_result_v0)
+    return m, r.at
+
+
+def _write_describe_configs_synonym_v1(m: DescribeConfigsSynonym, w: Write) -> None:
+    w(classic_string(m.name))
+    w(classic_nullable_string(m.value))
+    w(_PACK_b(m.source))
+
+
+def _read_describe_configs_synonym_v1(r: MessageReader) -> DescribeConfigsSynonym:
+    m = new(DescribeConfigsSynonym)
+    m.name = r.string(r.short_length(), 'name')
+    m.value = r.nullable_string(r.short_length(), 'value')
+    (m.source,) = r.fixed(_STRUCT_b)
+    return m
+
+
+def _write_describe_configs_resource_result_v1(m: DescribeConfigsResourceResult, w: Write) -> None:
+    if m.is_default:
+        refuse_field('is_default')
+    w(classic_string(m.name))
+    w(classic_nullable_string(m.value))
+    synonyms = m.synonyms
+    w(_PACK_oboi(m.read_only, m.config_source, m.is_sensitive, len(synonyms)))
+    for describe_configs_synonym in synonyms:
+        _write_describe_configs_synonym_v1(describe_configs_synonym, w)
+
+
+def _read_describe_configs_resource_result_v1(r: MessageReader) -> DescribeConfigsResourceResult:
+    m = new(DescribeConfigsResourceResult)
+    m.is_default = False
+    m.config_type = 0
+    m.documentation = ''
+    m.name = r.string(r.short_length(), 'name')
+    m.value = r.nullable_string(r.short_length(), 'value')
+    m.read_only, m.config_source, m.is_sensitive = r.fixed(_STRUCT_obo)
+    m.synonyms = r.structs(r.length(), 'synonyms', 5, _read_describe_configs_synonym_v1)
+    return m
+
+
+def _write_describe_configs_result_v1(m: DescribeConfigsResult, w: Write) -> None:
+    w(_PACK_h(m.error_code) + classic_nullable_string(m.error_message))
+    w(_PACK_b(m.resource_type) + classic_string(m.resource_name))
+    configs = m.configs
+    w(_PACK_i(len(configs)))
+    for describe_configs_resource_result in configs:
+        _write_describe_configs_resource_result_v1(describe_configs_resource_result, w)
+
+
+def _read_describe_configs_result_v1(r: MessageReader) -> DescribeConfigsResult:
+    m = new(DescribeConfigsResult)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.short_length(), 'error_message')
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.short_length(), 'resource_name')
+    m.configs = r.structs(r.length(), 'configs', 11, _read_describe_configs_resource_result_v1)
+    return m
 
 
 def _write_v1(m: DescribeConfigsResponse, w: Write) -> None:  # versions 1-2
     results = m.results
     w(_PACK_ii(m.throttle_time_ms, len(results)))
     for describe_configs_result in results:
-        error_message = describe_configs_result.error_message
-        raw = b"" if error_message is None else error_message.encode()
-        w((_PACK_hh(describe_configs_result.error_code, -1 if error_message is None else len(raw))) + raw)
-        raw = describe_configs_result.resource_name.encode()
-        w(_PACK_bh(describe_configs_result.resource_type, len(raw)) + raw)
-        configs = describe_configs_result.configs
-        w(_PACK_i(len(configs)))
-        for describe_configs_resource_result in configs:
-            if describe_configs_resource_result.is_default:
-                refuse_field('is_default')
-            raw = describe_configs_resource_result.name.encode()
-            w(_PACK_h(len(raw)) + raw)
-            value = describe_configs_resource_result.value
-            raw = b"" if value is None else value.encode()
-            w((_PACK_h(-1 if value is None else len(raw))) + raw)
-            synonyms = describe_configs_resource_result.synonyms
-            w(_PACK_oboi(describe_configs_resource_result.read_only, describe_configs_resource_result.config_source, describe_configs_resource_result.is_sensitive, len(synonyms)))
-            for describe_configs_synonym in synonyms:
-                raw = describe_configs_synonym.name.encode()
-                w(_PACK_h(len(raw)) + raw)
-                describe_configs_synonym_value = describe_configs_synonym.value
-                raw = b"" if describe_configs_synonym_value is None else describe_configs_synonym_value.encode()
-                w((_PACK_h(-1 if describe_configs_synonym_value is None else len(raw))) + raw)
-                w(_PACK_b(describe_configs_synonym.source))
+        _write_describe_configs_result_v1(describe_configs_result, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeConfigsResponse, int]:  # versions 1-2
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeConfigsResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 11 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        describe_configs_result = new(DescribeConfigsResult)
-        describe_configs_result.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        if count == -1:
-            describe_configs_result.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('error_message', count, size - at)
-            describe_configs_result.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        describe_configs_result.resource_type, count = _UNPACK_bh(buffer, at)
-        at += 3
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('resource_name', count, size - at)
-        describe_configs_result.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 11 > size - at:
-            refuse_count('configs', count, size - at)
-        configs = []
-        for _ in range(count):
-            describe_configs_resource_result = new(DescribeConfigsResourceResult)
-            describe_configs_resource_result.is_default = False
-            describe_configs_resource_result.config_type = 0
-            describe_configs_resource_result.documentation = ''
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('name', count, size - at)
-            describe_configs_resource_result.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            if count == -1:
-                describe_configs_resource_result.value = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('value', count, size - at)
-                describe_configs_resource_result.value = str(buffer[at:stop], "utf-8")
-                at = stop
-            describe_configs_resource_result.read_only, describe_configs_resource_result.config_source, describe_configs_resource_result.is_sensitive, count = _UNPACK_oboi(buffer, at)
-            at += 7
-            if count < 0 or count * 5 > size - at:
-                refuse_count('synonyms', count, size - at)
-            synonyms = []
-            for _ in range(count):
-                describe_configs_synonym = new(DescribeConfigsSynonym)
-                (count,) = _UNPACK_h(buffer, at)
-                at += 2
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('name', count, size - at)
-                describe_configs_synonym.name = str(buffer[at:stop], "utf-8")
-                at = stop
-                (count,) = _UNPACK_h(buffer, at)
-                at += 2
-                if count == -1:
-                    describe_configs_synonym.value = None
-                else:
-                    stop = at + count
-                    if count < 0 or stop > size:
-                        refuse_length('value', count, size - at)
-                    describe_configs_synonym.value = str(buffer[at:stop], "utf-8")
-                    at = stop
-                (describe_configs_synonym.source,) = _UNPACK_b(buffer, at)
-                at += 1
-                synonyms.append(describe_configs_synonym)
-            describe_configs_resource_result.synonyms = synonyms
-            configs.append(describe_configs_resource_result)
-        describe_configs_result.configs = configs
-        results.append(describe_configs_result)
-    m.results = results
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.results = r.structs(r.length(), 'results', 11, _read_describe_configs_result_v1)
+    return m, r.at
+
+
+def _write_describe_configs_resource_result_v3(m: DescribeConfigsResourceResult, w: Write) -> None:
+    if m.is_default:
+        refuse_field('is_default')
+    w(classic_string(m.name))
+    w(classic_nullable_string(m.value))
+    synonyms = m.synonyms
+    w(_PACK_oboi(m.read_only, m.config_source, m.is_sensitive, len(synonyms)))
+    for describe_configs_synonym in synonyms:
+        _write_describe_configs_synonym_v1(describe_configs_synonym, w)
+    w(_PACK_b(m.config_type) + classic_nullable_string(m.documentation))
+
+
+def _read_describe_configs_resource_result_v3(r: MessageReader) -> DescribeConfigsResourceResult:
+    m = new(DescribeConfigsResourceResult)
+    m.is_default = False
+    m.name = r.string(r.short_length(), 'name')
+    m.value = r.nullable_string(r.short_length(), 'value')
+    m.read_only, m.config_source, m.is_sensitive = r.fixed(_STRUCT_obo)
+    m.synonyms = r.structs(r.length(), 'synonyms', 5, _read_describe_configs_synonym_v1)
+    (m.config_type,) = r.fixed(_STRUCT_b)
+    m.documentation = r.nullable_string(r.short_length(), 'documentation')
+    return m
+
+
+def _write_describe_configs_result_v3(m: DescribeConfigsResult, w: Write) -> None:
+    w(_PACK_h(m.error_code) + classic_nullable_string(m.error_message))
+    w(_PACK_b(m.resource_type) + classic_string(m.resource_name))
+    configs = m.configs
+    w(_PACK_i(len(configs)))
+    for describe_configs_resource_result in configs:
+        _write_describe_configs_resource_result_v3(describe_configs_resource_result, w)
+
+
+def _read_describe_configs_result_v3(r: MessageReader) -> DescribeConfigsResult:
+    m = new(DescribeConfigsResult)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.short_length(), 'error_message')
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.short_length(), 'resource_name')
+    m.configs = r.structs(r.length(), 'configs', 14, _read_describe_configs_resource_result_v3)
+    return m
 
 
 def _write_v3(m: DescribeConfigsResponse, w: Write) -> None:  # version 3
     results = m.results
     w(_PACK_ii(m.throttle_time_ms, len(results)))
     for describe_configs_result in results:
-        error_message = describe_configs_result.error_message
-        raw = b"" if error_message is None else error_message.encode()
-        w((_PACK_hh(describe_configs_result.error_code, -1 if error_message is None else len(raw))) + raw)
-        raw = describe_configs_result.resource_name.encode()
-        w(_PACK_bh(describe_configs_result.resource_type, len(raw)) + raw)
-        configs = describe_configs_result.configs
-        w(_PACK_i(len(configs)))
-        for describe_configs_resource_result in configs:
-            if describe_configs_resource_result.is_default:
-                refuse_field('is_default')
-            raw = describe_configs_resource_result.name.encode()
-            w(_PACK_h(len(raw)) + raw)
-            value = describe_configs_resource_result.value
-            raw = b"" if value is None else value.encode()
-            w((_PACK_h(-1 if value is None else len(raw))) + raw)
-            synonyms = describe_configs_resource_result.synonyms
-            w(_PACK_oboi(describe_configs_resource_result.read_only, describe_configs_resource_result.config_source, describe_configs_resource_result.is_sensitive, len(synonyms)))
-            for describe_configs_synonym in synonyms:
-                raw = describe_configs_synonym.name.encode()
-                w(_PACK_h(len(raw)) + raw)
-                describe_configs_synonym_value = describe_configs_synonym.value
-                raw = b"" if describe_configs_synonym_value is None else describe_configs_synonym_value.encode()
-                w((_PACK_h(-1 if describe_configs_synonym_value is None else len(raw))) + raw)
-                w(_PACK_b(describe_configs_synonym.source))
-            documentation = describe_configs_resource_result.documentation
-            raw = b"" if documentation is None else documentation.encode()
-            w((_PACK_bh(describe_configs_resource_result.config_type, -1 if documentation is None else len(raw))) + raw)
+        _write_describe_configs_result_v3(describe_configs_result, w)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeConfigsResponse, int]:  # version 3
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeConfigsResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 11 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        describe_configs_result = new(DescribeConfigsResult)
-        describe_configs_result.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        if count == -1:
-            describe_configs_result.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('error_message', count, size - at)
-            describe_configs_result.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        describe_configs_result.resource_type, count = _UNPACK_bh(buffer, at)
-        at += 3
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('resource_name', count, size - at)
-        describe_configs_result.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 14 > size - at:
-            refuse_count('configs', count, size - at)
-        configs = []
-        for _ in range(count):
-            describe_configs_resource_result = new(DescribeConfigsResourceResult)
-            describe_configs_resource_result.is_default = False
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('name', count, size - at)
-            describe_configs_resource_result.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            if count == -1:
-                describe_configs_resource_result.value = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('value', count, size - at)
-                describe_configs_resource_result.value = str(buffer[at:stop], "utf-8")
-                at = stop
-            describe_configs_resource_result.read_only, describe_configs_resource_result.config_source, describe_configs_resource_result.is_sensitive, count = _UNPACK_oboi(buffer, at)
-            at += 7
-            if count < 0 or count * 5 > size - at:
-                refuse_count('synonyms', count, size - at)
-            synonyms = []
-            for _ in range(count):
-                describe_configs_synonym = new(DescribeConfigsSynonym)
-                (count,) = _UNPACK_h(buffer, at)
-                at += 2
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('name', count, size - at)
-                describe_configs_synonym.name = str(buffer[at:stop], "utf-8")
-                at = stop
-                (count,) = _UNPACK_h(buffer, at)
-                at += 2
-                if count == -1:
-                    describe_configs_synonym.value = None
-                else:
-                    stop = at + count
-                    if count < 0 or stop > size:
-                        refuse_length('value', count, size - at)
-                    describe_configs_synonym.value = str(buffer[at:stop], "utf-8")
-                    at = stop
-                (describe_configs_synonym.source,) = _UNPACK_b(buffer, at)
-                at += 1
-                synonyms.append(describe_configs_synonym)
-            describe_configs_resource_result.synonyms = synonyms
-            describe_configs_resource_result.config_type, count = _UNPACK_bh(buffer, at)
-            at += 3
-            if count == -1:
-                describe_configs_resource_result.documentation = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('documentation', count, size - at)
-                describe_configs_resource_result.documentation = str(buffer[at:stop], "utf-8")
-                at = stop
-            configs.append(describe_configs_resource_result)
-        describe_configs_result.configs = configs
-        results.append(describe_configs_result)
-    m.results = results
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.results = r.structs(r.length(), 'results', 11, _read_describe_configs_result_v3)
+    return m, r.at
+
+
+def _write_describe_configs_synonym_v4(m: DescribeConfigsSynonym, w: Write) -> None:
+    w(compact_string(m.name))
+    w(compact_nullable_string(m.value))
+    w(_PACK_bx(m.source))
+
+
+def _read_describe_configs_synonym_v4(r: MessageReader) -> DescribeConfigsSynonym:
+    m = new(DescribeConfigsSynonym)
+    m.name = r.string(r.compact_length(), 'name')
+    m.value = r.nullable_string(r.compact_length(), 'value')
+    (m.source,) = r.fixed(_STRUCT_b)
+    r.skip_tags()
+    return m
+
+
+def _write_describe_configs_resource_result_v4(m: DescribeConfigsResourceResult, w: Write) -> None:
+    if m.is_default:
+        refuse_field('is_default')
+    w(compact_string(m.name))
+    w(compact_nullable_string(m.value))
+    synonyms = m.synonyms
+    w(_PACK_obo(m.read_only, m.config_source, m.is_sensitive) + uvarint(len(synonyms) + 1))
+    for describe_configs_synonym in synonyms:
+        _write_describe_configs_synonym_v4(describe_configs_synonym, w)
+    w(_PACK_b(m.config_type) + compact_nullable_string(m.documentation))
+    w(NO_TAGS)
+
+
+def _read_describe_configs_resource_result_v4(r: MessageReader) -> DescribeConfigsResourceResult:
+    m = new(DescribeConfigsResourceResult)
+    m.is_default = False
+    m.name = r.string(r.compact_length(), 'name')
+    m.value = r.nullable_string(r.compact_length(), 'value')
+    m.read_only, m.config_source, m.is_sensitive = r.fixed(_STRUCT_obo)
+    m.synonyms = r.structs(r.compact_length(), 'synonyms', 4, _read_describe_configs_synonym_v4)
+    (m.config_type,) = r.fixed(_STRUCT_b)
+    m.documentation = r.nullable_string(r.compact_length(), 'documentation')
+    r.skip_tags()
+    return m
+
+
+def _write_describe_configs_result_v4(m: DescribeConfigsResult, w: Write) -> None:
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.error_message))
+    w(_PACK_b(m.resource_type) + compact_string(m.resource_name))
+    configs = m.configs
+    w(uvarint(len(configs) + 1))
+    for describe_configs_resource_result in configs:
+        _write_describe_configs_resource_result_v4(describe_configs_resource_result, w)
+    w(NO_TAGS)
+
+
+def _read_describe_configs_result_v4(r: MessageReader) -> DescribeConfigsResult:
+    m = new(DescribeConfigsResult)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.compact_length(), 'resource_name')
+    m.configs = r.structs(r.compact_length(), 'configs', 9, _read_describe_configs_resource_result_v4)
+    r.skip_tags()
+    return m
 
 
 def _write_v4(m: DescribeConfigsResponse, w: Write) -> None:  # version 4, flexible
     results = m.results
-    count = len(results) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(results) + 1))
     for describe_configs_result in results:
-        error_message = describe_configs_result.error_message
-        w(_PACK_h(describe_configs_result.error_code) + (NULL if error_message is None else compact_string(error_message)))
-        raw = describe_configs_result.resource_name.encode()
-        count = len(raw) + 1
-        w(_PACK_b(describe_configs_result.resource_type) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        configs = describe_configs_result.configs
-        count = len(configs) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for describe_configs_resource_result in configs:
-            if describe_configs_resource_result.is_default:
-                refuse_field('is_default')
-            raw = describe_configs_resource_result.name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            value = describe_configs_resource_result.value
-            w(NULL if value is None else compact_string(value))
-            synonyms = describe_configs_resource_result.synonyms
-            count = len(synonyms) + 1
-            w(_PACK_obo(describe_configs_resource_result.read_only, describe_configs_resource_result.config_source, describe_configs_resource_result.is_sensitive) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for describe_configs_synonym in synonyms:
-                raw = describe_configs_synonym.name.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                describe_configs_synonym_value = describe_configs_synonym.value
-                w(NULL if describe_configs_synonym_value is None else compact_string(describe_configs_synonym_value))
-                w(_PACK_bx(describe_configs_synonym.source))
-            documentation = describe_configs_resource_result.documentation
-            w(_PACK_b(describe_configs_resource_result.config_type) + (NULL if documentation is None else compact_string(documentation)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_describe_configs_result_v4(describe_configs_result, w)
     w(NO_TAGS)
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeConfigsResponse, int]:  # version 4, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeConfigsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 7 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        describe_configs_result = new(DescribeConfigsResult)
-        describe_configs_result.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            describe_configs_result.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            describe_configs_result.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        describe_configs_result.resource_type, count = _UNPACK_bB(buffer, at)
-        at += 2
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('resource_name', count, size - at)
-        describe_configs_result.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 9 > size - at:
-            refuse_count('configs', count, size - at)
-        configs = []
-        for _ in range(count):
-            describe_configs_resource_result = new(DescribeConfigsResourceResult)
-            describe_configs_resource_result.is_default = False
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            describe_configs_resource_result.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                describe_configs_resource_result.value = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('value', count, size - at)
-                describe_configs_resource_result.value = str(buffer[at:stop], "utf-8")
-                at = stop
-            describe_configs_resource_result.read_only, describe_configs_resource_result.config_source, describe_configs_resource_result.is_sensitive, count = _UNPACK_oboB(buffer, at)
-            at += 4
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('synonyms', count, size - at)
-            synonyms = []
-            for _ in range(count):
-                describe_configs_synonym = new(DescribeConfigsSynonym)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('name', count, size - at)
-                describe_configs_synonym.name = str(buffer[at:stop], "utf-8")
-                at = stop
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count == -1:
-                    describe_configs_synonym.value = None
-                else:
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('value', count, size - at)
-                    describe_configs_synonym.value = str(buffer[at:stop], "utf-8")
-                    at = stop
-                describe_configs_synonym.source, tags = _UNPACK_bB(buffer, at)
-                at += 2
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                synonyms.append(describe_configs_synonym)
-            describe_configs_resource_result.synonyms = synonyms
-            describe_configs_resource_result.config_type, count = _UNPACK_bB(buffer, at)
-            at += 2
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                describe_configs_resource_result.documentation = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('documentation', count, size - at)
-                describe_configs_resource_result.documentation = str(buffer[at:stop], "utf-8")
-                at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            configs.append(describe_configs_resource_result)
-        describe_configs_result.configs = configs
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        results.append(describe_configs_result)
-    m.results = results
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.results = r.structs(r.compact_length(), 'results', 7, _read_describe_configs_result_v4)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeConfigsResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v3, 4: _write_v4}

@@ -6,27 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new,
     uvarint,
-    uvarint_rest,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
 
 
 class DescribeDelegationTokenOwner(Fields):
@@ -59,114 +43,60 @@ class DescribeDelegationTokenRequest(Message):
         self.owners = [] if owners is EMPTY else owners
 
 
+def _write_describe_delegation_token_owner_v0(m: DescribeDelegationTokenOwner, w: Write) -> None:
+    w(classic_string(m.principal_type))
+    w(classic_string(m.principal_name))
+
+
+def _read_describe_delegation_token_owner_v0(r: MessageReader) -> DescribeDelegationTokenOwner:
+    m = new(DescribeDelegationTokenOwner)
+    m.principal_type = r.string(r.short_length(), 'principal_type')
+    m.principal_name = r.string(r.short_length(), 'principal_name')
+    return m
+
+
 def _write_v0(m: DescribeDelegationTokenRequest, w: Write) -> None:  # versions 0-1
     owners = m.owners
     w(_PACK_i((-1 if owners is None else len(owners))))
     for describe_delegation_token_owner in owners or ():
-        raw = describe_delegation_token_owner.principal_type.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = describe_delegation_token_owner.principal_name.encode()
-        w(_PACK_h(len(raw)) + raw)
+        _write_describe_delegation_token_owner_v0(describe_delegation_token_owner, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenRequest, int]:  # versions 0-1
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeDelegationTokenRequest)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count == -1:
-        m.owners = None
-    else:
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('owners', count, size - at, elements_left)
-        owners = []
-        for _ in range(count):
-            describe_delegation_token_owner = new(DescribeDelegationTokenOwner)
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('principal_type', count, size - at)
-            describe_delegation_token_owner.principal_type = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('principal_name', count, size - at)
-            describe_delegation_token_owner.principal_name = str(buffer[at:stop], "utf-8")
-            at = stop
-            owners.append(describe_delegation_token_owner)
-        m.owners = owners
-    return m, at
+    m.owners = r.nullable_structs(r.length(), 'owners', 4, _read_describe_delegation_token_owner_v0)
+    return m, r.at
+
+
+def _write_describe_delegation_token_owner_v2(m: DescribeDelegationTokenOwner, w: Write) -> None:
+    w(compact_string(m.principal_type))
+    w(compact_string(m.principal_name))
+    w(NO_TAGS)
+
+
+def _read_describe_delegation_token_owner_v2(r: MessageReader) -> DescribeDelegationTokenOwner:
+    m = new(DescribeDelegationTokenOwner)
+    m.principal_type = r.string(r.compact_length(), 'principal_type')
+    m.principal_name = r.string(r.compact_length(), 'principal_name')
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: DescribeDelegationTokenRequest, w: Write) -> None:  # versions 2-3, flexible
     owners = m.owners
-    count = (-1 if owners is None else len(owners)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if owners is None else len(owners)) + 1))
     for describe_delegation_token_owner in owners or ():
-        raw = describe_delegation_token_owner.principal_type.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = describe_delegation_token_owner.principal_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(NO_TAGS)
+        _write_describe_delegation_token_owner_v2(describe_delegation_token_owner, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenRequest, int]:  # versions 2-3, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeDelegationTokenRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.owners = None
-    else:
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 3 > size - at:
-            refuse_count('owners', count, size - at, elements_left)
-        owners = []
-        for _ in range(count):
-            describe_delegation_token_owner = new(DescribeDelegationTokenOwner)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('principal_type', count, size - at)
-            describe_delegation_token_owner.principal_type = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('principal_name', count, size - at)
-            describe_delegation_token_owner.principal_name = str(buffer[at:stop], "utf-8")
-            at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            owners.append(describe_delegation_token_owner)
-        m.owners = owners
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.owners = r.nullable_structs(r.compact_length(), 'owners', 3, _read_describe_delegation_token_owner_v2)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeDelegationTokenRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v2}

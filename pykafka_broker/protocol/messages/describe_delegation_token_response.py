@@ -4,23 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_tags,
-    string_length,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, refuse_field,
     uvarint,
-    uvarint_rest,
 )
 
 _PACK_h = Struct(">h").pack
@@ -28,14 +16,9 @@ _PACK_hi = Struct(">hi").pack
 _PACK_i = Struct(">i").pack
 _PACK_ix = Struct(">ix").pack
 _PACK_qqq = Struct(">qqq").pack
-_PACK_qqqh = Struct(">qqqh").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hi = Struct(">hi").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_qqqB = Struct(">qqqB").unpack_from
-_UNPACK_qqqh = Struct(">qqqh").unpack_from
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
+_STRUCT_qqq = Struct(">qqq")
 
 
 class DescribedDelegationTokenRenewer(Fields):
@@ -101,407 +84,184 @@ class DescribeDelegationTokenResponse(Message):
         self.tokens = [] if tokens is EMPTY else tokens
         self.throttle_time_ms = throttle_time_ms
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
+
+
+def _write_described_delegation_token_renewer_v0(m: DescribedDelegationTokenRenewer, w: Write) -> None:
+    w(classic_string(m.principal_type))
+    w(classic_string(m.principal_name))
+
+
+def _read_described_delegation_token_renewer_v0(r: MessageReader) -> DescribedDelegationTokenRenewer:
+    m = new(DescribedDelegationTokenRenewer)
+    m.principal_type = r.string(r.short_length(), 'principal_type')
+    m.principal_name = r.string(r.short_length(), 'principal_name')
+    return m
+
+
+def _write_described_delegation_token_v0(m: DescribedDelegationToken, w: Write) -> None:
+    if m.token_requester_principal_type:
+        refuse_field('token_requester_principal_type')
+    if m.token_requester_principal_name:
+        refuse_field('token_requester_principal_name')
+    w(classic_string(m.principal_type))
+    w(classic_string(m.principal_name))
+    w(_PACK_qqq(m.issue_timestamp, m.expiry_timestamp, m.max_timestamp) + classic_string(m.token_id))
+    hmac = m.hmac
+    w(_PACK_i(len(hmac)))
+    if hmac:
+        w(hmac)
+    renewers = m.renewers
+    w(_PACK_i(len(renewers)))
+    for described_delegation_token_renewer in renewers:
+        _write_described_delegation_token_renewer_v0(described_delegation_token_renewer, w)
+
+
+def _read_described_delegation_token_v0(r: MessageReader) -> DescribedDelegationToken:
+    m = new(DescribedDelegationToken)
+    m.token_requester_principal_type = ''
+    m.token_requester_principal_name = ''
+    m.principal_type = r.string(r.short_length(), 'principal_type')
+    m.principal_name = r.string(r.short_length(), 'principal_name')
+    m.issue_timestamp, m.expiry_timestamp, m.max_timestamp = r.fixed(_STRUCT_qqq)
+    m.token_id = r.string(r.short_length(), 'token_id')
+    m.hmac = r.bytes(r.length(), 'hmac')
+    m.renewers = r.structs(r.length(), 'renewers', 4, _read_described_delegation_token_renewer_v0)
+    return m
+
 
 def _write_v0(m: DescribeDelegationTokenResponse, w: Write) -> None:  # versions 0-1
     tokens = m.tokens
     w(_PACK_hi(m.error_code, len(tokens)))
     for described_delegation_token in tokens:
-        if described_delegation_token.token_requester_principal_type:
-            refuse_field('token_requester_principal_type')
-        if described_delegation_token.token_requester_principal_name:
-            refuse_field('token_requester_principal_name')
-        raw = described_delegation_token.principal_type.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = described_delegation_token.principal_name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = described_delegation_token.token_id.encode()
-        w(_PACK_qqqh(described_delegation_token.issue_timestamp, described_delegation_token.expiry_timestamp, described_delegation_token.max_timestamp, len(raw)) + raw)
-        hmac = described_delegation_token.hmac
-        w(_PACK_i(len(hmac)))
-        if hmac:
-            w(hmac)
-        renewers = described_delegation_token.renewers
-        w(_PACK_i(len(renewers)))
-        for described_delegation_token_renewer in renewers:
-            raw = described_delegation_token_renewer.principal_type.encode()
-            w(_PACK_h(len(raw)) + raw)
-            raw = described_delegation_token_renewer.principal_name.encode()
-            w(_PACK_h(len(raw)) + raw)
+        _write_described_delegation_token_v0(described_delegation_token, w)
     w(_PACK_i(m.throttle_time_ms))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, int]:  # versions 0-1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeDelegationTokenResponse)
-    m.error_code, count = _UNPACK_hi(buffer, at)
-    at += 6
-    if count < 0 or count * 38 > size - at:
-        refuse_count('tokens', count, size - at)
-    tokens = []
-    for _ in range(count):
-        described_delegation_token = new(DescribedDelegationToken)
-        described_delegation_token.token_requester_principal_type = ''
-        described_delegation_token.token_requester_principal_name = ''
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('principal_type', count, size - at)
-        described_delegation_token.principal_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('principal_name', count, size - at)
-        described_delegation_token.principal_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        described_delegation_token.issue_timestamp, described_delegation_token.expiry_timestamp, described_delegation_token.max_timestamp, count = _UNPACK_qqqh(buffer, at)
-        at += 26
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('token_id', count, size - at)
-        described_delegation_token.token_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('hmac', count, size - at)
-        described_delegation_token.hmac = bytes(buffer[at:stop])
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 4 > size - at:
-            refuse_count('renewers', count, size - at)
-        renewers = []
-        for _ in range(count):
-            described_delegation_token_renewer = new(DescribedDelegationTokenRenewer)
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('principal_type', count, size - at)
-            described_delegation_token_renewer.principal_type = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('principal_name', count, size - at)
-            described_delegation_token_renewer.principal_name = str(buffer[at:stop], "utf-8")
-            at = stop
-            renewers.append(described_delegation_token_renewer)
-        described_delegation_token.renewers = renewers
-        tokens.append(described_delegation_token)
-    m.tokens = tokens
-    (m.throttle_time_ms,) = _UNPACK_i(buffer, at)
-    at += 4
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.tokens = r.structs(r.length(), 'tokens', 38, _read_described_delegation_token_v0)
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    return m, r.at
+
+
+def _write_described_delegation_token_renewer_v2(m: DescribedDelegationTokenRenewer, w: Write) -> None:
+    w(compact_string(m.principal_type))
+    w(compact_string(m.principal_name))
+    w(NO_TAGS)
+
+
+def _read_described_delegation_token_renewer_v2(r: MessageReader) -> DescribedDelegationTokenRenewer:
+    m = new(DescribedDelegationTokenRenewer)
+    m.principal_type = r.string(r.compact_length(), 'principal_type')
+    m.principal_name = r.string(r.compact_length(), 'principal_name')
+    r.skip_tags()
+    return m
+
+
+def _write_described_delegation_token_v2(m: DescribedDelegationToken, w: Write) -> None:
+    if m.token_requester_principal_type:
+        refuse_field('token_requester_principal_type')
+    if m.token_requester_principal_name:
+        refuse_field('token_requester_principal_name')
+    w(compact_string(m.principal_type))
+    w(compact_string(m.principal_name))
+    w(_PACK_qqq(m.issue_timestamp, m.expiry_timestamp, m.max_timestamp) + compact_string(m.token_id))
+    hmac = m.hmac
+    w(uvarint(len(hmac) + 1))
+    if hmac:
+        w(hmac)
+    renewers = m.renewers
+    w(uvarint(len(renewers) + 1))
+    for described_delegation_token_renewer in renewers:
+        _write_described_delegation_token_renewer_v2(described_delegation_token_renewer, w)
+    w(NO_TAGS)
+
+
+def _read_described_delegation_token_v2(r: MessageReader) -> DescribedDelegationToken:
+    m = new(DescribedDelegationToken)
+    m.token_requester_principal_type = ''
+    m.token_requester_principal_name = ''
+    m.principal_type = r.string(r.compact_length(), 'principal_type')
+    m.principal_name = r.string(r.compact_length(), 'principal_name')
+    m.issue_timestamp, m.expiry_timestamp, m.max_timestamp = r.fixed(_STRUCT_qqq)
+    m.token_id = r.string(r.compact_length(), 'token_id')
+    m.hmac = r.bytes(r.compact_length(), 'hmac')
+    m.renewers = r.structs(r.compact_length(), 'renewers', 3, _read_described_delegation_token_renewer_v2)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: DescribeDelegationTokenResponse, w: Write) -> None:  # version 2, flexible
     tokens = m.tokens
-    count = len(tokens) + 1
-    w(_PACK_h(m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_h(m.error_code) + uvarint(len(tokens) + 1))
     for described_delegation_token in tokens:
-        if described_delegation_token.token_requester_principal_type:
-            refuse_field('token_requester_principal_type')
-        if described_delegation_token.token_requester_principal_name:
-            refuse_field('token_requester_principal_name')
-        raw = described_delegation_token.principal_type.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = described_delegation_token.principal_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = described_delegation_token.token_id.encode()
-        count = len(raw) + 1
-        w(_PACK_qqq(described_delegation_token.issue_timestamp, described_delegation_token.expiry_timestamp, described_delegation_token.max_timestamp) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        hmac = described_delegation_token.hmac
-        count = len(hmac) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if hmac:
-            w(hmac)
-        renewers = described_delegation_token.renewers
-        count = len(renewers) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for described_delegation_token_renewer in renewers:
-            raw = described_delegation_token_renewer.principal_type.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            raw = described_delegation_token_renewer.principal_name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_described_delegation_token_v2(described_delegation_token, w)
     w(_PACK_ix(m.throttle_time_ms))
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, int]:  # version 2, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeDelegationTokenResponse)
-    m.error_code, count = _UNPACK_hB(buffer, at)
-    at += 3
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 30 > size - at:
-        refuse_count('tokens', count, size - at)
-    tokens = []
-    for _ in range(count):
-        described_delegation_token = new(DescribedDelegationToken)
-        described_delegation_token.token_requester_principal_type = ''
-        described_delegation_token.token_requester_principal_name = ''
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('principal_type', count, size - at)
-        described_delegation_token.principal_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('principal_name', count, size - at)
-        described_delegation_token.principal_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        described_delegation_token.issue_timestamp, described_delegation_token.expiry_timestamp, described_delegation_token.max_timestamp, count = _UNPACK_qqqB(buffer, at)
-        at += 25
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('token_id', count, size - at)
-        described_delegation_token.token_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('hmac', count, size - at)
-        described_delegation_token.hmac = bytes(buffer[at:stop])
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 3 > size - at:
-            refuse_count('renewers', count, size - at)
-        renewers = []
-        for _ in range(count):
-            described_delegation_token_renewer = new(DescribedDelegationTokenRenewer)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('principal_type', count, size - at)
-            described_delegation_token_renewer.principal_type = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('principal_name', count, size - at)
-            described_delegation_token_renewer.principal_name = str(buffer[at:stop], "utf-8")
-            at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            renewers.append(described_delegation_token_renewer)
-        described_delegation_token.renewers = renewers
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        tokens.append(described_delegation_token)
-    m.tokens = tokens
-    m.throttle_time_ms, tags = _UNPACK_iB(buffer, at)
-    at += 5
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.tokens = r.structs(r.compact_length(), 'tokens', 30, _read_described_delegation_token_v2)
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_described_delegation_token_v3(m: DescribedDelegationToken, w: Write) -> None:
+    w(compact_string(m.principal_type))
+    w(compact_string(m.principal_name))
+    w(compact_string(m.token_requester_principal_type))
+    w(compact_string(m.token_requester_principal_name))
+    w(_PACK_qqq(m.issue_timestamp, m.expiry_timestamp, m.max_timestamp) + compact_string(m.token_id))
+    hmac = m.hmac
+    w(uvarint(len(hmac) + 1))
+    if hmac:
+        w(hmac)
+    renewers = m.renewers
+    w(uvarint(len(renewers) + 1))
+    for described_delegation_token_renewer in renewers:
+        _write_described_delegation_token_renewer_v2(described_delegation_token_renewer, w)
+    w(NO_TAGS)
+
+
+def _read_described_delegation_token_v3(r: MessageReader) -> DescribedDelegationToken:
+    m = new(DescribedDelegationToken)
+    m.principal_type = r.string(r.compact_length(), 'principal_type')
+    m.principal_name = r.string(r.compact_length(), 'principal_name')
+    m.token_requester_principal_type = r.string(r.compact_length(), 'token_requester_principal_type')
+    m.token_requester_principal_name = r.string(r.compact_length(), 'token_requester_principal_name')
+    m.issue_timestamp, m.expiry_timestamp, m.max_timestamp = r.fixed(_STRUCT_qqq)
+    m.token_id = r.string(r.compact_length(), 'token_id')
+    m.hmac = r.bytes(r.compact_length(), 'hmac')
+    m.renewers = r.structs(r.compact_length(), 'renewers', 3, _read_described_delegation_token_renewer_v2)
+    r.skip_tags()
+    return m
 
 
 def _write_v3(m: DescribeDelegationTokenResponse, w: Write) -> None:  # version 3, flexible
     tokens = m.tokens
-    count = len(tokens) + 1
-    w(_PACK_h(m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_h(m.error_code) + uvarint(len(tokens) + 1))
     for described_delegation_token in tokens:
-        raw = described_delegation_token.principal_type.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = described_delegation_token.principal_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = described_delegation_token.token_requester_principal_type.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = described_delegation_token.token_requester_principal_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = described_delegation_token.token_id.encode()
-        count = len(raw) + 1
-        w(_PACK_qqq(described_delegation_token.issue_timestamp, described_delegation_token.expiry_timestamp, described_delegation_token.max_timestamp) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        hmac = described_delegation_token.hmac
-        count = len(hmac) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if hmac:
-            w(hmac)
-        renewers = described_delegation_token.renewers
-        count = len(renewers) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for described_delegation_token_renewer in renewers:
-            raw = described_delegation_token_renewer.principal_type.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            raw = described_delegation_token_renewer.principal_name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_described_delegation_token_v3(described_delegation_token, w)
     w(_PACK_ix(m.throttle_time_ms))
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeDelegationTokenResponse, int]:  # version 3, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeDelegationTokenResponse)
-    m.error_code, count = _UNPACK_hB(buffer, at)
-    at += 3
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 32 > size - at:
-        refuse_count('tokens', count, size - at)
-    tokens = []
-    for _ in range(count):
-        described_delegation_token = new(DescribedDelegationToken)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('principal_type', count, size - at)
-        described_delegation_token.principal_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('principal_name', count, size - at)
-        described_delegation_token.principal_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('token_requester_principal_type', count, size - at)
-        described_delegation_token.token_requester_principal_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('token_requester_principal_name', count, size - at)
-        described_delegation_token.token_requester_principal_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        described_delegation_token.issue_timestamp, described_delegation_token.expiry_timestamp, described_delegation_token.max_timestamp, count = _UNPACK_qqqB(buffer, at)
-        at += 25
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('token_id', count, size - at)
-        described_delegation_token.token_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('hmac', count, size - at)
-        described_delegation_token.hmac = bytes(buffer[at:stop])
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 3 > size - at:
-            refuse_count('renewers', count, size - at)
-        renewers = []
-        for _ in range(count):
-            described_delegation_token_renewer = new(DescribedDelegationTokenRenewer)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('principal_type', count, size - at)
-            described_delegation_token_renewer.principal_type = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('principal_name', count, size - at)
-            described_delegation_token_renewer.principal_name = str(buffer[at:stop], "utf-8")
-            at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            renewers.append(described_delegation_token_renewer)
-        described_delegation_token.renewers = renewers
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        tokens.append(described_delegation_token)
-    m.tokens = tokens
-    m.throttle_time_ms, tags = _UNPACK_iB(buffer, at)
-    at += 5
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.tokens = r.structs(r.compact_length(), 'tokens', 32, _read_described_delegation_token_v3)
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeDelegationTokenResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v3}

@@ -6,30 +6,14 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    MOST_ELEMENTS,
-    Message,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
+    Buffer, EMPTY, MOST_ELEMENTS, Message, MessageReader, Write, classic_string, compact_string, new, refuse_field,
     uvarint,
-    uvarint_rest,
 )
 
 _PACK_o = Struct(">?").pack
 _PACK_ox = Struct(">?x").pack
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_UNPACK_o = Struct(">?").unpack_from
-_UNPACK_oB = Struct(">?B").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
+_STRUCT_o = Struct(">?")
 
 
 class DescribeGroupsRequest(Message):
@@ -56,110 +40,48 @@ def _write_v0(m: DescribeGroupsRequest, w: Write) -> None:  # versions 0-2
     groups = m.groups
     w(_PACK_i(len(groups)))
     for element in groups:
-        raw = element.encode()
-        w(_PACK_h(len(raw)) + raw)
+        w(classic_string(element))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeGroupsRequest, int]:  # versions 0-2
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeGroupsRequest)
     m.include_authorized_operations = False
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 2 > size - at:
-        refuse_count('groups', count, size - at, elements_left)
-    groups = []
-    for _ in range(count):
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('groups', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        groups.append(element)
-    m.groups = groups
-    return m, at
+    m.groups = r.classic_strings(r.length(), 'groups')
+    return m, r.at
 
 
 def _write_v3(m: DescribeGroupsRequest, w: Write) -> None:  # versions 3-4
     groups = m.groups
     w(_PACK_i(len(groups)))
     for element in groups:
-        raw = element.encode()
-        w(_PACK_h(len(raw)) + raw)
+        w(classic_string(element))
     w(_PACK_o(m.include_authorized_operations))
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeGroupsRequest, int]:  # versions 3-4
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeGroupsRequest)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 2 > size - at:
-        refuse_count('groups', count, size - at, elements_left)
-    groups = []
-    for _ in range(count):
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('groups', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        groups.append(element)
-    m.groups = groups
-    (m.include_authorized_operations,) = _UNPACK_o(buffer, at)
-    at += 1
-    return m, at
+    m.groups = r.classic_strings(r.length(), 'groups')
+    (m.include_authorized_operations,) = r.fixed(_STRUCT_o)
+    return m, r.at
 
 
 def _write_v5(m: DescribeGroupsRequest, w: Write) -> None:  # versions 5-6, flexible
     groups = m.groups
-    count = len(groups) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(groups) + 1))
     for element in groups:
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+        w(compact_string(element))
     w(_PACK_ox(m.include_authorized_operations))
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsRequest, int]:  # versions 5-6, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeGroupsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count > size - at:
-        refuse_count('groups', count, size - at, elements_left)
-    groups = []
-    for _ in range(count):
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('groups', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        groups.append(element)
-    m.groups = groups
-    m.include_authorized_operations, tags = _UNPACK_oB(buffer, at)
-    at += 2
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.groups = r.compact_strings(r.compact_length(), 'groups')
+    (m.include_authorized_operations,) = r.fixed(_STRUCT_o)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeGroupsRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v3, 5: _write_v5, 6: _write_v5}

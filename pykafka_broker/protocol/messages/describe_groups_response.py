@@ -4,38 +4,19 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
+    compact_nullable_string, compact_string, new, refuse_field, uvarint,
 )
 
 _PACK_h = Struct(">h").pack
-_PACK_hh = Struct(">hh").pack
 _PACK_i = Struct(">i").pack
 _PACK_ii = Struct(">ii").pack
 _PACK_ix = Struct(">ix").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hh = Struct(">hh").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
 
 
 class DescribedGroupMember(Fields):
@@ -103,920 +84,319 @@ class DescribeGroupsResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.groups = [] if groups is EMPTY else groups
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for groups_item in request.groups:
+            self.groups.append(DescribedGroup(group_id=groups_item, error_code=code, error_message=message))
+
+
+def _write_described_group_member_v0(m: DescribedGroupMember, w: Write) -> None:
+    w(classic_string(m.member_id))
+    w(classic_string(m.client_id))
+    w(classic_string(m.client_host))
+    member_metadata = m.member_metadata
+    w(_PACK_i(len(member_metadata)))
+    if member_metadata:
+        w(member_metadata)
+    member_assignment = m.member_assignment
+    w(_PACK_i(len(member_assignment)))
+    if member_assignment:
+        w(member_assignment)
+
+
+def _read_described_group_member_v0(r: MessageReader) -> DescribedGroupMember:
+    m = new(DescribedGroupMember)
+    m.group_instance_id = None
+    m.member_id = r.string(r.short_length(), 'member_id')
+    m.client_id = r.string(r.short_length(), 'client_id')
+    m.client_host = r.string(r.short_length(), 'client_host')
+    m.member_metadata = r.bytes(r.length(), 'member_metadata')
+    m.member_assignment = r.bytes(r.length(), 'member_assignment')
+    return m
+
+
+def _write_described_group_v0(m: DescribedGroup, w: Write) -> None:
+    if m.error_message is not None:
+        refuse_field('error_message')
+    if m.authorized_operations != -2147483648:
+        refuse_field('authorized_operations')
+    w(_PACK_h(m.error_code) + classic_string(m.group_id))
+    w(classic_string(m.group_state))
+    w(classic_string(m.protocol_type))
+    w(classic_string(m.protocol_data))
+    members = m.members
+    w(_PACK_i(len(members)))
+    for described_group_member in members:
+        _write_described_group_member_v0(described_group_member, w)
+
+
+def _read_described_group_v0(r: MessageReader) -> DescribedGroup:
+    m = new(DescribedGroup)
+    m.error_message = None
+    m.authorized_operations = -2147483648
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.group_id = r.string(r.short_length(), 'group_id')
+    m.group_state = r.string(r.short_length(), 'group_state')
+    m.protocol_type = r.string(r.short_length(), 'protocol_type')
+    m.protocol_data = r.string(r.short_length(), 'protocol_data')
+    m.members = r.structs(r.length(), 'members', 14, _read_described_group_member_v0)
+    return m
+
 
 def _write_v0(m: DescribeGroupsResponse, w: Write) -> None:  # version 0
     groups = m.groups
     w(_PACK_i(len(groups)))
     for described_group in groups:
-        if described_group.error_message is not None:
-            refuse_field('error_message')
-        if described_group.authorized_operations != -2147483648:
-            refuse_field('authorized_operations')
-        raw = described_group.group_id.encode()
-        w(_PACK_hh(described_group.error_code, len(raw)) + raw)
-        raw = described_group.group_state.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = described_group.protocol_type.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = described_group.protocol_data.encode()
-        w(_PACK_h(len(raw)) + raw)
-        members = described_group.members
-        w(_PACK_i(len(members)))
-        for described_group_member in members:
-            raw = described_group_member.member_id.encode()
-            w(_PACK_h(len(raw)) + raw)
-            raw = described_group_member.client_id.encode()
-            w(_PACK_h(len(raw)) + raw)
-            raw = described_group_member.client_host.encode()
-            w(_PACK_h(len(raw)) + raw)
-            member_metadata = described_group_member.member_metadata
-            w(_PACK_i(len(member_metadata)))
-            if member_metadata:
-                w(member_metadata)
-            member_assignment = described_group_member.member_assignment
-            w(_PACK_i(len(member_assignment)))
-            if member_assignment:
-                w(member_assignment)
+        _write_described_group_v0(described_group, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeGroupsResponse)
     m.throttle_time_ms = 0
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 14 > size - at:
-        refuse_count('groups', count, size - at)
-    groups = []
-    for _ in range(count):
-        described_group = new(DescribedGroup)
-        described_group.error_message = None
-        described_group.authorized_operations = -2147483648
-        described_group.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('group_id', count, size - at)
-        described_group.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('group_state', count, size - at)
-        described_group.group_state = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('protocol_type', count, size - at)
-        described_group.protocol_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('protocol_data', count, size - at)
-        described_group.protocol_data = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 14 > size - at:
-            refuse_count('members', count, size - at)
-        members = []
-        for _ in range(count):
-            described_group_member = new(DescribedGroupMember)
-            described_group_member.group_instance_id = None
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('member_id', count, size - at)
-            described_group_member.member_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('client_id', count, size - at)
-            described_group_member.client_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('client_host', count, size - at)
-            described_group_member.client_host = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('member_metadata', count, size - at)
-            described_group_member.member_metadata = bytes(buffer[at:stop])
-            at = stop
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('member_assignment', count, size - at)
-            described_group_member.member_assignment = bytes(buffer[at:stop])
-            at = stop
-            members.append(described_group_member)
-        described_group.members = members
-        groups.append(described_group)
-    m.groups = groups
-    return m, at
+    m.groups = r.structs(r.length(), 'groups', 14, _read_described_group_v0)
+    return m, r.at
 
 
 def _write_v1(m: DescribeGroupsResponse, w: Write) -> None:  # versions 1-2
     groups = m.groups
     w(_PACK_ii(m.throttle_time_ms, len(groups)))
     for described_group in groups:
-        if described_group.error_message is not None:
-            refuse_field('error_message')
-        if described_group.authorized_operations != -2147483648:
-            refuse_field('authorized_operations')
-        raw = described_group.group_id.encode()
-        w(_PACK_hh(described_group.error_code, len(raw)) + raw)
-        raw = described_group.group_state.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = described_group.protocol_type.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = described_group.protocol_data.encode()
-        w(_PACK_h(len(raw)) + raw)
-        members = described_group.members
-        w(_PACK_i(len(members)))
-        for described_group_member in members:
-            raw = described_group_member.member_id.encode()
-            w(_PACK_h(len(raw)) + raw)
-            raw = described_group_member.client_id.encode()
-            w(_PACK_h(len(raw)) + raw)
-            raw = described_group_member.client_host.encode()
-            w(_PACK_h(len(raw)) + raw)
-            member_metadata = described_group_member.member_metadata
-            w(_PACK_i(len(member_metadata)))
-            if member_metadata:
-                w(member_metadata)
-            member_assignment = described_group_member.member_assignment
-            w(_PACK_i(len(member_assignment)))
-            if member_assignment:
-                w(member_assignment)
+        _write_described_group_v0(described_group, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # versions 1-2
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeGroupsResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 14 > size - at:
-        refuse_count('groups', count, size - at)
-    groups = []
-    for _ in range(count):
-        described_group = new(DescribedGroup)
-        described_group.error_message = None
-        described_group.authorized_operations = -2147483648
-        described_group.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('group_id', count, size - at)
-        described_group.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('group_state', count, size - at)
-        described_group.group_state = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('protocol_type', count, size - at)
-        described_group.protocol_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('protocol_data', count, size - at)
-        described_group.protocol_data = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 14 > size - at:
-            refuse_count('members', count, size - at)
-        members = []
-        for _ in range(count):
-            described_group_member = new(DescribedGroupMember)
-            described_group_member.group_instance_id = None
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('member_id', count, size - at)
-            described_group_member.member_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('client_id', count, size - at)
-            described_group_member.client_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('client_host', count, size - at)
-            described_group_member.client_host = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('member_metadata', count, size - at)
-            described_group_member.member_metadata = bytes(buffer[at:stop])
-            at = stop
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('member_assignment', count, size - at)
-            described_group_member.member_assignment = bytes(buffer[at:stop])
-            at = stop
-            members.append(described_group_member)
-        described_group.members = members
-        groups.append(described_group)
-    m.groups = groups
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.groups = r.structs(r.length(), 'groups', 14, _read_described_group_v0)
+    return m, r.at
+
+
+def _write_described_group_v3(m: DescribedGroup, w: Write) -> None:
+    if m.error_message is not None:
+        refuse_field('error_message')
+    w(_PACK_h(m.error_code) + classic_string(m.group_id))
+    w(classic_string(m.group_state))
+    w(classic_string(m.protocol_type))
+    w(classic_string(m.protocol_data))
+    members = m.members
+    w(_PACK_i(len(members)))
+    for described_group_member in members:
+        _write_described_group_member_v0(described_group_member, w)
+    w(_PACK_i(m.authorized_operations))
+
+
+def _read_described_group_v3(r: MessageReader) -> DescribedGroup:
+    m = new(DescribedGroup)
+    m.error_message = None
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.group_id = r.string(r.short_length(), 'group_id')
+    m.group_state = r.string(r.short_length(), 'group_state')
+    m.protocol_type = r.string(r.short_length(), 'protocol_type')
+    m.protocol_data = r.string(r.short_length(), 'protocol_data')
+    m.members = r.structs(r.length(), 'members', 14, _read_described_group_member_v0)
+    (m.authorized_operations,) = r.fixed(_STRUCT_i)
+    return m
 
 
 def _write_v3(m: DescribeGroupsResponse, w: Write) -> None:  # version 3
     groups = m.groups
     w(_PACK_ii(m.throttle_time_ms, len(groups)))
     for described_group in groups:
-        if described_group.error_message is not None:
-            refuse_field('error_message')
-        raw = described_group.group_id.encode()
-        w(_PACK_hh(described_group.error_code, len(raw)) + raw)
-        raw = described_group.group_state.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = described_group.protocol_type.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = described_group.protocol_data.encode()
-        w(_PACK_h(len(raw)) + raw)
-        members = described_group.members
-        w(_PACK_i(len(members)))
-        for described_group_member in members:
-            raw = described_group_member.member_id.encode()
-            w(_PACK_h(len(raw)) + raw)
-            raw = described_group_member.client_id.encode()
-            w(_PACK_h(len(raw)) + raw)
-            raw = described_group_member.client_host.encode()
-            w(_PACK_h(len(raw)) + raw)
-            member_metadata = described_group_member.member_metadata
-            w(_PACK_i(len(member_metadata)))
-            if member_metadata:
-                w(member_metadata)
-            member_assignment = described_group_member.member_assignment
-            w(_PACK_i(len(member_assignment)))
-            if member_assignment:
-                w(member_assignment)
-        w(_PACK_i(described_group.authorized_operations))
+        _write_described_group_v3(described_group, w)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # version 3
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeGroupsResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 18 > size - at:
-        refuse_count('groups', count, size - at)
-    groups = []
-    for _ in range(count):
-        described_group = new(DescribedGroup)
-        described_group.error_message = None
-        described_group.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('group_id', count, size - at)
-        described_group.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('group_state', count, size - at)
-        described_group.group_state = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('protocol_type', count, size - at)
-        described_group.protocol_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('protocol_data', count, size - at)
-        described_group.protocol_data = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 14 > size - at:
-            refuse_count('members', count, size - at)
-        members = []
-        for _ in range(count):
-            described_group_member = new(DescribedGroupMember)
-            described_group_member.group_instance_id = None
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('member_id', count, size - at)
-            described_group_member.member_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('client_id', count, size - at)
-            described_group_member.client_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('client_host', count, size - at)
-            described_group_member.client_host = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('member_metadata', count, size - at)
-            described_group_member.member_metadata = bytes(buffer[at:stop])
-            at = stop
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('member_assignment', count, size - at)
-            described_group_member.member_assignment = bytes(buffer[at:stop])
-            at = stop
-            members.append(described_group_member)
-        described_group.members = members
-        (described_group.authorized_operations,) = _UNPACK_i(buffer, at)
-        at += 4
-        groups.append(described_group)
-    m.groups = groups
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.groups = r.structs(r.length(), 'groups', 18, _read_described_group_v3)
+    return m, r.at
+
+
+def _write_described_group_member_v4(m: DescribedGroupMember, w: Write) -> None:
+    w(classic_string(m.member_id))
+    w(classic_nullable_string(m.group_instance_id))
+    w(classic_string(m.client_id))
+    w(classic_string(m.client_host))
+    member_metadata = m.member_metadata
+    w(_PACK_i(len(member_metadata)))
+    if member_metadata:
+        w(member_metadata)
+    member_assignment = m.member_assignment
+    w(_PACK_i(len(member_assignment)))
+    if member_assignment:
+        w(member_assignment)
+
+
+def _read_described_group_member_v4(r: MessageReader) -> DescribedGroupMember:
+    m = new(DescribedGroupMember)
+    m.member_id = r.string(r.short_length(), 'member_id')
+    m.group_instance_id = r.nullable_string(r.short_length(), 'group_instance_id')
+    m.client_id = r.string(r.short_length(), 'client_id')
+    m.client_host = r.string(r.short_length(), 'client_host')
+    m.member_metadata = r.bytes(r.length(), 'member_metadata')
+    m.member_assignment = r.bytes(r.length(), 'member_assignment')
+    return m
+
+
+def _write_described_group_v4(m: DescribedGroup, w: Write) -> None:
+    if m.error_message is not None:
+        refuse_field('error_message')
+    w(_PACK_h(m.error_code) + classic_string(m.group_id))
+    w(classic_string(m.group_state))
+    w(classic_string(m.protocol_type))
+    w(classic_string(m.protocol_data))
+    members = m.members
+    w(_PACK_i(len(members)))
+    for described_group_member in members:
+        _write_described_group_member_v4(described_group_member, w)
+    w(_PACK_i(m.authorized_operations))
+
+
+def _read_described_group_v4(r: MessageReader) -> DescribedGroup:
+    m = new(DescribedGroup)
+    m.error_message = None
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.group_id = r.string(r.short_length(), 'group_id')
+    m.group_state = r.string(r.short_length(), 'group_state')
+    m.protocol_type = r.string(r.short_length(), 'protocol_type')
+    m.protocol_data = r.string(r.short_length(), 'protocol_data')
+    m.members = r.structs(r.length(), 'members', 16, _read_described_group_member_v4)
+    (m.authorized_operations,) = r.fixed(_STRUCT_i)
+    return m
 
 
 def _write_v4(m: DescribeGroupsResponse, w: Write) -> None:  # version 4
     groups = m.groups
     w(_PACK_ii(m.throttle_time_ms, len(groups)))
     for described_group in groups:
-        if described_group.error_message is not None:
-            refuse_field('error_message')
-        raw = described_group.group_id.encode()
-        w(_PACK_hh(described_group.error_code, len(raw)) + raw)
-        raw = described_group.group_state.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = described_group.protocol_type.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = described_group.protocol_data.encode()
-        w(_PACK_h(len(raw)) + raw)
-        members = described_group.members
-        w(_PACK_i(len(members)))
-        for described_group_member in members:
-            raw = described_group_member.member_id.encode()
-            w(_PACK_h(len(raw)) + raw)
-            group_instance_id = described_group_member.group_instance_id
-            raw = b"" if group_instance_id is None else group_instance_id.encode()
-            w((_PACK_h(-1 if group_instance_id is None else len(raw))) + raw)
-            raw = described_group_member.client_id.encode()
-            w(_PACK_h(len(raw)) + raw)
-            raw = described_group_member.client_host.encode()
-            w(_PACK_h(len(raw)) + raw)
-            member_metadata = described_group_member.member_metadata
-            w(_PACK_i(len(member_metadata)))
-            if member_metadata:
-                w(member_metadata)
-            member_assignment = described_group_member.member_assignment
-            w(_PACK_i(len(member_assignment)))
-            if member_assignment:
-                w(member_assignment)
-        w(_PACK_i(described_group.authorized_operations))
+        _write_described_group_v4(described_group, w)
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # version 4
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeGroupsResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 18 > size - at:
-        refuse_count('groups', count, size - at)
-    groups = []
-    for _ in range(count):
-        described_group = new(DescribedGroup)
-        described_group.error_message = None
-        described_group.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('group_id', count, size - at)
-        described_group.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('group_state', count, size - at)
-        described_group.group_state = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('protocol_type', count, size - at)
-        described_group.protocol_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('protocol_data', count, size - at)
-        described_group.protocol_data = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 16 > size - at:
-            refuse_count('members', count, size - at)
-        members = []
-        for _ in range(count):
-            described_group_member = new(DescribedGroupMember)
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('member_id', count, size - at)
-            described_group_member.member_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            if count == -1:
-                described_group_member.group_instance_id = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('group_instance_id', count, size - at)
-                described_group_member.group_instance_id = str(buffer[at:stop], "utf-8")
-                at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('client_id', count, size - at)
-            described_group_member.client_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('client_host', count, size - at)
-            described_group_member.client_host = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('member_metadata', count, size - at)
-            described_group_member.member_metadata = bytes(buffer[at:stop])
-            at = stop
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('member_assignment', count, size - at)
-            described_group_member.member_assignment = bytes(buffer[at:stop])
-            at = stop
-            members.append(described_group_member)
-        described_group.members = members
-        (described_group.authorized_operations,) = _UNPACK_i(buffer, at)
-        at += 4
-        groups.append(described_group)
-    m.groups = groups
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.groups = r.structs(r.length(), 'groups', 18, _read_described_group_v4)
+    return m, r.at
+
+
+def _write_described_group_member_v5(m: DescribedGroupMember, w: Write) -> None:
+    w(compact_string(m.member_id))
+    w(compact_nullable_string(m.group_instance_id))
+    w(compact_string(m.client_id))
+    w(compact_string(m.client_host))
+    member_metadata = m.member_metadata
+    w(uvarint(len(member_metadata) + 1))
+    if member_metadata:
+        w(member_metadata)
+    member_assignment = m.member_assignment
+    w(uvarint(len(member_assignment) + 1))
+    if member_assignment:
+        w(member_assignment)
+    w(NO_TAGS)
+
+
+def _read_described_group_member_v5(r: MessageReader) -> DescribedGroupMember:
+    m = new(DescribedGroupMember)
+    m.member_id = r.string(r.compact_length(), 'member_id')
+    m.group_instance_id = r.nullable_string(r.compact_length(), 'group_instance_id')
+    m.client_id = r.string(r.compact_length(), 'client_id')
+    m.client_host = r.string(r.compact_length(), 'client_host')
+    m.member_metadata = r.bytes(r.compact_length(), 'member_metadata')
+    m.member_assignment = r.bytes(r.compact_length(), 'member_assignment')
+    r.skip_tags()
+    return m
+
+
+def _write_described_group_v5(m: DescribedGroup, w: Write) -> None:
+    if m.error_message is not None:
+        refuse_field('error_message')
+    w(_PACK_h(m.error_code) + compact_string(m.group_id))
+    w(compact_string(m.group_state))
+    w(compact_string(m.protocol_type))
+    w(compact_string(m.protocol_data))
+    members = m.members
+    w(uvarint(len(members) + 1))
+    for described_group_member in members:
+        _write_described_group_member_v5(described_group_member, w)
+    w(_PACK_ix(m.authorized_operations))
+
+
+def _read_described_group_v5(r: MessageReader) -> DescribedGroup:
+    m = new(DescribedGroup)
+    m.error_message = None
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.group_state = r.string(r.compact_length(), 'group_state')
+    m.protocol_type = r.string(r.compact_length(), 'protocol_type')
+    m.protocol_data = r.string(r.compact_length(), 'protocol_data')
+    m.members = r.structs(r.compact_length(), 'members', 7, _read_described_group_member_v5)
+    (m.authorized_operations,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m
 
 
 def _write_v5(m: DescribeGroupsResponse, w: Write) -> None:  # version 5, flexible
     groups = m.groups
-    count = len(groups) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(groups) + 1))
     for described_group in groups:
-        if described_group.error_message is not None:
-            refuse_field('error_message')
-        raw = described_group.group_id.encode()
-        count = len(raw) + 1
-        w(_PACK_h(described_group.error_code) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = described_group.group_state.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = described_group.protocol_type.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = described_group.protocol_data.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        members = described_group.members
-        count = len(members) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for described_group_member in members:
-            raw = described_group_member.member_id.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            group_instance_id = described_group_member.group_instance_id
-            w(NULL if group_instance_id is None else compact_string(group_instance_id))
-            raw = described_group_member.client_id.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            raw = described_group_member.client_host.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            member_metadata = described_group_member.member_metadata
-            count = len(member_metadata) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if member_metadata:
-                w(member_metadata)
-            member_assignment = described_group_member.member_assignment
-            count = len(member_assignment) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if member_assignment:
-                w(member_assignment)
-            w(NO_TAGS)
-        w(_PACK_ix(described_group.authorized_operations))
+        _write_described_group_v5(described_group, w)
     w(NO_TAGS)
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # version 5, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeGroupsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 12 > size - at:
-        refuse_count('groups', count, size - at)
-    groups = []
-    for _ in range(count):
-        described_group = new(DescribedGroup)
-        described_group.error_message = None
-        described_group.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_id', count, size - at)
-        described_group.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_state', count, size - at)
-        described_group.group_state = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('protocol_type', count, size - at)
-        described_group.protocol_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('protocol_data', count, size - at)
-        described_group.protocol_data = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 7 > size - at:
-            refuse_count('members', count, size - at)
-        members = []
-        for _ in range(count):
-            described_group_member = new(DescribedGroupMember)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('member_id', count, size - at)
-            described_group_member.member_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                described_group_member.group_instance_id = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('group_instance_id', count, size - at)
-                described_group_member.group_instance_id = str(buffer[at:stop], "utf-8")
-                at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('client_id', count, size - at)
-            described_group_member.client_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('client_host', count, size - at)
-            described_group_member.client_host = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('member_metadata', count, size - at)
-            described_group_member.member_metadata = bytes(buffer[at:stop])
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('member_assignment', count, size - at)
-            described_group_member.member_assignment = bytes(buffer[at:stop])
-            at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            members.append(described_group_member)
-        described_group.members = members
-        described_group.authorized_operations, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        groups.append(described_group)
-    m.groups = groups
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.groups = r.structs(r.compact_length(), 'groups', 12, _read_described_group_v5)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_described_group_v6(m: DescribedGroup, w: Write) -> None:
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.error_message))
+    w(compact_string(m.group_id))
+    w(compact_string(m.group_state))
+    w(compact_string(m.protocol_type))
+    w(compact_string(m.protocol_data))
+    members = m.members
+    w(uvarint(len(members) + 1))
+    for described_group_member in members:
+        _write_described_group_member_v5(described_group_member, w)
+    w(_PACK_ix(m.authorized_operations))
+
+
+def _read_described_group_v6(r: MessageReader) -> DescribedGroup:
+    m = new(DescribedGroup)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.group_state = r.string(r.compact_length(), 'group_state')
+    m.protocol_type = r.string(r.compact_length(), 'protocol_type')
+    m.protocol_data = r.string(r.compact_length(), 'protocol_data')
+    m.members = r.structs(r.compact_length(), 'members', 7, _read_described_group_member_v5)
+    (m.authorized_operations,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m
 
 
 def _write_v6(m: DescribeGroupsResponse, w: Write) -> None:  # version 6, flexible
     groups = m.groups
-    count = len(groups) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(groups) + 1))
     for described_group in groups:
-        error_message = described_group.error_message
-        w(_PACK_h(described_group.error_code) + (NULL if error_message is None else compact_string(error_message)))
-        raw = described_group.group_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = described_group.group_state.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = described_group.protocol_type.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = described_group.protocol_data.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        members = described_group.members
-        count = len(members) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for described_group_member in members:
-            raw = described_group_member.member_id.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            group_instance_id = described_group_member.group_instance_id
-            w(NULL if group_instance_id is None else compact_string(group_instance_id))
-            raw = described_group_member.client_id.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            raw = described_group_member.client_host.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            member_metadata = described_group_member.member_metadata
-            count = len(member_metadata) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if member_metadata:
-                w(member_metadata)
-            member_assignment = described_group_member.member_assignment
-            count = len(member_assignment) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if member_assignment:
-                w(member_assignment)
-            w(NO_TAGS)
-        w(_PACK_ix(described_group.authorized_operations))
+        _write_described_group_v6(described_group, w)
     w(NO_TAGS)
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[DescribeGroupsResponse, int]:  # version 6, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeGroupsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 13 > size - at:
-        refuse_count('groups', count, size - at)
-    groups = []
-    for _ in range(count):
-        described_group = new(DescribedGroup)
-        described_group.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            described_group.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            described_group.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_id', count, size - at)
-        described_group.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_state', count, size - at)
-        described_group.group_state = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('protocol_type', count, size - at)
-        described_group.protocol_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('protocol_data', count, size - at)
-        described_group.protocol_data = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 7 > size - at:
-            refuse_count('members', count, size - at)
-        members = []
-        for _ in range(count):
-            described_group_member = new(DescribedGroupMember)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('member_id', count, size - at)
-            described_group_member.member_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                described_group_member.group_instance_id = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('group_instance_id', count, size - at)
-                described_group_member.group_instance_id = str(buffer[at:stop], "utf-8")
-                at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('client_id', count, size - at)
-            described_group_member.client_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('client_host', count, size - at)
-            described_group_member.client_host = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('member_metadata', count, size - at)
-            described_group_member.member_metadata = bytes(buffer[at:stop])
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('member_assignment', count, size - at)
-            described_group_member.member_assignment = bytes(buffer[at:stop])
-            at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            members.append(described_group_member)
-        described_group.members = members
-        described_group.authorized_operations, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        groups.append(described_group)
-    m.groups = groups
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.groups = r.structs(r.compact_length(), 'groups', 13, _read_described_group_v6)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeGroupsResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v3, 4: _write_v4, 5: _write_v5, 6: _write_v6}

@@ -3,32 +3,14 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_string,
+    compact_string, new, uvarint,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
 
 
 class DescribableLogDirTopic(Fields):
@@ -61,114 +43,62 @@ class DescribeLogDirsRequest(Message):
         self.topics = [] if topics is EMPTY else topics
 
 
+def _write_describable_log_dir_topic_v0(m: DescribableLogDirTopic, w: Write) -> None:
+    w(classic_string(m.topic))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+
+
+def _read_describable_log_dir_topic_v0(r: MessageReader) -> DescribableLogDirTopic:
+    m = new(DescribableLogDirTopic)
+    m.topic = r.string(r.short_length(), 'topic')
+    m.partitions = r.numbers(r.length(), 'partitions', 4, "i")
+    return m
+
+
 def _write_v0(m: DescribeLogDirsRequest, w: Write) -> None:  # versions 0-1
     topics = m.topics
     w(_PACK_i((-1 if topics is None else len(topics))))
     for describable_log_dir_topic in topics or ():
-        raw = describable_log_dir_topic.topic.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = describable_log_dir_topic.partitions
-        w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+        _write_describable_log_dir_topic_v0(describable_log_dir_topic, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeLogDirsRequest, int]:  # versions 0-1
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeLogDirsRequest)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count == -1:
-        m.topics = None
-    else:
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 6 > size - at:
-            refuse_count('topics', count, size - at, elements_left)
-        topics = []
-        for _ in range(count):
-            describable_log_dir_topic = new(DescribableLogDirTopic)
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('topic', count, size - at)
-            describable_log_dir_topic.topic = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at, elements_left)
-            describable_log_dir_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            topics.append(describable_log_dir_topic)
-        m.topics = topics
-    return m, at
+    m.topics = r.nullable_structs(r.length(), 'topics', 6, _read_describable_log_dir_topic_v0)
+    return m, r.at
+
+
+def _write_describable_log_dir_topic_v2(m: DescribableLogDirTopic, w: Write) -> None:
+    w(compact_string(m.topic))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+    w(NO_TAGS)
+
+
+def _read_describable_log_dir_topic_v2(r: MessageReader) -> DescribableLogDirTopic:
+    m = new(DescribableLogDirTopic)
+    m.topic = r.string(r.compact_length(), 'topic')
+    m.partitions = r.numbers(r.compact_length(), 'partitions', 4, "i")
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: DescribeLogDirsRequest, w: Write) -> None:  # versions 2-5, flexible
     topics = m.topics
-    count = (-1 if topics is None else len(topics)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if topics is None else len(topics)) + 1))
     for describable_log_dir_topic in topics or ():
-        raw = describable_log_dir_topic.topic.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = describable_log_dir_topic.partitions
-        count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
-        w(NO_TAGS)
+        _write_describable_log_dir_topic_v2(describable_log_dir_topic, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeLogDirsRequest, int]:  # versions 2-5, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeLogDirsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.topics = None
-    else:
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 3 > size - at:
-            refuse_count('topics', count, size - at, elements_left)
-        topics = []
-        for _ in range(count):
-            describable_log_dir_topic = new(DescribableLogDirTopic)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('topic', count, size - at)
-            describable_log_dir_topic.topic = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at, elements_left)
-            describable_log_dir_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            topics.append(describable_log_dir_topic)
-        m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.topics = r.nullable_structs(r.compact_length(), 'topics', 3, _read_describable_log_dir_topic_v2)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeLogDirsRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v2, 4: _write_v2, 5: _write_v2}

@@ -4,26 +4,13 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, uvarint,
 )
 
 _PACK_h = Struct(">h").pack
-_PACK_hh = Struct(">hh").pack
 _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ii = Struct(">ii").pack
@@ -31,17 +18,12 @@ _PACK_iqqo = Struct(">iqq?").pack
 _PACK_iqqox = Struct(">iqq?x").pack
 _PACK_qqox = Struct(">qq?x").pack
 _PACK_qqx = Struct(">qqx").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hh = Struct(">hh").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
-_UNPACK_iqqoB = Struct(">iqq?B").unpack_from
-_UNPACK_qqoB = Struct(">qq?B").unpack_from
-_UNPACK_qqB = Struct(">qqB").unpack_from
-_ITER_iqqo = Struct(">iqq?").iter_unpack
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
+_STRUCT_iqqo = Struct(">iqq?")
+_STRUCT_qq = Struct(">qq")
+_STRUCT_qqo = Struct(">qq?")
 
 
 class DescribeLogDirsPartition(Fields):
@@ -117,496 +99,233 @@ class DescribeLogDirsResponse(Message):
         self.error_code = error_code
         self.results = [] if results is EMPTY else results
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for describable_log_dir_topic in request.topics or ():
+            self.results.append(DescribeLogDirsResult(error_code=code))
+
+
+def _write_describe_log_dirs_partition_v0(m: DescribeLogDirsPartition, w: Write) -> None:
+    w(_PACK_iqqo(m.partition_index, m.partition_size, m.offset_lag, m.is_future_key))
+
+
+def _read_describe_log_dirs_partition_v0(r: MessageReader) -> DescribeLogDirsPartition:
+    m = new(DescribeLogDirsPartition)
+    m.partition_index, m.partition_size, m.offset_lag, m.is_future_key = r.fixed(_STRUCT_iqqo)
+    return m
+
+
+def _write_describe_log_dirs_topic_v0(m: DescribeLogDirsTopic, w: Write) -> None:
+    w(classic_string(m.name))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for describe_log_dirs_partition in partitions:
+        _write_describe_log_dirs_partition_v0(describe_log_dirs_partition, w)
+
+
+def _read_describe_log_dirs_topic_v0(r: MessageReader) -> DescribeLogDirsTopic:
+    m = new(DescribeLogDirsTopic)
+    m.name = r.string(r.short_length(), 'name')
+    m.partitions = r.structs(r.length(), 'partitions', 21, _read_describe_log_dirs_partition_v0)
+    return m
+
+
+def _write_describe_log_dirs_result_v0(m: DescribeLogDirsResult, w: Write) -> None:
+    w(_PACK_h(m.error_code) + classic_string(m.log_dir))
+    topics = m.topics
+    w(_PACK_i(len(topics)))
+    for describe_log_dirs_topic in topics:
+        _write_describe_log_dirs_topic_v0(describe_log_dirs_topic, w)
+
+
+def _read_describe_log_dirs_result_v0(r: MessageReader) -> DescribeLogDirsResult:
+    m = new(DescribeLogDirsResult)
+    m.total_bytes = -1
+    m.usable_bytes = -1
+    m.is_cordoned = False
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.log_dir = r.string(r.short_length(), 'log_dir')
+    m.topics = r.structs(r.length(), 'topics', 6, _read_describe_log_dirs_topic_v0)
+    return m
+
 
 def _write_v0(m: DescribeLogDirsResponse, w: Write) -> None:  # versions 0-1
     results = m.results
     w(_PACK_ii(m.throttle_time_ms, len(results)))
     for describe_log_dirs_result in results:
-        raw = describe_log_dirs_result.log_dir.encode()
-        w(_PACK_hh(describe_log_dirs_result.error_code, len(raw)) + raw)
-        topics = describe_log_dirs_result.topics
-        w(_PACK_i(len(topics)))
-        for describe_log_dirs_topic in topics:
-            raw = describe_log_dirs_topic.name.encode()
-            w(_PACK_h(len(raw)) + raw)
-            partitions = describe_log_dirs_topic.partitions
-            w(_PACK_i(len(partitions)))
-            for describe_log_dirs_partition in partitions:
-                w(_PACK_iqqo(describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key))
+        _write_describe_log_dirs_result_v0(describe_log_dirs_result, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  # versions 0-1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeLogDirsResponse)
     m.error_code = 0
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 8 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        describe_log_dirs_result = new(DescribeLogDirsResult)
-        describe_log_dirs_result.total_bytes = -1
-        describe_log_dirs_result.usable_bytes = -1
-        describe_log_dirs_result.is_cordoned = False
-        describe_log_dirs_result.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('log_dir', count, size - at)
-        describe_log_dirs_result.log_dir = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 6 > size - at:
-            refuse_count('topics', count, size - at)
-        topics = []
-        for _ in range(count):
-            describe_log_dirs_topic = new(DescribeLogDirsTopic)
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('name', count, size - at)
-            describe_log_dirs_topic.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            if count < 0 or count * 21 > size - at:
-                refuse_count('partitions', count, size - at)
-            partitions = []
-            stop = at + count * 21
-            for values in _ITER_iqqo(buffer[at:stop]):
-                describe_log_dirs_partition = new(DescribeLogDirsPartition)
-                describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key = values
-                partitions.append(describe_log_dirs_partition)
-            at = stop
-            describe_log_dirs_topic.partitions = partitions
-            topics.append(describe_log_dirs_topic)
-        describe_log_dirs_result.topics = topics
-        results.append(describe_log_dirs_result)
-    m.results = results
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.results = r.structs(r.length(), 'results', 8, _read_describe_log_dirs_result_v0)
+    return m, r.at
+
+
+def _write_describe_log_dirs_partition_v2(m: DescribeLogDirsPartition, w: Write) -> None:
+    w(_PACK_iqqox(m.partition_index, m.partition_size, m.offset_lag, m.is_future_key))
+
+
+def _read_describe_log_dirs_partition_v2(r: MessageReader) -> DescribeLogDirsPartition:
+    m = new(DescribeLogDirsPartition)
+    m.partition_index, m.partition_size, m.offset_lag, m.is_future_key = r.fixed(_STRUCT_iqqo)
+    r.skip_tags()
+    return m
+
+
+def _write_describe_log_dirs_topic_v2(m: DescribeLogDirsTopic, w: Write) -> None:
+    w(compact_string(m.name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for describe_log_dirs_partition in partitions:
+        _write_describe_log_dirs_partition_v2(describe_log_dirs_partition, w)
+    w(NO_TAGS)
+
+
+def _read_describe_log_dirs_topic_v2(r: MessageReader) -> DescribeLogDirsTopic:
+    m = new(DescribeLogDirsTopic)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 22, _read_describe_log_dirs_partition_v2)
+    r.skip_tags()
+    return m
+
+
+def _write_describe_log_dirs_result_v2(m: DescribeLogDirsResult, w: Write) -> None:
+    w(_PACK_h(m.error_code) + compact_string(m.log_dir))
+    topics = m.topics
+    w(uvarint(len(topics) + 1))
+    for describe_log_dirs_topic in topics:
+        _write_describe_log_dirs_topic_v2(describe_log_dirs_topic, w)
+    w(NO_TAGS)
+
+
+def _read_describe_log_dirs_result_v2(r: MessageReader) -> DescribeLogDirsResult:
+    m = new(DescribeLogDirsResult)
+    m.total_bytes = -1
+    m.usable_bytes = -1
+    m.is_cordoned = False
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.log_dir = r.string(r.compact_length(), 'log_dir')
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_describe_log_dirs_topic_v2)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: DescribeLogDirsResponse, w: Write) -> None:  # version 2, flexible
     results = m.results
-    count = len(results) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(results) + 1))
     for describe_log_dirs_result in results:
-        raw = describe_log_dirs_result.log_dir.encode()
-        count = len(raw) + 1
-        w(_PACK_h(describe_log_dirs_result.error_code) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        topics = describe_log_dirs_result.topics
-        count = len(topics) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for describe_log_dirs_topic in topics:
-            raw = describe_log_dirs_topic.name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            partitions = describe_log_dirs_topic.partitions
-            count = len(partitions) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for describe_log_dirs_partition in partitions:
-                w(_PACK_iqqox(describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_describe_log_dirs_result_v2(describe_log_dirs_result, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  # version 2, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeLogDirsResponse)
     m.error_code = 0
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        describe_log_dirs_result = new(DescribeLogDirsResult)
-        describe_log_dirs_result.total_bytes = -1
-        describe_log_dirs_result.usable_bytes = -1
-        describe_log_dirs_result.is_cordoned = False
-        describe_log_dirs_result.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('log_dir', count, size - at)
-        describe_log_dirs_result.log_dir = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 3 > size - at:
-            refuse_count('topics', count, size - at)
-        topics = []
-        for _ in range(count):
-            describe_log_dirs_topic = new(DescribeLogDirsTopic)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            describe_log_dirs_topic.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 22 > size - at:
-                refuse_count('partitions', count, size - at)
-            partitions = []
-            for _ in range(count):
-                describe_log_dirs_partition = new(DescribeLogDirsPartition)
-                describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key, tags = _UNPACK_iqqoB(buffer, at)
-                at += 22
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                partitions.append(describe_log_dirs_partition)
-            describe_log_dirs_topic.partitions = partitions
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            topics.append(describe_log_dirs_topic)
-        describe_log_dirs_result.topics = topics
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        results.append(describe_log_dirs_result)
-    m.results = results
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.results = r.structs(r.compact_length(), 'results', 5, _read_describe_log_dirs_result_v2)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v3(m: DescribeLogDirsResponse, w: Write) -> None:  # version 3, flexible
     results = m.results
-    count = len(results) + 1
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + uvarint(len(results) + 1))
     for describe_log_dirs_result in results:
-        raw = describe_log_dirs_result.log_dir.encode()
-        count = len(raw) + 1
-        w(_PACK_h(describe_log_dirs_result.error_code) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        topics = describe_log_dirs_result.topics
-        count = len(topics) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for describe_log_dirs_topic in topics:
-            raw = describe_log_dirs_topic.name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            partitions = describe_log_dirs_topic.partitions
-            count = len(partitions) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for describe_log_dirs_partition in partitions:
-                w(_PACK_iqqox(describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_describe_log_dirs_result_v2(describe_log_dirs_result, w)
     w(NO_TAGS)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  # version 3, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeLogDirsResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        describe_log_dirs_result = new(DescribeLogDirsResult)
-        describe_log_dirs_result.total_bytes = -1
-        describe_log_dirs_result.usable_bytes = -1
-        describe_log_dirs_result.is_cordoned = False
-        describe_log_dirs_result.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('log_dir', count, size - at)
-        describe_log_dirs_result.log_dir = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 3 > size - at:
-            refuse_count('topics', count, size - at)
-        topics = []
-        for _ in range(count):
-            describe_log_dirs_topic = new(DescribeLogDirsTopic)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            describe_log_dirs_topic.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 22 > size - at:
-                refuse_count('partitions', count, size - at)
-            partitions = []
-            for _ in range(count):
-                describe_log_dirs_partition = new(DescribeLogDirsPartition)
-                describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key, tags = _UNPACK_iqqoB(buffer, at)
-                at += 22
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                partitions.append(describe_log_dirs_partition)
-            describe_log_dirs_topic.partitions = partitions
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            topics.append(describe_log_dirs_topic)
-        describe_log_dirs_result.topics = topics
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        results.append(describe_log_dirs_result)
-    m.results = results
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.results = r.structs(r.compact_length(), 'results', 5, _read_describe_log_dirs_result_v2)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_describe_log_dirs_result_v4(m: DescribeLogDirsResult, w: Write) -> None:
+    w(_PACK_h(m.error_code) + compact_string(m.log_dir))
+    topics = m.topics
+    w(uvarint(len(topics) + 1))
+    for describe_log_dirs_topic in topics:
+        _write_describe_log_dirs_topic_v2(describe_log_dirs_topic, w)
+    w(_PACK_qqx(m.total_bytes, m.usable_bytes))
+
+
+def _read_describe_log_dirs_result_v4(r: MessageReader) -> DescribeLogDirsResult:
+    m = new(DescribeLogDirsResult)
+    m.is_cordoned = False
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.log_dir = r.string(r.compact_length(), 'log_dir')
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_describe_log_dirs_topic_v2)
+    m.total_bytes, m.usable_bytes = r.fixed(_STRUCT_qq)
+    r.skip_tags()
+    return m
 
 
 def _write_v4(m: DescribeLogDirsResponse, w: Write) -> None:  # version 4, flexible
     results = m.results
-    count = len(results) + 1
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + uvarint(len(results) + 1))
     for describe_log_dirs_result in results:
-        raw = describe_log_dirs_result.log_dir.encode()
-        count = len(raw) + 1
-        w(_PACK_h(describe_log_dirs_result.error_code) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        topics = describe_log_dirs_result.topics
-        count = len(topics) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for describe_log_dirs_topic in topics:
-            raw = describe_log_dirs_topic.name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            partitions = describe_log_dirs_topic.partitions
-            count = len(partitions) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for describe_log_dirs_partition in partitions:
-                w(_PACK_iqqox(describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key))
-            w(NO_TAGS)
-        w(_PACK_qqx(describe_log_dirs_result.total_bytes, describe_log_dirs_result.usable_bytes))
+        _write_describe_log_dirs_result_v4(describe_log_dirs_result, w)
     w(NO_TAGS)
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  # version 4, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeLogDirsResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 21 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        describe_log_dirs_result = new(DescribeLogDirsResult)
-        describe_log_dirs_result.is_cordoned = False
-        describe_log_dirs_result.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('log_dir', count, size - at)
-        describe_log_dirs_result.log_dir = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 3 > size - at:
-            refuse_count('topics', count, size - at)
-        topics = []
-        for _ in range(count):
-            describe_log_dirs_topic = new(DescribeLogDirsTopic)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            describe_log_dirs_topic.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 22 > size - at:
-                refuse_count('partitions', count, size - at)
-            partitions = []
-            for _ in range(count):
-                describe_log_dirs_partition = new(DescribeLogDirsPartition)
-                describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key, tags = _UNPACK_iqqoB(buffer, at)
-                at += 22
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                partitions.append(describe_log_dirs_partition)
-            describe_log_dirs_topic.partitions = partitions
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            topics.append(describe_log_dirs_topic)
-        describe_log_dirs_result.topics = topics
-        describe_log_dirs_result.total_bytes, describe_log_dirs_result.usable_bytes, tags = _UNPACK_qqB(buffer, at)
-        at += 17
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        results.append(describe_log_dirs_result)
-    m.results = results
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.results = r.structs(r.compact_length(), 'results', 21, _read_describe_log_dirs_result_v4)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_describe_log_dirs_result_v5(m: DescribeLogDirsResult, w: Write) -> None:
+    w(_PACK_h(m.error_code) + compact_string(m.log_dir))
+    topics = m.topics
+    w(uvarint(len(topics) + 1))
+    for describe_log_dirs_topic in topics:
+        _write_describe_log_dirs_topic_v2(describe_log_dirs_topic, w)
+    w(_PACK_qqox(m.total_bytes, m.usable_bytes, m.is_cordoned))
+
+
+def _read_describe_log_dirs_result_v5(r: MessageReader) -> DescribeLogDirsResult:
+    m = new(DescribeLogDirsResult)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.log_dir = r.string(r.compact_length(), 'log_dir')
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_describe_log_dirs_topic_v2)
+    m.total_bytes, m.usable_bytes, m.is_cordoned = r.fixed(_STRUCT_qqo)
+    r.skip_tags()
+    return m
 
 
 def _write_v5(m: DescribeLogDirsResponse, w: Write) -> None:  # version 5, flexible
     results = m.results
-    count = len(results) + 1
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + uvarint(len(results) + 1))
     for describe_log_dirs_result in results:
-        raw = describe_log_dirs_result.log_dir.encode()
-        count = len(raw) + 1
-        w(_PACK_h(describe_log_dirs_result.error_code) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        topics = describe_log_dirs_result.topics
-        count = len(topics) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for describe_log_dirs_topic in topics:
-            raw = describe_log_dirs_topic.name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            partitions = describe_log_dirs_topic.partitions
-            count = len(partitions) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for describe_log_dirs_partition in partitions:
-                w(_PACK_iqqox(describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key))
-            w(NO_TAGS)
-        w(_PACK_qqox(describe_log_dirs_result.total_bytes, describe_log_dirs_result.usable_bytes, describe_log_dirs_result.is_cordoned))
+        _write_describe_log_dirs_result_v5(describe_log_dirs_result, w)
     w(NO_TAGS)
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeLogDirsResponse, int]:  # version 5, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeLogDirsResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 22 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        describe_log_dirs_result = new(DescribeLogDirsResult)
-        describe_log_dirs_result.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('log_dir', count, size - at)
-        describe_log_dirs_result.log_dir = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 3 > size - at:
-            refuse_count('topics', count, size - at)
-        topics = []
-        for _ in range(count):
-            describe_log_dirs_topic = new(DescribeLogDirsTopic)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            describe_log_dirs_topic.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 22 > size - at:
-                refuse_count('partitions', count, size - at)
-            partitions = []
-            for _ in range(count):
-                describe_log_dirs_partition = new(DescribeLogDirsPartition)
-                describe_log_dirs_partition.partition_index, describe_log_dirs_partition.partition_size, describe_log_dirs_partition.offset_lag, describe_log_dirs_partition.is_future_key, tags = _UNPACK_iqqoB(buffer, at)
-                at += 22
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                partitions.append(describe_log_dirs_partition)
-            describe_log_dirs_topic.partitions = partitions
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            topics.append(describe_log_dirs_topic)
-        describe_log_dirs_result.topics = topics
-        describe_log_dirs_result.total_bytes, describe_log_dirs_result.usable_bytes, describe_log_dirs_result.is_cordoned, tags = _UNPACK_qqoB(buffer, at)
-        at += 18
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        results.append(describe_log_dirs_result)
-    m.results = results
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.results = r.structs(r.compact_length(), 'results', 22, _read_describe_log_dirs_result_v5)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeLogDirsResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v3, 4: _write_v4, 5: _write_v5}

@@ -4,32 +4,19 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string, new,
     uvarint,
-    uvarint_rest,
 )
 
 _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_qiiqiqx = Struct(">qiiqiqx").pack
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_qiiqiqB = Struct(">qiiqiqB").unpack_from
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
+_STRUCT_qiiqiq = Struct(">qiiqiq")
 
 
 class ProducerState(Fields):
@@ -103,110 +90,76 @@ class DescribeProducersResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.topics = [] if topics is EMPTY else topics
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for topic_request in request.topics:
+            answer = TopicResponse(name=topic_request.name)
+            for partition_indexes_item in topic_request.partition_indexes:
+                answer.partitions.append(PartitionResponse(partition_index=partition_indexes_item, error_code=code, error_message=message))
+            if answer.partitions:
+                self.topics.append(answer)
+
+
+def _write_producer_state_v0(m: ProducerState, w: Write) -> None:
+    w(_PACK_qiiqiqx(m.producer_id, m.producer_epoch, m.last_sequence, m.last_timestamp, m.coordinator_epoch, m.current_txn_start_offset))
+
+
+def _read_producer_state_v0(r: MessageReader) -> ProducerState:
+    m = new(ProducerState)
+    m.producer_id, m.producer_epoch, m.last_sequence, m.last_timestamp, m.coordinator_epoch, m.current_txn_start_offset = r.fixed(_STRUCT_qiiqiq)
+    r.skip_tags()
+    return m
+
+
+def _write_partition_response_v0(m: PartitionResponse, w: Write) -> None:
+    w(_PACK_ih(m.partition_index, m.error_code) + compact_nullable_string(m.error_message))
+    active_producers = m.active_producers
+    w(uvarint(len(active_producers) + 1))
+    for producer_state in active_producers:
+        _write_producer_state_v0(producer_state, w)
+    w(NO_TAGS)
+
+
+def _read_partition_response_v0(r: MessageReader) -> PartitionResponse:
+    m = new(PartitionResponse)
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.active_producers = r.structs(r.compact_length(), 'active_producers', 37, _read_producer_state_v0)
+    r.skip_tags()
+    return m
+
+
+def _write_topic_response_v0(m: TopicResponse, w: Write) -> None:
+    w(compact_string(m.name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for partition_response in partitions:
+        _write_partition_response_v0(partition_response, w)
+    w(NO_TAGS)
+
+
+def _read_topic_response_v0(r: MessageReader) -> TopicResponse:
+    m = new(TopicResponse)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 9, _read_partition_response_v0)
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: DescribeProducersResponse, w: Write) -> None:  # version 0, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(topics) + 1))
     for topic_response in topics:
-        raw = topic_response.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_response.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for partition_response in partitions:
-            error_message = partition_response.error_message
-            w(_PACK_ih(partition_response.partition_index, partition_response.error_code) + (NULL if error_message is None else compact_string(error_message)))
-            active_producers = partition_response.active_producers
-            count = len(active_producers) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for producer_state in active_producers:
-                w(_PACK_qiiqiqx(producer_state.producer_id, producer_state.producer_epoch, producer_state.last_sequence, producer_state.last_timestamp, producer_state.coordinator_epoch, producer_state.current_txn_start_offset))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_topic_response_v0(topic_response, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeProducersResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeProducersResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        topic_response = new(TopicResponse)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        topic_response.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 9 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            partition_response = new(PartitionResponse)
-            partition_response.partition_index, partition_response.error_code, count = _UNPACK_ihB(buffer, at)
-            at += 7
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                partition_response.error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('error_message', count, size - at)
-                partition_response.error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 37 > size - at:
-                refuse_count('active_producers', count, size - at)
-            active_producers = []
-            for _ in range(count):
-                producer_state = new(ProducerState)
-                producer_state.producer_id, producer_state.producer_epoch, producer_state.last_sequence, producer_state.last_timestamp, producer_state.coordinator_epoch, producer_state.current_txn_start_offset, tags = _UNPACK_qiiqiqB(buffer, at)
-                at += 37
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                active_producers.append(producer_state)
-            partition_response.active_producers = active_producers
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(partition_response)
-        topic_response.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(topic_response)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_topic_response_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeProducersResponse._WRITERS = {0: _write_v0}

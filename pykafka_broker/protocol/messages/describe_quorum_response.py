@@ -4,26 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string, compact_string,
+    new, refuse_field, uvarint,
 )
 
 _PACK_Hx = Struct(">Hx").pack
@@ -35,15 +20,15 @@ _PACK_ihiiq = Struct(">ihiiq").pack
 _PACK_iiq = Struct(">iiq").pack
 _PACK_iqqqx = Struct(">iqqqx").pack
 _PACK_iqx = Struct(">iqx").pack
-_UNPACK_HB = Struct(">HB").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_i16sqqqB = Struct(">i16sqqqB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_ihiiqB = Struct(">ihiiqB").unpack_from
-_UNPACK_iiqB = Struct(">iiqB").unpack_from
-_UNPACK_iqB = Struct(">iqB").unpack_from
-_UNPACK_iqqqB = Struct(">iqqqB").unpack_from
+_STRUCT_H = Struct(">H")
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
+_STRUCT_i16sqqq = Struct(">i16sqqq")
+_STRUCT_ih = Struct(">ih")
+_STRUCT_ihiiq = Struct(">ihiiq")
+_STRUCT_iiq = Struct(">iiq")
+_STRUCT_iq = Struct(">iq")
+_STRUCT_iqqq = Struct(">iqqq")
 
 
 class ReplicaState(Fields):
@@ -157,462 +142,277 @@ class DescribeQuorumResponse(Message):
         self.topics = [] if topics is EMPTY else topics
         self.nodes = [] if nodes is EMPTY else nodes
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for topic_data in request.topics:
+            answer = TopicData(topic_name=topic_data.topic_name)
+            for partition_data in topic_data.partitions:
+                answer.partitions.append(PartitionData(partition_index=partition_data.partition_index, error_code=code, error_message=message))
+            if answer.partitions:
+                self.topics.append(answer)
+
+
+def _write_replica_state_v0(m: ReplicaState, w: Write) -> None:
+    if m.replica_directory_id != ZERO_UUID:
+        refuse_field('replica_directory_id')
+    w(_PACK_iqx(m.replica_id, m.log_end_offset))
+
+
+def _read_replica_state_v0(r: MessageReader) -> ReplicaState:
+    m = new(ReplicaState)
+    m.replica_directory_id = ZERO_UUID
+    m.last_fetch_timestamp = -1
+    m.last_caught_up_timestamp = -1
+    m.replica_id, m.log_end_offset = r.fixed(_STRUCT_iq)
+    r.skip_tags()
+    return m
+
+
+def _write_partition_data_v0(m: PartitionData, w: Write) -> None:
+    current_voters = m.current_voters
+    w(_PACK_ihiiq(m.partition_index, m.error_code, m.leader_id, m.leader_epoch, m.high_watermark) + uvarint(len(current_voters) + 1))
+    for replica_state in current_voters:
+        _write_replica_state_v0(replica_state, w)
+    observers = m.observers
+    w(uvarint(len(observers) + 1))
+    for observers_replica_state in observers:
+        _write_replica_state_v0(observers_replica_state, w)
+    w(NO_TAGS)
+
+
+def _read_partition_data_v0(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.error_message = ''
+    m.partition_index, m.error_code, m.leader_id, m.leader_epoch, m.high_watermark = r.fixed(_STRUCT_ihiiq)
+    m.current_voters = r.structs(r.compact_length(), 'current_voters', 13, _read_replica_state_v0)
+    m.observers = r.structs(r.compact_length(), 'observers', 13, _read_replica_state_v0)
+    r.skip_tags()
+    return m
+
+
+def _write_topic_data_v0(m: TopicData, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v0(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_topic_data_v0(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 25, _read_partition_data_v0)
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: DescribeQuorumResponse, w: Write) -> None:  # version 0, flexible
     if m.nodes:
         refuse_field('nodes')
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_h(m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_h(m.error_code) + uvarint(len(topics) + 1))
     for topic_data in topics:
-        raw = topic_data.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_data.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for partition_data in partitions:
-            current_voters = partition_data.current_voters
-            count = len(current_voters) + 1
-            w(_PACK_ihiiq(partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch, partition_data.high_watermark) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for replica_state in current_voters:
-                if replica_state.replica_directory_id != ZERO_UUID:
-                    refuse_field('replica_directory_id')
-                w(_PACK_iqx(replica_state.replica_id, replica_state.log_end_offset))
-            observers = partition_data.observers
-            count = len(observers) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for partition_data_replica_state in observers:
-                if partition_data_replica_state.replica_directory_id != ZERO_UUID:
-                    refuse_field('replica_directory_id')
-                w(_PACK_iqx(partition_data_replica_state.replica_id, partition_data_replica_state.log_end_offset))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_topic_data_v0(topic_data, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeQuorumResponse)
     m.error_message = ''
     m.nodes = []
-    m.error_code, count = _UNPACK_hB(buffer, at)
-    at += 3
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        topic_data = new(TopicData)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        topic_data.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 25 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.error_message = ''
-            partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch, partition_data.high_watermark, count = _UNPACK_ihiiqB(buffer, at)
-            at += 23
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 13 > size - at:
-                refuse_count('current_voters', count, size - at)
-            current_voters = []
-            for _ in range(count):
-                replica_state = new(ReplicaState)
-                replica_state.replica_directory_id = ZERO_UUID
-                replica_state.last_fetch_timestamp = -1
-                replica_state.last_caught_up_timestamp = -1
-                replica_state.replica_id, replica_state.log_end_offset, tags = _UNPACK_iqB(buffer, at)
-                at += 13
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                current_voters.append(replica_state)
-            partition_data.current_voters = current_voters
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 13 > size - at:
-                refuse_count('observers', count, size - at)
-            observers = []
-            for _ in range(count):
-                observers_replica_state = new(ReplicaState)
-                observers_replica_state.replica_directory_id = ZERO_UUID
-                observers_replica_state.last_fetch_timestamp = -1
-                observers_replica_state.last_caught_up_timestamp = -1
-                observers_replica_state.replica_id, observers_replica_state.log_end_offset, tags = _UNPACK_iqB(buffer, at)
-                at += 13
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                observers.append(observers_replica_state)
-            partition_data.observers = observers
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(partition_data)
-        topic_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(topic_data)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_topic_data_v0)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_replica_state_v1(m: ReplicaState, w: Write) -> None:
+    if m.replica_directory_id != ZERO_UUID:
+        refuse_field('replica_directory_id')
+    w(_PACK_iqqqx(m.replica_id, m.log_end_offset, m.last_fetch_timestamp, m.last_caught_up_timestamp))
+
+
+def _read_replica_state_v1(r: MessageReader) -> ReplicaState:
+    m = new(ReplicaState)
+    m.replica_directory_id = ZERO_UUID
+    m.replica_id, m.log_end_offset, m.last_fetch_timestamp, m.last_caught_up_timestamp = r.fixed(_STRUCT_iqqq)
+    r.skip_tags()
+    return m
+
+
+def _write_partition_data_v1(m: PartitionData, w: Write) -> None:
+    current_voters = m.current_voters
+    w(_PACK_ihiiq(m.partition_index, m.error_code, m.leader_id, m.leader_epoch, m.high_watermark) + uvarint(len(current_voters) + 1))
+    for replica_state in current_voters:
+        _write_replica_state_v1(replica_state, w)
+    observers = m.observers
+    w(uvarint(len(observers) + 1))
+    for observers_replica_state in observers:
+        _write_replica_state_v1(observers_replica_state, w)
+    w(NO_TAGS)
+
+
+def _read_partition_data_v1(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.error_message = ''
+    m.partition_index, m.error_code, m.leader_id, m.leader_epoch, m.high_watermark = r.fixed(_STRUCT_ihiiq)
+    m.current_voters = r.structs(r.compact_length(), 'current_voters', 29, _read_replica_state_v1)
+    m.observers = r.structs(r.compact_length(), 'observers', 29, _read_replica_state_v1)
+    r.skip_tags()
+    return m
+
+
+def _write_topic_data_v1(m: TopicData, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v1(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_topic_data_v1(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 25, _read_partition_data_v1)
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: DescribeQuorumResponse, w: Write) -> None:  # version 1, flexible
     if m.nodes:
         refuse_field('nodes')
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_h(m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_h(m.error_code) + uvarint(len(topics) + 1))
     for topic_data in topics:
-        raw = topic_data.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_data.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for partition_data in partitions:
-            current_voters = partition_data.current_voters
-            count = len(current_voters) + 1
-            w(_PACK_ihiiq(partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch, partition_data.high_watermark) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for replica_state in current_voters:
-                if replica_state.replica_directory_id != ZERO_UUID:
-                    refuse_field('replica_directory_id')
-                w(_PACK_iqqqx(replica_state.replica_id, replica_state.log_end_offset, replica_state.last_fetch_timestamp, replica_state.last_caught_up_timestamp))
-            observers = partition_data.observers
-            count = len(observers) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for partition_data_replica_state in observers:
-                if partition_data_replica_state.replica_directory_id != ZERO_UUID:
-                    refuse_field('replica_directory_id')
-                w(_PACK_iqqqx(partition_data_replica_state.replica_id, partition_data_replica_state.log_end_offset, partition_data_replica_state.last_fetch_timestamp, partition_data_replica_state.last_caught_up_timestamp))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_topic_data_v1(topic_data, w)
     w(NO_TAGS)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # version 1, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeQuorumResponse)
     m.error_message = ''
     m.nodes = []
-    m.error_code, count = _UNPACK_hB(buffer, at)
-    at += 3
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        topic_data = new(TopicData)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        topic_data.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 25 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.error_message = ''
-            partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch, partition_data.high_watermark, count = _UNPACK_ihiiqB(buffer, at)
-            at += 23
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 29 > size - at:
-                refuse_count('current_voters', count, size - at)
-            current_voters = []
-            for _ in range(count):
-                replica_state = new(ReplicaState)
-                replica_state.replica_directory_id = ZERO_UUID
-                replica_state.replica_id, replica_state.log_end_offset, replica_state.last_fetch_timestamp, replica_state.last_caught_up_timestamp, tags = _UNPACK_iqqqB(buffer, at)
-                at += 29
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                current_voters.append(replica_state)
-            partition_data.current_voters = current_voters
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 29 > size - at:
-                refuse_count('observers', count, size - at)
-            observers = []
-            for _ in range(count):
-                observers_replica_state = new(ReplicaState)
-                observers_replica_state.replica_directory_id = ZERO_UUID
-                observers_replica_state.replica_id, observers_replica_state.log_end_offset, observers_replica_state.last_fetch_timestamp, observers_replica_state.last_caught_up_timestamp, tags = _UNPACK_iqqqB(buffer, at)
-                at += 29
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                observers.append(observers_replica_state)
-            partition_data.observers = observers
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(partition_data)
-        topic_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(topic_data)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_topic_data_v1)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_replica_state_v2(m: ReplicaState, w: Write) -> None:
+    w(_PACK_i16sqqqx(m.replica_id, m.replica_directory_id, m.log_end_offset, m.last_fetch_timestamp, m.last_caught_up_timestamp))
+
+
+def _read_replica_state_v2(r: MessageReader) -> ReplicaState:
+    m = new(ReplicaState)
+    m.replica_id, m.replica_directory_id, m.log_end_offset, m.last_fetch_timestamp, m.last_caught_up_timestamp = r.fixed(_STRUCT_i16sqqq)
+    r.skip_tags()
+    return m
+
+
+def _write_partition_data_v2(m: PartitionData, w: Write) -> None:
+    w(_PACK_ih(m.partition_index, m.error_code) + compact_nullable_string(m.error_message))
+    current_voters = m.current_voters
+    w(_PACK_iiq(m.leader_id, m.leader_epoch, m.high_watermark) + uvarint(len(current_voters) + 1))
+    for replica_state in current_voters:
+        _write_replica_state_v2(replica_state, w)
+    observers = m.observers
+    w(uvarint(len(observers) + 1))
+    for observers_replica_state in observers:
+        _write_replica_state_v2(observers_replica_state, w)
+    w(NO_TAGS)
+
+
+def _read_partition_data_v2(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.leader_id, m.leader_epoch, m.high_watermark = r.fixed(_STRUCT_iiq)
+    m.current_voters = r.structs(r.compact_length(), 'current_voters', 45, _read_replica_state_v2)
+    m.observers = r.structs(r.compact_length(), 'observers', 45, _read_replica_state_v2)
+    r.skip_tags()
+    return m
+
+
+def _write_topic_data_v2(m: TopicData, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v2(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_topic_data_v2(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 26, _read_partition_data_v2)
+    r.skip_tags()
+    return m
+
+
+def _write_listener_v2(m: Listener, w: Write) -> None:
+    w(compact_string(m.name))
+    w(compact_string(m.host))
+    w(_PACK_Hx(m.port))
+
+
+def _read_listener_v2(r: MessageReader) -> Listener:
+    m = new(Listener)
+    m.name = r.string(r.compact_length(), 'name')
+    m.host = r.string(r.compact_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_H)
+    r.skip_tags()
+    return m
+
+
+def _write_node_v2(m: Node, w: Write) -> None:
+    listeners = m.listeners
+    w(_PACK_i(m.node_id) + uvarint(len(listeners) + 1))
+    for listener in listeners:
+        _write_listener_v2(listener, w)
+    w(NO_TAGS)
+
+
+def _read_node_v2(r: MessageReader) -> Node:
+    m = new(Node)
+    (m.node_id,) = r.fixed(_STRUCT_i)
+    m.listeners = r.structs(r.compact_length(), 'listeners', 5, _read_listener_v2)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: DescribeQuorumResponse, w: Write) -> None:  # version 2, flexible
-    error_message = m.error_message
-    w(_PACK_h(m.error_code) + (NULL if error_message is None else compact_string(error_message)))
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.error_message))
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for topic_data in topics:
-        raw = topic_data.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_data.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for partition_data in partitions:
-            partition_data_error_message = partition_data.error_message
-            w(_PACK_ih(partition_data.partition_index, partition_data.error_code) + (NULL if partition_data_error_message is None else compact_string(partition_data_error_message)))
-            current_voters = partition_data.current_voters
-            count = len(current_voters) + 1
-            w(_PACK_iiq(partition_data.leader_id, partition_data.leader_epoch, partition_data.high_watermark) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for replica_state in current_voters:
-                w(_PACK_i16sqqqx(replica_state.replica_id, replica_state.replica_directory_id, replica_state.log_end_offset, replica_state.last_fetch_timestamp, replica_state.last_caught_up_timestamp))
-            observers = partition_data.observers
-            count = len(observers) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for partition_data_replica_state in observers:
-                w(_PACK_i16sqqqx(partition_data_replica_state.replica_id, partition_data_replica_state.replica_directory_id, partition_data_replica_state.log_end_offset, partition_data_replica_state.last_fetch_timestamp, partition_data_replica_state.last_caught_up_timestamp))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_topic_data_v2(topic_data, w)
     nodes = m.nodes
-    count = len(nodes) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(nodes) + 1))
     for node in nodes:
-        listeners = node.listeners
-        count = len(listeners) + 1
-        w(_PACK_i(node.node_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for listener in listeners:
-            raw = listener.name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            raw = listener.host.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            w(_PACK_Hx(listener.port))
-        w(NO_TAGS)
+        _write_node_v2(node, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DescribeQuorumResponse, int]:  # version 2, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeQuorumResponse)
-    m.error_code, count = _UNPACK_hB(buffer, at)
-    at += 3
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        topic_data = new(TopicData)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        topic_data.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 26 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.partition_index, partition_data.error_code, count = _UNPACK_ihB(buffer, at)
-            at += 7
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                partition_data.error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('error_message', count, size - at)
-                partition_data.error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            partition_data.leader_id, partition_data.leader_epoch, partition_data.high_watermark, count = _UNPACK_iiqB(buffer, at)
-            at += 17
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 45 > size - at:
-                refuse_count('current_voters', count, size - at)
-            current_voters = []
-            for _ in range(count):
-                replica_state = new(ReplicaState)
-                replica_state.replica_id, replica_state.replica_directory_id, replica_state.log_end_offset, replica_state.last_fetch_timestamp, replica_state.last_caught_up_timestamp, tags = _UNPACK_i16sqqqB(buffer, at)
-                at += 45
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                current_voters.append(replica_state)
-            partition_data.current_voters = current_voters
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 45 > size - at:
-                refuse_count('observers', count, size - at)
-            observers = []
-            for _ in range(count):
-                observers_replica_state = new(ReplicaState)
-                observers_replica_state.replica_id, observers_replica_state.replica_directory_id, observers_replica_state.log_end_offset, observers_replica_state.last_fetch_timestamp, observers_replica_state.last_caught_up_timestamp, tags = _UNPACK_i16sqqqB(buffer, at)
-                at += 45
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                observers.append(observers_replica_state)
-            partition_data.observers = observers
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(partition_data)
-        topic_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(topic_data)
-    m.topics = topics
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 6 > size - at:
-        refuse_count('nodes', count, size - at)
-    nodes = []
-    for _ in range(count):
-        node = new(Node)
-        node.node_id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 5 > size - at:
-            refuse_count('listeners', count, size - at)
-        listeners = []
-        for _ in range(count):
-            listener = new(Listener)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            listener.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('host', count, size - at)
-            listener.host = str(buffer[at:stop], "utf-8")
-            at = stop
-            listener.port, tags = _UNPACK_HB(buffer, at)
-            at += 3
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            listeners.append(listener)
-        node.listeners = listeners
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        nodes.append(node)
-    m.nodes = nodes
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_topic_data_v2)
+    m.nodes = r.structs(r.compact_length(), 'nodes', 6, _read_node_v2)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeQuorumResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

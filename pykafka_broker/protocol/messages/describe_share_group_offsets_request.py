@@ -3,26 +3,11 @@
 
 from __future__ import annotations
 
-from struct import pack, unpack_from
+from struct import pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
+    Buffer, EMPTY, Fields, INT32_PACK, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, compact_string, new,
     uvarint,
-    uvarint_rest,
 )
 
 
@@ -71,105 +56,52 @@ class DescribeShareGroupOffsetsRequest(Message):
         self.groups = [] if groups is EMPTY else groups
 
 
+def _write_describe_share_group_offsets_request_topic_v0(m: DescribeShareGroupOffsetsRequestTopic, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+    w(NO_TAGS)
+
+
+def _read_describe_share_group_offsets_request_topic_v0(r: MessageReader) -> DescribeShareGroupOffsetsRequestTopic:
+    m = new(DescribeShareGroupOffsetsRequestTopic)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partitions = r.numbers(r.compact_length(), 'partitions', 4, "i")
+    r.skip_tags()
+    return m
+
+
+def _write_describe_share_group_offsets_request_group_v0(m: DescribeShareGroupOffsetsRequestGroup, w: Write) -> None:
+    w(compact_string(m.group_id))
+    topics = m.topics
+    w(uvarint((-1 if topics is None else len(topics)) + 1))
+    for describe_share_group_offsets_request_topic in topics or ():
+        _write_describe_share_group_offsets_request_topic_v0(describe_share_group_offsets_request_topic, w)
+    w(NO_TAGS)
+
+
+def _read_describe_share_group_offsets_request_group_v0(r: MessageReader) -> DescribeShareGroupOffsetsRequestGroup:
+    m = new(DescribeShareGroupOffsetsRequestGroup)
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.topics = r.nullable_structs(r.compact_length(), 'topics', 3, _read_describe_share_group_offsets_request_topic_v0)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: DescribeShareGroupOffsetsRequest, w: Write) -> None:  # versions 0-1, flexible
     groups = m.groups
-    count = len(groups) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(groups) + 1))
     for describe_share_group_offsets_request_group in groups:
-        raw = describe_share_group_offsets_request_group.group_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        topics = describe_share_group_offsets_request_group.topics
-        count = (-1 if topics is None else len(topics)) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for describe_share_group_offsets_request_topic in topics or ():
-            raw = describe_share_group_offsets_request_topic.topic_name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            partitions = describe_share_group_offsets_request_topic.partitions
-            count = len(partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_describe_share_group_offsets_request_group_v0(describe_share_group_offsets_request_group, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsRequest, int]:  # versions 0-1, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeShareGroupOffsetsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('groups', count, size - at, elements_left)
-    groups = []
-    for _ in range(count):
-        describe_share_group_offsets_request_group = new(DescribeShareGroupOffsetsRequestGroup)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_id', count, size - at)
-        describe_share_group_offsets_request_group.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            describe_share_group_offsets_request_group.topics = None
-        else:
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 3 > size - at:
-                refuse_count('topics', count, size - at, elements_left)
-            topics = []
-            for _ in range(count):
-                describe_share_group_offsets_request_topic = new(DescribeShareGroupOffsetsRequestTopic)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('topic_name', count, size - at)
-                describe_share_group_offsets_request_topic.topic_name = str(buffer[at:stop], "utf-8")
-                at = stop
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                elements_left -= count
-                if count < 0 or elements_left < 0 or count * 4 > size - at:
-                    refuse_count('partitions', count, size - at, elements_left)
-                describe_share_group_offsets_request_topic.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                at += count * 4
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-                topics.append(describe_share_group_offsets_request_topic)
-            describe_share_group_offsets_request_group.topics = topics
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        groups.append(describe_share_group_offsets_request_group)
-    m.groups = groups
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.groups = r.structs(r.compact_length(), 'groups', 3, _read_describe_share_group_offsets_request_group_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeShareGroupOffsetsRequest._WRITERS = {0: _write_v0, 1: _write_v0}

@@ -4,25 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string, compact_string,
+    new, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
@@ -30,11 +16,11 @@ _PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_iqih = Struct(">iqih").pack
 _PACK_iqiqh = Struct(">iqiqh").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_iqihB = Struct(">iqihB").unpack_from
-_UNPACK_iqiqhB = Struct(">iqiqhB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
+_STRUCT_iqih = Struct(">iqih")
+_STRUCT_iqiqh = Struct(">iqiqh")
 
 
 class DescribeShareGroupOffsetsResponsePartition(Fields):
@@ -110,272 +96,153 @@ class DescribeShareGroupOffsetsResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.groups = [] if groups is EMPTY else groups
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for describe_share_group_offsets_request_group in request.groups:
+            answer = DescribeShareGroupOffsetsResponseGroup(group_id=describe_share_group_offsets_request_group.group_id, error_code=code, error_message=message)
+            for describe_share_group_offsets_request_topic in describe_share_group_offsets_request_group.topics or ():
+                describe_share_group_offsets_request_topic_answer = DescribeShareGroupOffsetsResponseTopic(topic_name=describe_share_group_offsets_request_topic.topic_name)
+                for partitions_item in describe_share_group_offsets_request_topic.partitions:
+                    describe_share_group_offsets_request_topic_answer.partitions.append(DescribeShareGroupOffsetsResponsePartition(partition_index=partitions_item, error_code=code, error_message=message))
+                if describe_share_group_offsets_request_topic_answer.partitions:
+                    answer.topics.append(describe_share_group_offsets_request_topic_answer)
+            self.groups.append(answer)
+
+
+def _write_describe_share_group_offsets_response_partition_v0(m: DescribeShareGroupOffsetsResponsePartition, w: Write) -> None:
+    w(_PACK_iqih(m.partition_index, m.start_offset, m.leader_epoch, m.error_code) + compact_nullable_string(m.error_message))
+    w(NO_TAGS)
+
+
+def _read_describe_share_group_offsets_response_partition_v0(r: MessageReader) -> DescribeShareGroupOffsetsResponsePartition:
+    m = new(DescribeShareGroupOffsetsResponsePartition)
+    m.lag = -1
+    m.partition_index, m.start_offset, m.leader_epoch, m.error_code = r.fixed(_STRUCT_iqih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    r.skip_tags()
+    return m
+
+
+def _write_describe_share_group_offsets_response_topic_v0(m: DescribeShareGroupOffsetsResponseTopic, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for describe_share_group_offsets_response_partition in partitions:
+        _write_describe_share_group_offsets_response_partition_v0(describe_share_group_offsets_response_partition, w)
+    w(NO_TAGS)
+
+
+def _read_describe_share_group_offsets_response_topic_v0(r: MessageReader) -> DescribeShareGroupOffsetsResponseTopic:
+    m = new(DescribeShareGroupOffsetsResponseTopic)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 20, _read_describe_share_group_offsets_response_partition_v0)
+    r.skip_tags()
+    return m
+
+
+def _write_describe_share_group_offsets_response_group_v0(m: DescribeShareGroupOffsetsResponseGroup, w: Write) -> None:
+    w(compact_string(m.group_id))
+    topics = m.topics
+    w(uvarint(len(topics) + 1))
+    for describe_share_group_offsets_response_topic in topics:
+        _write_describe_share_group_offsets_response_topic_v0(describe_share_group_offsets_response_topic, w)
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.error_message))
+    w(NO_TAGS)
+
+
+def _read_describe_share_group_offsets_response_group_v0(r: MessageReader) -> DescribeShareGroupOffsetsResponseGroup:
+    m = new(DescribeShareGroupOffsetsResponseGroup)
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.topics = r.structs(r.compact_length(), 'topics', 19, _read_describe_share_group_offsets_response_topic_v0)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: DescribeShareGroupOffsetsResponse, w: Write) -> None:  # version 0, flexible
     groups = m.groups
-    count = len(groups) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(groups) + 1))
     for describe_share_group_offsets_response_group in groups:
-        raw = describe_share_group_offsets_response_group.group_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        topics = describe_share_group_offsets_response_group.topics
-        count = len(topics) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for describe_share_group_offsets_response_topic in topics:
-            raw = describe_share_group_offsets_response_topic.topic_name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            partitions = describe_share_group_offsets_response_topic.partitions
-            count = len(partitions) + 1
-            w(_PACK_16s(describe_share_group_offsets_response_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for describe_share_group_offsets_response_partition in partitions:
-                error_message = describe_share_group_offsets_response_partition.error_message
-                w(_PACK_iqih(describe_share_group_offsets_response_partition.partition_index, describe_share_group_offsets_response_partition.start_offset, describe_share_group_offsets_response_partition.leader_epoch, describe_share_group_offsets_response_partition.error_code) + (NULL if error_message is None else compact_string(error_message)))
-                w(NO_TAGS)
-            w(NO_TAGS)
-        describe_share_group_offsets_response_group_error_message = describe_share_group_offsets_response_group.error_message
-        w(_PACK_h(describe_share_group_offsets_response_group.error_code) + (NULL if describe_share_group_offsets_response_group_error_message is None else compact_string(describe_share_group_offsets_response_group_error_message)))
-        w(NO_TAGS)
+        _write_describe_share_group_offsets_response_group_v0(describe_share_group_offsets_response_group, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeShareGroupOffsetsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 6 > size - at:
-        refuse_count('groups', count, size - at)
-    groups = []
-    for _ in range(count):
-        describe_share_group_offsets_response_group = new(DescribeShareGroupOffsetsResponseGroup)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_id', count, size - at)
-        describe_share_group_offsets_response_group.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 19 > size - at:
-            refuse_count('topics', count, size - at)
-        topics = []
-        for _ in range(count):
-            describe_share_group_offsets_response_topic = new(DescribeShareGroupOffsetsResponseTopic)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('topic_name', count, size - at)
-            describe_share_group_offsets_response_topic.topic_name = str(buffer[at:stop], "utf-8")
-            at = stop
-            describe_share_group_offsets_response_topic.topic_id, count = _UNPACK_16sB(buffer, at)
-            at += 17
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 20 > size - at:
-                refuse_count('partitions', count, size - at)
-            partitions = []
-            for _ in range(count):
-                describe_share_group_offsets_response_partition = new(DescribeShareGroupOffsetsResponsePartition)
-                describe_share_group_offsets_response_partition.lag = -1
-                describe_share_group_offsets_response_partition.partition_index, describe_share_group_offsets_response_partition.start_offset, describe_share_group_offsets_response_partition.leader_epoch, describe_share_group_offsets_response_partition.error_code, count = _UNPACK_iqihB(buffer, at)
-                at += 19
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count == -1:
-                    describe_share_group_offsets_response_partition.error_message = None
-                else:
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('error_message', count, size - at)
-                    describe_share_group_offsets_response_partition.error_message = str(buffer[at:stop], "utf-8")
-                    at = stop
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                partitions.append(describe_share_group_offsets_response_partition)
-            describe_share_group_offsets_response_topic.partitions = partitions
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            topics.append(describe_share_group_offsets_response_topic)
-        describe_share_group_offsets_response_group.topics = topics
-        describe_share_group_offsets_response_group.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            describe_share_group_offsets_response_group.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            describe_share_group_offsets_response_group.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        groups.append(describe_share_group_offsets_response_group)
-    m.groups = groups
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.groups = r.structs(r.compact_length(), 'groups', 6, _read_describe_share_group_offsets_response_group_v0)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_describe_share_group_offsets_response_partition_v1(m: DescribeShareGroupOffsetsResponsePartition, w: Write) -> None:
+    w(_PACK_iqiqh(m.partition_index, m.start_offset, m.leader_epoch, m.lag, m.error_code) + compact_nullable_string(m.error_message))
+    w(NO_TAGS)
+
+
+def _read_describe_share_group_offsets_response_partition_v1(r: MessageReader) -> DescribeShareGroupOffsetsResponsePartition:
+    m = new(DescribeShareGroupOffsetsResponsePartition)
+    m.partition_index, m.start_offset, m.leader_epoch, m.lag, m.error_code = r.fixed(_STRUCT_iqiqh)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    r.skip_tags()
+    return m
+
+
+def _write_describe_share_group_offsets_response_topic_v1(m: DescribeShareGroupOffsetsResponseTopic, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for describe_share_group_offsets_response_partition in partitions:
+        _write_describe_share_group_offsets_response_partition_v1(describe_share_group_offsets_response_partition, w)
+    w(NO_TAGS)
+
+
+def _read_describe_share_group_offsets_response_topic_v1(r: MessageReader) -> DescribeShareGroupOffsetsResponseTopic:
+    m = new(DescribeShareGroupOffsetsResponseTopic)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 28, _read_describe_share_group_offsets_response_partition_v1)
+    r.skip_tags()
+    return m
+
+
+def _write_describe_share_group_offsets_response_group_v1(m: DescribeShareGroupOffsetsResponseGroup, w: Write) -> None:
+    w(compact_string(m.group_id))
+    topics = m.topics
+    w(uvarint(len(topics) + 1))
+    for describe_share_group_offsets_response_topic in topics:
+        _write_describe_share_group_offsets_response_topic_v1(describe_share_group_offsets_response_topic, w)
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.error_message))
+    w(NO_TAGS)
+
+
+def _read_describe_share_group_offsets_response_group_v1(r: MessageReader) -> DescribeShareGroupOffsetsResponseGroup:
+    m = new(DescribeShareGroupOffsetsResponseGroup)
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.topics = r.structs(r.compact_length(), 'topics', 19, _read_describe_share_group_offsets_response_topic_v1)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: DescribeShareGroupOffsetsResponse, w: Write) -> None:  # version 1, flexible
     groups = m.groups
-    count = len(groups) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(groups) + 1))
     for describe_share_group_offsets_response_group in groups:
-        raw = describe_share_group_offsets_response_group.group_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        topics = describe_share_group_offsets_response_group.topics
-        count = len(topics) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for describe_share_group_offsets_response_topic in topics:
-            raw = describe_share_group_offsets_response_topic.topic_name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            partitions = describe_share_group_offsets_response_topic.partitions
-            count = len(partitions) + 1
-            w(_PACK_16s(describe_share_group_offsets_response_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for describe_share_group_offsets_response_partition in partitions:
-                error_message = describe_share_group_offsets_response_partition.error_message
-                w(_PACK_iqiqh(describe_share_group_offsets_response_partition.partition_index, describe_share_group_offsets_response_partition.start_offset, describe_share_group_offsets_response_partition.leader_epoch, describe_share_group_offsets_response_partition.lag, describe_share_group_offsets_response_partition.error_code) + (NULL if error_message is None else compact_string(error_message)))
-                w(NO_TAGS)
-            w(NO_TAGS)
-        describe_share_group_offsets_response_group_error_message = describe_share_group_offsets_response_group.error_message
-        w(_PACK_h(describe_share_group_offsets_response_group.error_code) + (NULL if describe_share_group_offsets_response_group_error_message is None else compact_string(describe_share_group_offsets_response_group_error_message)))
-        w(NO_TAGS)
+        _write_describe_share_group_offsets_response_group_v1(describe_share_group_offsets_response_group, w)
     w(NO_TAGS)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DescribeShareGroupOffsetsResponse, int]:  # version 1, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeShareGroupOffsetsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 6 > size - at:
-        refuse_count('groups', count, size - at)
-    groups = []
-    for _ in range(count):
-        describe_share_group_offsets_response_group = new(DescribeShareGroupOffsetsResponseGroup)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_id', count, size - at)
-        describe_share_group_offsets_response_group.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 19 > size - at:
-            refuse_count('topics', count, size - at)
-        topics = []
-        for _ in range(count):
-            describe_share_group_offsets_response_topic = new(DescribeShareGroupOffsetsResponseTopic)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('topic_name', count, size - at)
-            describe_share_group_offsets_response_topic.topic_name = str(buffer[at:stop], "utf-8")
-            at = stop
-            describe_share_group_offsets_response_topic.topic_id, count = _UNPACK_16sB(buffer, at)
-            at += 17
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 28 > size - at:
-                refuse_count('partitions', count, size - at)
-            partitions = []
-            for _ in range(count):
-                describe_share_group_offsets_response_partition = new(DescribeShareGroupOffsetsResponsePartition)
-                describe_share_group_offsets_response_partition.partition_index, describe_share_group_offsets_response_partition.start_offset, describe_share_group_offsets_response_partition.leader_epoch, describe_share_group_offsets_response_partition.lag, describe_share_group_offsets_response_partition.error_code, count = _UNPACK_iqiqhB(buffer, at)
-                at += 27
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count == -1:
-                    describe_share_group_offsets_response_partition.error_message = None
-                else:
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('error_message', count, size - at)
-                    describe_share_group_offsets_response_partition.error_message = str(buffer[at:stop], "utf-8")
-                    at = stop
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                partitions.append(describe_share_group_offsets_response_partition)
-            describe_share_group_offsets_response_topic.partitions = partitions
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            topics.append(describe_share_group_offsets_response_topic)
-        describe_share_group_offsets_response_group.topics = topics
-        describe_share_group_offsets_response_group.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            describe_share_group_offsets_response_group.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            describe_share_group_offsets_response_group.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        groups.append(describe_share_group_offsets_response_group)
-    m.groups = groups
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.groups = r.structs(r.compact_length(), 'groups', 6, _read_describe_share_group_offsets_response_group_v1)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeShareGroupOffsetsResponse._WRITERS = {0: _write_v0, 1: _write_v1}

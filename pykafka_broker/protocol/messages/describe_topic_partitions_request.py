@@ -6,27 +6,12 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, compact_string, new, uvarint,
 )
 
 _PACK_i = Struct(">i").pack
 _PACK_ix = Struct(">ix").pack
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ib = Struct(">ib").unpack_from
+_STRUCT_i = Struct(">i")
 
 
 class TopicRequest(Fields):
@@ -75,85 +60,54 @@ class DescribeTopicPartitionsRequest(Message):
         self.cursor = cursor
 
 
+def _write_topic_request_v0(m: TopicRequest, w: Write) -> None:
+    w(compact_string(m.name))
+    w(NO_TAGS)
+
+
+def _read_topic_request_v0(r: MessageReader) -> TopicRequest:
+    m = new(TopicRequest)
+    m.name = r.string(r.compact_length(), 'name')
+    r.skip_tags()
+    return m
+
+
+def _write_cursor_v0(m: Cursor, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    w(_PACK_ix(m.partition_index))
+
+
+def _read_cursor_v0(r: MessageReader) -> Cursor:
+    m = new(Cursor)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    (m.partition_index,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: DescribeTopicPartitionsRequest, w: Write) -> None:  # version 0, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for topic_request in topics:
-        raw = topic_request.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(NO_TAGS)
+        _write_topic_request_v0(topic_request, w)
     cursor = m.cursor
     w(_PACK_i(m.response_partition_limit))
     if cursor is None:
         w(b"\xff")
     else:
         w(b"\x01")
-        raw = cursor.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_ix(cursor.partition_index))
+        _write_cursor_v0(cursor, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeTopicPartitionsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 2 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        topic_request = new(TopicRequest)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        topic_request.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(topic_request)
-    m.topics = topics
-    m.response_partition_limit, cursor_marker = _UNPACK_ib(buffer, at)
-    at += 5
-    if cursor_marker < 0:
-        m.cursor = None
-    else:
-        cursor = new(Cursor)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        cursor.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        cursor.partition_index, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        m.cursor = cursor
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.topics = r.structs(r.compact_length(), 'topics', 2, _read_topic_request_v0)
+    (m.response_partition_limit,) = r.fixed(_STRUCT_i)
+    m.cursor = _read_cursor_v0(r) if r.marker() >= 0 else None
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeTopicPartitionsRequest._WRITERS = {0: _write_v0}

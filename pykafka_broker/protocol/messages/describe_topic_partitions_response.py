@@ -3,28 +3,12 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string,
+    compact_string, new, uvarint,
 )
 
 _PACK_16so = Struct(">16s?").pack
@@ -32,11 +16,10 @@ _PACK_h = Struct(">h").pack
 _PACK_hiii = Struct(">hiii").pack
 _PACK_i = Struct(">i").pack
 _PACK_ix = Struct(">ix").pack
-_UNPACK_16soB = Struct(">16s?B").unpack_from
-_UNPACK_b = Struct(">b").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hiiiB = Struct(">hiiiB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
+_STRUCT_16so = Struct(">16s?")
+_STRUCT_h = Struct(">h")
+_STRUCT_hiii = Struct(">hiii")
+_STRUCT_i = Struct(">i")
 
 
 class DescribeTopicPartitionsResponsePartition(Fields):
@@ -122,176 +105,97 @@ class DescribeTopicPartitionsResponse(Message):
         self.topics = [] if topics is EMPTY else topics
         self.next_cursor = next_cursor
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for topic_request in request.topics:
+            answer = DescribeTopicPartitionsResponseTopic(name=topic_request.name, error_code=code)
+            self.topics.append(answer)
+
+
+def _write_describe_topic_partitions_response_partition_v0(m: DescribeTopicPartitionsResponsePartition, w: Write) -> None:
+    replica_nodes = m.replica_nodes
+    w(_PACK_hiii(m.error_code, m.partition_index, m.leader_id, m.leader_epoch) + uvarint(len(replica_nodes) + 1) + (INT32_PACK[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 16 else pack(f">{len(replica_nodes)}i", *replica_nodes)))
+    isr_nodes = m.isr_nodes
+    w(uvarint(len(isr_nodes) + 1) + (INT32_PACK[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 16 else pack(f">{len(isr_nodes)}i", *isr_nodes)))
+    eligible_leader_replicas = m.eligible_leader_replicas
+    w(uvarint((-1 if eligible_leader_replicas is None else len(eligible_leader_replicas)) + 1))
+    if eligible_leader_replicas:
+        w(INT32_PACK[len(eligible_leader_replicas)](*eligible_leader_replicas) if len(eligible_leader_replicas) < 16 else pack(f">{len(eligible_leader_replicas)}i", *eligible_leader_replicas))
+    last_known_elr = m.last_known_elr
+    w(uvarint((-1 if last_known_elr is None else len(last_known_elr)) + 1))
+    if last_known_elr:
+        w(INT32_PACK[len(last_known_elr)](*last_known_elr) if len(last_known_elr) < 16 else pack(f">{len(last_known_elr)}i", *last_known_elr))
+    offline_replicas = m.offline_replicas
+    w(uvarint(len(offline_replicas) + 1) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
+    w(NO_TAGS)
+
+
+def _read_describe_topic_partitions_response_partition_v0(r: MessageReader) -> DescribeTopicPartitionsResponsePartition:
+    m = new(DescribeTopicPartitionsResponsePartition)
+    m.error_code, m.partition_index, m.leader_id, m.leader_epoch = r.fixed(_STRUCT_hiii)
+    m.replica_nodes = r.numbers(r.compact_length(), 'replica_nodes', 4, "i")
+    m.isr_nodes = r.numbers(r.compact_length(), 'isr_nodes', 4, "i")
+    m.eligible_leader_replicas = r.nullable_numbers(r.compact_length(), 'eligible_leader_replicas', 4, "i")
+    m.last_known_elr = r.nullable_numbers(r.compact_length(), 'last_known_elr', 4, "i")
+    m.offline_replicas = r.numbers(r.compact_length(), 'offline_replicas', 4, "i")
+    r.skip_tags()
+    return m
+
+
+def _write_describe_topic_partitions_response_topic_v0(m: DescribeTopicPartitionsResponseTopic, w: Write) -> None:
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.name))
+    partitions = m.partitions
+    w(_PACK_16so(m.topic_id, m.is_internal) + uvarint(len(partitions) + 1))
+    for describe_topic_partitions_response_partition in partitions:
+        _write_describe_topic_partitions_response_partition_v0(describe_topic_partitions_response_partition, w)
+    w(_PACK_ix(m.topic_authorized_operations))
+
+
+def _read_describe_topic_partitions_response_topic_v0(r: MessageReader) -> DescribeTopicPartitionsResponseTopic:
+    m = new(DescribeTopicPartitionsResponseTopic)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.name = r.nullable_string(r.compact_length(), 'name')
+    m.topic_id, m.is_internal = r.fixed(_STRUCT_16so)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 20, _read_describe_topic_partitions_response_partition_v0)
+    (m.topic_authorized_operations,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m
+
+
+def _write_cursor_v0(m: Cursor, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    w(_PACK_ix(m.partition_index))
+
+
+def _read_cursor_v0(r: MessageReader) -> Cursor:
+    m = new(Cursor)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    (m.partition_index,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: DescribeTopicPartitionsResponse, w: Write) -> None:  # version 0, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(topics) + 1))
     for describe_topic_partitions_response_topic in topics:
-        name = describe_topic_partitions_response_topic.name
-        w(_PACK_h(describe_topic_partitions_response_topic.error_code) + (NULL if name is None else compact_string(name)))
-        partitions = describe_topic_partitions_response_topic.partitions
-        count = len(partitions) + 1
-        w(_PACK_16so(describe_topic_partitions_response_topic.topic_id, describe_topic_partitions_response_topic.is_internal) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for describe_topic_partitions_response_partition in partitions:
-            replica_nodes = describe_topic_partitions_response_partition.replica_nodes
-            count = len(replica_nodes) + 1
-            w(_PACK_hiii(describe_topic_partitions_response_partition.error_code, describe_topic_partitions_response_partition.partition_index, describe_topic_partitions_response_partition.leader_id, describe_topic_partitions_response_partition.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 16 else pack(f">{len(replica_nodes)}i", *replica_nodes)))
-            isr_nodes = describe_topic_partitions_response_partition.isr_nodes
-            count = len(isr_nodes) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 16 else pack(f">{len(isr_nodes)}i", *isr_nodes)))
-            eligible_leader_replicas = describe_topic_partitions_response_partition.eligible_leader_replicas
-            count = (-1 if eligible_leader_replicas is None else len(eligible_leader_replicas)) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if eligible_leader_replicas:
-                w(INT32_PACK[len(eligible_leader_replicas)](*eligible_leader_replicas) if len(eligible_leader_replicas) < 16 else pack(f">{len(eligible_leader_replicas)}i", *eligible_leader_replicas))
-            last_known_elr = describe_topic_partitions_response_partition.last_known_elr
-            count = (-1 if last_known_elr is None else len(last_known_elr)) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            if last_known_elr:
-                w(INT32_PACK[len(last_known_elr)](*last_known_elr) if len(last_known_elr) < 16 else pack(f">{len(last_known_elr)}i", *last_known_elr))
-            offline_replicas = describe_topic_partitions_response_partition.offline_replicas
-            count = len(offline_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
-            w(NO_TAGS)
-        w(_PACK_ix(describe_topic_partitions_response_topic.topic_authorized_operations))
+        _write_describe_topic_partitions_response_topic_v0(describe_topic_partitions_response_topic, w)
     next_cursor = m.next_cursor
     if next_cursor is None:
         w(b"\xff")
     else:
         w(b"\x01")
-        raw = next_cursor.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_ix(next_cursor.partition_index))
+        _write_cursor_v0(next_cursor, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeTopicPartitionsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 26 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        describe_topic_partitions_response_topic = new(DescribeTopicPartitionsResponseTopic)
-        describe_topic_partitions_response_topic.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            describe_topic_partitions_response_topic.name = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            describe_topic_partitions_response_topic.name = str(buffer[at:stop], "utf-8")
-            at = stop
-        describe_topic_partitions_response_topic.topic_id, describe_topic_partitions_response_topic.is_internal, count = _UNPACK_16soB(buffer, at)
-        at += 18
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 20 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            describe_topic_partitions_response_partition = new(DescribeTopicPartitionsResponsePartition)
-            describe_topic_partitions_response_partition.error_code, describe_topic_partitions_response_partition.partition_index, describe_topic_partitions_response_partition.leader_id, describe_topic_partitions_response_partition.leader_epoch, count = _UNPACK_hiiiB(buffer, at)
-            at += 15
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replica_nodes', count, size - at)
-            describe_topic_partitions_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr_nodes', count, size - at)
-            describe_topic_partitions_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                describe_topic_partitions_response_partition.eligible_leader_replicas = None
-            else:
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('eligible_leader_replicas', count, size - at)
-                describe_topic_partitions_response_partition.eligible_leader_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                describe_topic_partitions_response_partition.last_known_elr = None
-            else:
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('last_known_elr', count, size - at)
-                describe_topic_partitions_response_partition.last_known_elr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('offline_replicas', count, size - at)
-            describe_topic_partitions_response_partition.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(describe_topic_partitions_response_partition)
-        describe_topic_partitions_response_topic.partitions = partitions
-        describe_topic_partitions_response_topic.topic_authorized_operations, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(describe_topic_partitions_response_topic)
-    m.topics = topics
-    (next_cursor_marker,) = _UNPACK_b(buffer, at)
-    at += 1
-    if next_cursor_marker < 0:
-        m.next_cursor = None
-    else:
-        next_cursor = new(Cursor)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        next_cursor.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        next_cursor.partition_index, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        m.next_cursor = next_cursor
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 26, _read_describe_topic_partitions_response_topic_v0)
+    m.next_cursor = _read_cursor_v0(r) if r.marker() >= 0 else None
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeTopicPartitionsResponse._WRITERS = {0: _write_v0}

@@ -5,20 +5,7 @@ from __future__ import annotations
 
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, compact_string, new, uvarint,
 )
 
 
@@ -41,46 +28,18 @@ class DescribeTransactionsRequest(Message):
 
 def _write_v0(m: DescribeTransactionsRequest, w: Write) -> None:  # version 0, flexible
     transactional_ids = m.transactional_ids
-    count = len(transactional_ids) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(transactional_ids) + 1))
     for element in transactional_ids:
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+        w(compact_string(element))
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTransactionsRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeTransactionsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count > size - at:
-        refuse_count('transactional_ids', count, size - at, elements_left)
-    transactional_ids = []
-    for _ in range(count):
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('transactional_ids', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        transactional_ids.append(element)
-    m.transactional_ids = transactional_ids
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.transactional_ids = r.compact_strings(r.compact_length(), 'transactional_ids')
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeTransactionsRequest._WRITERS = {0: _write_v0}

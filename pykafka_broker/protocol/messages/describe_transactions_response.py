@@ -3,33 +3,19 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Write, compact_string, new, uvarint,
 )
 
 _PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_iqqh = Struct(">iqqh").pack
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_iqqhB = Struct(">iqqhB").unpack_from
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
+_STRUCT_iqqh = Struct(">iqqh")
 
 
 class TopicData(Fields):
@@ -89,112 +75,62 @@ class DescribeTransactionsResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.transaction_states = [] if transaction_states is EMPTY else transaction_states
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for transactional_ids_item in request.transactional_ids:
+            self.transaction_states.append(TransactionState(transactional_id=transactional_ids_item, error_code=code))
+
+
+def _write_topic_data_v0(m: TopicData, w: Write) -> None:
+    w(compact_string(m.topic))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+    w(NO_TAGS)
+
+
+def _read_topic_data_v0(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    m.topic = r.string(r.compact_length(), 'topic')
+    m.partitions = r.numbers(r.compact_length(), 'partitions', 4, "i")
+    r.skip_tags()
+    return m
+
+
+def _write_transaction_state_v0(m: TransactionState, w: Write) -> None:
+    w(_PACK_h(m.error_code) + compact_string(m.transactional_id))
+    w(compact_string(m.transaction_state))
+    topics = m.topics
+    w(_PACK_iqqh(m.transaction_timeout_ms, m.transaction_start_time_ms, m.producer_id, m.producer_epoch) + uvarint(len(topics) + 1))
+    for topic_data in topics:
+        _write_topic_data_v0(topic_data, w)
+    w(NO_TAGS)
+
+
+def _read_transaction_state_v0(r: MessageReader) -> TransactionState:
+    m = new(TransactionState)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.transactional_id = r.string(r.compact_length(), 'transactional_id')
+    m.transaction_state = r.string(r.compact_length(), 'transaction_state')
+    m.transaction_timeout_ms, m.transaction_start_time_ms, m.producer_id, m.producer_epoch = r.fixed(_STRUCT_iqqh)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_topic_data_v0)
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: DescribeTransactionsResponse, w: Write) -> None:  # version 0, flexible
     transaction_states = m.transaction_states
-    count = len(transaction_states) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(transaction_states) + 1))
     for transaction_state in transaction_states:
-        raw = transaction_state.transactional_id.encode()
-        count = len(raw) + 1
-        w(_PACK_h(transaction_state.error_code) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = transaction_state.transaction_state.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        topics = transaction_state.topics
-        count = len(topics) + 1
-        w(_PACK_iqqh(transaction_state.transaction_timeout_ms, transaction_state.transaction_start_time_ms, transaction_state.producer_id, transaction_state.producer_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for topic_data in topics:
-            raw = topic_data.topic.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            partitions = topic_data.partitions
-            count = len(partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_transaction_state_v0(transaction_state, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTransactionsResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeTransactionsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 28 > size - at:
-        refuse_count('transaction_states', count, size - at)
-    transaction_states = []
-    for _ in range(count):
-        transaction_state = new(TransactionState)
-        transaction_state.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('transactional_id', count, size - at)
-        transaction_state.transactional_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('transaction_state', count, size - at)
-        transaction_state.transaction_state = str(buffer[at:stop], "utf-8")
-        at = stop
-        transaction_state.transaction_timeout_ms, transaction_state.transaction_start_time_ms, transaction_state.producer_id, transaction_state.producer_epoch, count = _UNPACK_iqqhB(buffer, at)
-        at += 23
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 3 > size - at:
-            refuse_count('topics', count, size - at)
-        topics = []
-        for _ in range(count):
-            topic_data = new(TopicData)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('topic', count, size - at)
-            topic_data.topic = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at)
-            topic_data.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            topics.append(topic_data)
-        transaction_state.topics = topics
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        transaction_states.append(transaction_state)
-    m.transaction_states = transaction_states
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.transaction_states = r.structs(r.compact_length(), 'transaction_states', 28, _read_transaction_state_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeTransactionsResponse._WRITERS = {0: _write_v0}

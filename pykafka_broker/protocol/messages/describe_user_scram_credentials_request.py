@@ -5,21 +5,7 @@ from __future__ import annotations
 
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, compact_string, new, uvarint,
 )
 
 
@@ -52,57 +38,32 @@ class DescribeUserScramCredentialsRequest(Message):
         self.users = [] if users is EMPTY else users
 
 
+def _write_user_name_v0(m: UserName, w: Write) -> None:
+    w(compact_string(m.name))
+    w(NO_TAGS)
+
+
+def _read_user_name_v0(r: MessageReader) -> UserName:
+    m = new(UserName)
+    m.name = r.string(r.compact_length(), 'name')
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: DescribeUserScramCredentialsRequest, w: Write) -> None:  # version 0, flexible
     users = m.users
-    count = (-1 if users is None else len(users)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if users is None else len(users)) + 1))
     for user_name in users or ():
-        raw = user_name.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(NO_TAGS)
+        _write_user_name_v0(user_name, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeUserScramCredentialsRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DescribeUserScramCredentialsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.users = None
-    else:
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 2 > size - at:
-            refuse_count('users', count, size - at, elements_left)
-        users = []
-        for _ in range(count):
-            user_name = new(UserName)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            user_name.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            users.append(user_name)
-        m.users = users
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.users = r.nullable_structs(r.compact_length(), 'users', 2, _read_user_name_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeUserScramCredentialsRequest._WRITERS = {0: _write_v0}

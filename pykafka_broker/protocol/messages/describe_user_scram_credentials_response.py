@@ -4,32 +4,19 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string, new,
     uvarint,
-    uvarint_rest,
 )
 
 _PACK_bix = Struct(">bix").pack
 _PACK_h = Struct(">h").pack
 _PACK_ih = Struct(">ih").pack
-_UNPACK_biB = Struct(">biB").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
+_STRUCT_bi = Struct(">bi")
+_STRUCT_h = Struct(">h")
+_STRUCT_ih = Struct(">ih")
 
 
 class CredentialInfo(Fields):
@@ -85,104 +72,66 @@ class DescribeUserScramCredentialsResponse(Message):
         self.error_message = error_message
         self.results = [] if results is EMPTY else results
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for user_name in request.users or ():
+            self.results.append(DescribeUserScramCredentialsResult(user=user_name.name, error_code=code, error_message=message))
+
+
+def _write_credential_info_v0(m: CredentialInfo, w: Write) -> None:
+    w(_PACK_bix(m.mechanism, m.iterations))
+
+
+def _read_credential_info_v0(r: MessageReader) -> CredentialInfo:
+    m = new(CredentialInfo)
+    m.mechanism, m.iterations = r.fixed(_STRUCT_bi)
+    r.skip_tags()
+    return m
+
+
+def _write_describe_user_scram_credentials_result_v0(m: DescribeUserScramCredentialsResult, w: Write) -> None:
+    w(compact_string(m.user))
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.error_message))
+    credential_infos = m.credential_infos
+    w(uvarint(len(credential_infos) + 1))
+    for credential_info in credential_infos:
+        _write_credential_info_v0(credential_info, w)
+    w(NO_TAGS)
+
+
+def _read_describe_user_scram_credentials_result_v0(r: MessageReader) -> DescribeUserScramCredentialsResult:
+    m = new(DescribeUserScramCredentialsResult)
+    m.user = r.string(r.compact_length(), 'user')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.credential_infos = r.structs(r.compact_length(), 'credential_infos', 6, _read_credential_info_v0)
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: DescribeUserScramCredentialsResponse, w: Write) -> None:  # version 0, flexible
-    error_message = m.error_message
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + compact_nullable_string(m.error_message))
     results = m.results
-    count = len(results) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(results) + 1))
     for describe_user_scram_credentials_result in results:
-        raw = describe_user_scram_credentials_result.user.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        describe_user_scram_credentials_result_error_message = describe_user_scram_credentials_result.error_message
-        w(_PACK_h(describe_user_scram_credentials_result.error_code) + (NULL if describe_user_scram_credentials_result_error_message is None else compact_string(describe_user_scram_credentials_result_error_message)))
-        credential_infos = describe_user_scram_credentials_result.credential_infos
-        count = len(credential_infos) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for credential_info in credential_infos:
-            w(_PACK_bix(credential_info.mechanism, credential_info.iterations))
-        w(NO_TAGS)
+        _write_describe_user_scram_credentials_result_v0(describe_user_scram_credentials_result, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeUserScramCredentialsResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DescribeUserScramCredentialsResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 6 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        describe_user_scram_credentials_result = new(DescribeUserScramCredentialsResult)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('user', count, size - at)
-        describe_user_scram_credentials_result.user = str(buffer[at:stop], "utf-8")
-        at = stop
-        describe_user_scram_credentials_result.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            describe_user_scram_credentials_result.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            describe_user_scram_credentials_result.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 6 > size - at:
-            refuse_count('credential_infos', count, size - at)
-        credential_infos = []
-        for _ in range(count):
-            credential_info = new(CredentialInfo)
-            credential_info.mechanism, credential_info.iterations, tags = _UNPACK_biB(buffer, at)
-            at += 6
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            credential_infos.append(credential_info)
-        describe_user_scram_credentials_result.credential_infos = credential_infos
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        results.append(describe_user_scram_credentials_result)
-    m.results = results
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.results = r.structs(r.compact_length(), 'results', 6, _read_describe_user_scram_credentials_result_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 DescribeUserScramCredentialsResponse._WRITERS = {0: _write_v0}

@@ -3,39 +3,19 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_string,
+    compact_string, new, refuse_field, uvarint,
 )
 
 _PACK_b = Struct(">b").pack
 _PACK_bi = Struct(">bi").pack
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_ix = Struct(">ix").pack
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_bi = Struct(">bi").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
+_STRUCT_b = Struct(">b")
+_STRUCT_i = Struct(">i")
 
 
 class TopicPartitions(Fields):
@@ -72,167 +52,86 @@ class ElectLeadersRequest(Message):
         self.timeout_ms = timeout_ms
 
 
+def _write_topic_partitions_v0(m: TopicPartitions, w: Write) -> None:
+    w(classic_string(m.topic))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+
+
+def _read_topic_partitions_v0(r: MessageReader) -> TopicPartitions:
+    m = new(TopicPartitions)
+    m.topic = r.string(r.short_length(), 'topic')
+    m.partitions = r.numbers(r.length(), 'partitions', 4, "i")
+    return m
+
+
 def _write_v0(m: ElectLeadersRequest, w: Write) -> None:  # version 0
     if m.election_type != 0:
         refuse_field('election_type')
     topic_partitions = m.topic_partitions
     w(_PACK_i((-1 if topic_partitions is None else len(topic_partitions))))
     for topic_partitions_topic_partitions in topic_partitions or ():
-        raw = topic_partitions_topic_partitions.topic.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = topic_partitions_topic_partitions.partitions
-        w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+        _write_topic_partitions_v0(topic_partitions_topic_partitions, w)
     w(_PACK_i(m.timeout_ms))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # version 0
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ElectLeadersRequest)
     m.election_type = 0
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count == -1:
-        m.topic_partitions = None
-    else:
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 6 > size - at:
-            refuse_count('topic_partitions', count, size - at, elements_left)
-        topic_partitions = []
-        for _ in range(count):
-            topic_partitions_topic_partitions = new(TopicPartitions)
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('topic', count, size - at)
-            topic_partitions_topic_partitions.topic = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at, elements_left)
-            topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            topic_partitions.append(topic_partitions_topic_partitions)
-        m.topic_partitions = topic_partitions
-    (m.timeout_ms,) = _UNPACK_i(buffer, at)
-    at += 4
-    return m, at
+    m.topic_partitions = r.nullable_structs(r.length(), 'topic_partitions', 6, _read_topic_partitions_v0)
+    (m.timeout_ms,) = r.fixed(_STRUCT_i)
+    return m, r.at
 
 
 def _write_v1(m: ElectLeadersRequest, w: Write) -> None:  # version 1
     topic_partitions = m.topic_partitions
     w(_PACK_bi(m.election_type, (-1 if topic_partitions is None else len(topic_partitions))))
     for topic_partitions_topic_partitions in topic_partitions or ():
-        raw = topic_partitions_topic_partitions.topic.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = topic_partitions_topic_partitions.partitions
-        w(_PACK_i(len(partitions)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+        _write_topic_partitions_v0(topic_partitions_topic_partitions, w)
     w(_PACK_i(m.timeout_ms))
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # version 1
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ElectLeadersRequest)
-    m.election_type, count = _UNPACK_bi(buffer, at)
-    at += 5
-    if count == -1:
-        m.topic_partitions = None
-    else:
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 6 > size - at:
-            refuse_count('topic_partitions', count, size - at, elements_left)
-        topic_partitions = []
-        for _ in range(count):
-            topic_partitions_topic_partitions = new(TopicPartitions)
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('topic', count, size - at)
-            topic_partitions_topic_partitions.topic = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at, elements_left)
-            topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            topic_partitions.append(topic_partitions_topic_partitions)
-        m.topic_partitions = topic_partitions
-    (m.timeout_ms,) = _UNPACK_i(buffer, at)
-    at += 4
-    return m, at
+    (m.election_type,) = r.fixed(_STRUCT_b)
+    m.topic_partitions = r.nullable_structs(r.length(), 'topic_partitions', 6, _read_topic_partitions_v0)
+    (m.timeout_ms,) = r.fixed(_STRUCT_i)
+    return m, r.at
+
+
+def _write_topic_partitions_v2(m: TopicPartitions, w: Write) -> None:
+    w(compact_string(m.topic))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+    w(NO_TAGS)
+
+
+def _read_topic_partitions_v2(r: MessageReader) -> TopicPartitions:
+    m = new(TopicPartitions)
+    m.topic = r.string(r.compact_length(), 'topic')
+    m.partitions = r.numbers(r.compact_length(), 'partitions', 4, "i")
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: ElectLeadersRequest, w: Write) -> None:  # version 2, flexible
     topic_partitions = m.topic_partitions
-    count = (-1 if topic_partitions is None else len(topic_partitions)) + 1
-    w(_PACK_b(m.election_type) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_b(m.election_type) + (uvarint((-1 if topic_partitions is None else len(topic_partitions)) + 1)))
     for topic_partitions_topic_partitions in topic_partitions or ():
-        raw = topic_partitions_topic_partitions.topic.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_partitions_topic_partitions.partitions
-        count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
-        w(NO_TAGS)
+        _write_topic_partitions_v2(topic_partitions_topic_partitions, w)
     w(_PACK_ix(m.timeout_ms))
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ElectLeadersRequest, int]:  # version 2, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ElectLeadersRequest)
-    m.election_type, count = _UNPACK_bB(buffer, at)
-    at += 2
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.topic_partitions = None
-    else:
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 3 > size - at:
-            refuse_count('topic_partitions', count, size - at, elements_left)
-        topic_partitions = []
-        for _ in range(count):
-            topic_partitions_topic_partitions = new(TopicPartitions)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('topic', count, size - at)
-            topic_partitions_topic_partitions.topic = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at, elements_left)
-            topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            topic_partitions.append(topic_partitions_topic_partitions)
-        m.topic_partitions = topic_partitions
-    m.timeout_ms, tags = _UNPACK_iB(buffer, at)
-    at += 5
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    (m.election_type,) = r.fixed(_STRUCT_b)
+    m.topic_partitions = r.nullable_structs(r.compact_length(), 'topic_partitions', 3, _read_topic_partitions_v2)
+    (m.timeout_ms,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m, r.at
 
 
 ElectLeadersRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

@@ -4,39 +4,19 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
+    compact_nullable_string, compact_string, new, refuse_field, uvarint,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
-_PACK_ihh = Struct(">ihh").pack
 _PACK_ihi = Struct(">ihi").pack
 _PACK_ii = Struct(">ii").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_ihh = Struct(">ihh").unpack_from
-_UNPACK_ihi = Struct(">ihi").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
 
 
 class PartitionResult(Fields):
@@ -88,6 +68,47 @@ class ElectLeadersResponse(Message):
         self.error_code = error_code
         self.replica_election_results = [] if replica_election_results is EMPTY else replica_election_results
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for topic_partitions in request.topic_partitions or ():
+            answer = ReplicaElectionResult(topic=topic_partitions.topic)
+            for partitions_item in topic_partitions.partitions:
+                answer.partition_result.append(PartitionResult(partition_id=partitions_item, error_code=code, error_message=message))
+            if answer.partition_result:
+                self.replica_election_results.append(answer)
+
+
+def _write_partition_result_v0(m: PartitionResult, w: Write) -> None:
+    w(_PACK_ih(m.partition_id, m.error_code) + classic_nullable_string(m.error_message))
+
+
+def _read_partition_result_v0(r: MessageReader) -> PartitionResult:
+    m = new(PartitionResult)
+    m.partition_id, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.short_length(), 'error_message')
+    return m
+
+
+def _write_replica_election_result_v0(m: ReplicaElectionResult, w: Write) -> None:
+    w(classic_string(m.topic))
+    partition_result = m.partition_result
+    w(_PACK_i(len(partition_result)))
+    for partition_result_partition_result in partition_result:
+        _write_partition_result_v0(partition_result_partition_result, w)
+
+
+def _read_replica_election_result_v0(r: MessageReader) -> ReplicaElectionResult:
+    m = new(ReplicaElectionResult)
+    m.topic = r.string(r.short_length(), 'topic')
+    m.partition_result = r.structs(r.length(), 'partition_result', 8, _read_partition_result_v0)
+    return m
+
 
 def _write_v0(m: ElectLeadersResponse, w: Write) -> None:  # version 0
     if m.error_code != 0:
@@ -95,195 +116,78 @@ def _write_v0(m: ElectLeadersResponse, w: Write) -> None:  # version 0
     replica_election_results = m.replica_election_results
     w(_PACK_ii(m.throttle_time_ms, len(replica_election_results)))
     for replica_election_result in replica_election_results:
-        raw = replica_election_result.topic.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partition_result = replica_election_result.partition_result
-        w(_PACK_i(len(partition_result)))
-        for replica_election_result_partition_result in partition_result:
-            error_message = replica_election_result_partition_result.error_message
-            raw = b"" if error_message is None else error_message.encode()
-            w((_PACK_ihh(replica_election_result_partition_result.partition_id, replica_election_result_partition_result.error_code, -1 if error_message is None else len(raw))) + raw)
+        _write_replica_election_result_v0(replica_election_result, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ElectLeadersResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ElectLeadersResponse)
     m.error_code = 0
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 6 > size - at:
-        refuse_count('replica_election_results', count, size - at)
-    replica_election_results = []
-    for _ in range(count):
-        replica_election_result = new(ReplicaElectionResult)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic', count, size - at)
-        replica_election_result.topic = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 8 > size - at:
-            refuse_count('partition_result', count, size - at)
-        partition_result = []
-        for _ in range(count):
-            partition_result_partition_result = new(PartitionResult)
-            partition_result_partition_result.partition_id, partition_result_partition_result.error_code, count = _UNPACK_ihh(buffer, at)
-            at += 8
-            if count == -1:
-                partition_result_partition_result.error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('error_message', count, size - at)
-                partition_result_partition_result.error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            partition_result.append(partition_result_partition_result)
-        replica_election_result.partition_result = partition_result
-        replica_election_results.append(replica_election_result)
-    m.replica_election_results = replica_election_results
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.replica_election_results = r.structs(r.length(), 'replica_election_results', 6, _read_replica_election_result_v0)
+    return m, r.at
 
 
 def _write_v1(m: ElectLeadersResponse, w: Write) -> None:  # version 1
     replica_election_results = m.replica_election_results
     w(_PACK_ihi(m.throttle_time_ms, m.error_code, len(replica_election_results)))
     for replica_election_result in replica_election_results:
-        raw = replica_election_result.topic.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partition_result = replica_election_result.partition_result
-        w(_PACK_i(len(partition_result)))
-        for replica_election_result_partition_result in partition_result:
-            error_message = replica_election_result_partition_result.error_message
-            raw = b"" if error_message is None else error_message.encode()
-            w((_PACK_ihh(replica_election_result_partition_result.partition_id, replica_election_result_partition_result.error_code, -1 if error_message is None else len(raw))) + raw)
+        _write_replica_election_result_v0(replica_election_result, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ElectLeadersResponse, int]:  # version 1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ElectLeadersResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihi(buffer, at)
-    at += 10
-    if count < 0 or count * 6 > size - at:
-        refuse_count('replica_election_results', count, size - at)
-    replica_election_results = []
-    for _ in range(count):
-        replica_election_result = new(ReplicaElectionResult)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic', count, size - at)
-        replica_election_result.topic = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 8 > size - at:
-            refuse_count('partition_result', count, size - at)
-        partition_result = []
-        for _ in range(count):
-            partition_result_partition_result = new(PartitionResult)
-            partition_result_partition_result.partition_id, partition_result_partition_result.error_code, count = _UNPACK_ihh(buffer, at)
-            at += 8
-            if count == -1:
-                partition_result_partition_result.error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('error_message', count, size - at)
-                partition_result_partition_result.error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            partition_result.append(partition_result_partition_result)
-        replica_election_result.partition_result = partition_result
-        replica_election_results.append(replica_election_result)
-    m.replica_election_results = replica_election_results
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.replica_election_results = r.structs(r.length(), 'replica_election_results', 6, _read_replica_election_result_v0)
+    return m, r.at
+
+
+def _write_partition_result_v2(m: PartitionResult, w: Write) -> None:
+    w(_PACK_ih(m.partition_id, m.error_code) + compact_nullable_string(m.error_message))
+    w(NO_TAGS)
+
+
+def _read_partition_result_v2(r: MessageReader) -> PartitionResult:
+    m = new(PartitionResult)
+    m.partition_id, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    r.skip_tags()
+    return m
+
+
+def _write_replica_election_result_v2(m: ReplicaElectionResult, w: Write) -> None:
+    w(compact_string(m.topic))
+    partition_result = m.partition_result
+    w(uvarint(len(partition_result) + 1))
+    for partition_result_partition_result in partition_result:
+        _write_partition_result_v2(partition_result_partition_result, w)
+    w(NO_TAGS)
+
+
+def _read_replica_election_result_v2(r: MessageReader) -> ReplicaElectionResult:
+    m = new(ReplicaElectionResult)
+    m.topic = r.string(r.compact_length(), 'topic')
+    m.partition_result = r.structs(r.compact_length(), 'partition_result', 8, _read_partition_result_v2)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: ElectLeadersResponse, w: Write) -> None:  # version 2, flexible
     replica_election_results = m.replica_election_results
-    count = len(replica_election_results) + 1
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + uvarint(len(replica_election_results) + 1))
     for replica_election_result in replica_election_results:
-        raw = replica_election_result.topic.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partition_result = replica_election_result.partition_result
-        count = len(partition_result) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for replica_election_result_partition_result in partition_result:
-            error_message = replica_election_result_partition_result.error_message
-            w(_PACK_ih(replica_election_result_partition_result.partition_id, replica_election_result_partition_result.error_code) + (NULL if error_message is None else compact_string(error_message)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_replica_election_result_v2(replica_election_result, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ElectLeadersResponse, int]:  # version 2, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ElectLeadersResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('replica_election_results', count, size - at)
-    replica_election_results = []
-    for _ in range(count):
-        replica_election_result = new(ReplicaElectionResult)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic', count, size - at)
-        replica_election_result.topic = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 8 > size - at:
-            refuse_count('partition_result', count, size - at)
-        partition_result = []
-        for _ in range(count):
-            partition_result_partition_result = new(PartitionResult)
-            partition_result_partition_result.partition_id, partition_result_partition_result.error_code, count = _UNPACK_ihB(buffer, at)
-            at += 7
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                partition_result_partition_result.error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('error_message', count, size - at)
-                partition_result_partition_result.error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partition_result.append(partition_result_partition_result)
-        replica_election_result.partition_result = partition_result
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        replica_election_results.append(replica_election_result)
-    m.replica_election_results = replica_election_results
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.replica_election_results = r.structs(r.compact_length(), 'replica_election_results', 3, _read_replica_election_result_v2)
+    r.skip_tags()
+    return m, r.at
 
 
 ElectLeadersResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

@@ -4,29 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    refuse_tag,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Pieces, TaggedPieces, Write, classic_string, compact_string,
+    new, refuse_field, uvarint, write_tags,
 )
 
 _PACK_Hx = Struct(">Hx").pack
@@ -35,14 +17,10 @@ _PACK_hi = Struct(">hi").pack
 _PACK_i = Struct(">i").pack
 _PACK_ihii = Struct(">ihii").pack
 _PACK_ihiix = Struct(">ihiix").pack
-_UNPACK_HB = Struct(">HB").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hi = Struct(">hi").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihiiB = Struct(">ihiiB").unpack_from
-_ITER_ihii = Struct(">ihii").iter_unpack
+_STRUCT_H = Struct(">H")
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
+_STRUCT_ihii = Struct(">ihii")
 
 
 class PartitionData(Fields):
@@ -112,6 +90,46 @@ class EndQuorumEpochResponse(Message):
         self.topics = [] if topics is EMPTY else topics
         self.node_endpoints = [] if node_endpoints is EMPTY else node_endpoints
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for topic_data in request.topics:
+            answer = TopicData(topic_name=topic_data.topic_name)
+            for partition_data in topic_data.partitions:
+                answer.partitions.append(PartitionData(partition_index=partition_data.partition_index, error_code=code))
+            if answer.partitions:
+                self.topics.append(answer)
+
+
+def _write_partition_data_v0(m: PartitionData, w: Write) -> None:
+    w(_PACK_ihii(m.partition_index, m.error_code, m.leader_id, m.leader_epoch))
+
+
+def _read_partition_data_v0(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.partition_index, m.error_code, m.leader_id, m.leader_epoch = r.fixed(_STRUCT_ihii)
+    return m
+
+
+def _write_topic_data_v0(m: TopicData, w: Write) -> None:
+    w(classic_string(m.topic_name))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for partition_data in partitions:
+        _write_partition_data_v0(partition_data, w)
+
+
+def _read_topic_data_v0(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    m.topic_name = r.string(r.short_length(), 'topic_name')
+    m.partitions = r.structs(r.length(), 'partitions', 14, _read_partition_data_v0)
+    return m
+
 
 def _write_v0(m: EndQuorumEpochResponse, w: Write) -> None:  # version 0
     if m.node_endpoints:
@@ -119,161 +137,87 @@ def _write_v0(m: EndQuorumEpochResponse, w: Write) -> None:  # version 0
     topics = m.topics
     w(_PACK_hi(m.error_code, len(topics)))
     for topic_data in topics:
-        raw = topic_data.topic_name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = topic_data.partitions
-        w(_PACK_i(len(partitions)))
-        for partition_data in partitions:
-            w(_PACK_ihii(partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch))
+        _write_topic_data_v0(topic_data, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[EndQuorumEpochResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(EndQuorumEpochResponse)
     m.node_endpoints = []
-    m.error_code, count = _UNPACK_hi(buffer, at)
-    at += 6
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        topic_data = new(TopicData)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic_name', count, size - at)
-        topic_data.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 14 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        stop = at + count * 14
-        for values in _ITER_ihii(buffer[at:stop]):
-            partition_data = new(PartitionData)
-            partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch = values
-            partitions.append(partition_data)
-        at = stop
-        topic_data.partitions = partitions
-        topics.append(topic_data)
-    m.topics = topics
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.topics = r.structs(r.length(), 'topics', 6, _read_topic_data_v0)
+    return m, r.at
+
+
+def _write_partition_data_v1(m: PartitionData, w: Write) -> None:
+    w(_PACK_ihiix(m.partition_index, m.error_code, m.leader_id, m.leader_epoch))
+
+
+def _read_partition_data_v1(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.partition_index, m.error_code, m.leader_id, m.leader_epoch = r.fixed(_STRUCT_ihii)
+    r.skip_tags()
+    return m
+
+
+def _write_topic_data_v1(m: TopicData, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v1(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_topic_data_v1(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 15, _read_partition_data_v1)
+    r.skip_tags()
+    return m
+
+
+def _write_node_endpoint_v1(m: NodeEndpoint, w: Write) -> None:
+    w(_PACK_i(m.node_id) + compact_string(m.host))
+    w(_PACK_Hx(m.port))
+
+
+def _read_node_endpoint_v1(r: MessageReader) -> NodeEndpoint:
+    m = new(NodeEndpoint)
+    (m.node_id,) = r.fixed(_STRUCT_i)
+    m.host = r.string(r.compact_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_H)
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: EndQuorumEpochResponse, w: Write) -> None:  # version 1, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_h(m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_h(m.error_code) + uvarint(len(topics) + 1))
     for topic_data in topics:
-        raw = topic_data.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_data.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for partition_data in partitions:
-            w(_PACK_ihiix(partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch))
-        w(NO_TAGS)
+        _write_topic_data_v1(topic_data, w)
     tagged: TaggedPieces = []
     if m.node_endpoints:
         node_endpoints_pieces: Pieces = []
         node_endpoints = m.node_endpoints
-        count = len(node_endpoints) + 1
-        node_endpoints_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
+        node_endpoints_pieces.append(uvarint(len(node_endpoints) + 1))
         for node_endpoint in node_endpoints:
-            raw = node_endpoint.host.encode()
-            count = len(raw) + 1
-            node_endpoints_pieces.append(_PACK_i(node_endpoint.node_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-            node_endpoints_pieces.append(_PACK_Hx(node_endpoint.port))
+            _write_node_endpoint_v1(node_endpoint, node_endpoints_pieces.append)
         tagged.append((0, node_endpoints_pieces))
     write_tags(w, tagged)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[EndQuorumEpochResponse, int]:  # version 1, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(EndQuorumEpochResponse)
     m.node_endpoints = []
-    m.error_code, count = _UNPACK_hB(buffer, at)
-    at += 3
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        topic_data = new(TopicData)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        topic_data.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 15 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.partition_index, partition_data.error_code, partition_data.leader_id, partition_data.leader_epoch, tags = _UNPACK_ihiiB(buffer, at)
-            at += 15
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(partition_data)
-        topic_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(topic_data)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        for _ in range(tags):
-            tag_number, at, end = read_tag(buffer, at)
-            if tag_number == 0:
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count < 0 or count * 8 > size - at:
-                    refuse_count('node_endpoints', count, size - at)
-                node_endpoints = []
-                for _ in range(count):
-                    node_endpoint = new(NodeEndpoint)
-                    node_endpoint.node_id, count = _UNPACK_iB(buffer, at)
-                    at += 5
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('host', count, size - at)
-                    node_endpoint.host = str(buffer[at:stop], "utf-8")
-                    at = stop
-                    node_endpoint.port, tags = _UNPACK_HB(buffer, at)
-                    at += 3
-                    if tags:
-                        at = skip_tags(buffer, at - 1)
-                    node_endpoints.append(node_endpoint)
-                m.node_endpoints = node_endpoints
-                if at != end:
-                    refuse_tag('node_endpoints', at, end)
-            at = end
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_topic_data_v1)
+    for tag, end in r.tags():
+        if tag == 0:
+            m.node_endpoints = r.structs(r.compact_length(), 'node_endpoints', 8, _read_node_endpoint_v1)
+            r.end_tag('node_endpoints', end)
+    return m, r.at
 
 
 EndQuorumEpochResponse._WRITERS = {0: _write_v0, 1: _write_v1}

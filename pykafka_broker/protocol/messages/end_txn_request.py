@@ -6,16 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    MOST_ELEMENTS,
-    Message,
-    UVARINT,
-    Write,
-    new,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint_rest,
+    Buffer, MOST_ELEMENTS, Message, UVARINT, Write, new, refuse_length, skip_counted_tags, string_length, uvarint_rest,
 )
 
 _PACK_h = Struct(">h").pack

@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, Write, new, skip_tags,
 )
 
 _PACK_ih = Struct(">ih").pack
@@ -41,6 +38,11 @@ class EndTxnResponse(Message):
         self.error_code = error_code
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
 
 
 def _write_v0(m: EndTxnResponse, w: Write) -> None:  # versions 0-2

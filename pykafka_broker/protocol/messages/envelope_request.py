@@ -5,17 +5,7 @@ from __future__ import annotations
 
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_length,
-    skip_counted_tags,
-    uvarint,
-    uvarint_rest,
+    Buffer, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, new, uvarint,
 )
 
 
@@ -42,65 +32,28 @@ class EnvelopeRequest(Message):
 
 def _write_v0(m: EnvelopeRequest, w: Write) -> None:  # version 0, flexible
     request_data = m.request_data
-    count = len(request_data) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(request_data) + 1))
     if request_data:
         w(request_data)
     request_principal = m.request_principal
-    count = (-1 if request_principal is None else len(request_principal)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if request_principal is None else len(request_principal)) + 1))
     if request_principal:
         w(request_principal)
     client_host_address = m.client_host_address
-    count = len(client_host_address) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(client_host_address) + 1))
     if client_host_address:
         w(client_host_address)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[EnvelopeRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(EnvelopeRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('request_data', count, size - at)
-    m.request_data = bytes(buffer[at:stop])
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.request_principal = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('request_principal', count, size - at)
-        m.request_principal = bytes(buffer[at:stop])
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('client_host_address', count, size - at)
-    m.client_host_address = bytes(buffer[at:stop])
-    at = stop
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.request_data = r.bytes(r.compact_length(), 'request_data')
+    m.request_principal = r.nullable_bytes(r.compact_length(), 'request_principal')
+    m.client_host_address = r.bytes(r.compact_length(), 'client_host_address')
+    r.skip_tags()
+    return m, r.at
 
 
 EnvelopeRequest._WRITERS = {0: _write_v0}

@@ -4,21 +4,14 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    UVARINT,
-    Write,
-    new,
-    refuse_length,
-    skip_tags,
-    uvarint,
-    uvarint_rest,
+    Buffer, Message, MessageReader, Write, new, uvarint,
 )
 
 _PACK_hx = Struct(">hx").pack
-_UNPACK_hB = Struct(">hB").unpack_from
+_STRUCT_h = Struct(">h")
 
 
 class EnvelopeResponse(Message):
@@ -38,37 +31,27 @@ class EnvelopeResponse(Message):
         self.response_data = response_data
         self.error_code = error_code
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
+
 
 def _write_v0(m: EnvelopeResponse, w: Write) -> None:  # version 0, flexible
     response_data = m.response_data
-    count = (-1 if response_data is None else len(response_data)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if response_data is None else len(response_data)) + 1))
     if response_data:
         w(response_data)
     w(_PACK_hx(m.error_code))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[EnvelopeResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(EnvelopeResponse)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.response_data = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('response_data', count, size - at)
-        m.response_data = bytes(buffer[at:stop])
-        at = stop
-    m.error_code, tags = _UNPACK_hB(buffer, at)
-    at += 3
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.response_data = r.nullable_bytes(r.compact_length(), 'response_data')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    r.skip_tags()
+    return m, r.at
 
 
 EnvelopeResponse._WRITERS = {0: _write_v0}

@@ -4,19 +4,15 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
 _PACK_hqi = Struct(">hqi").pack
 _PACK_hqix = Struct(">hqix").pack
-_UNPACK_hqi = Struct(">hqi").unpack_from
-_UNPACK_hqiB = Struct(">hqiB").unpack_from
+_STRUCT_hqi = Struct(">hqi")
 
 
 class ExpireDelegationTokenResponse(Message):
@@ -38,16 +34,21 @@ class ExpireDelegationTokenResponse(Message):
         self.expiry_timestamp_ms = expiry_timestamp_ms
         self.throttle_time_ms = throttle_time_ms
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
+
 
 def _write_v0(m: ExpireDelegationTokenResponse, w: Write) -> None:  # versions 0-1
     w(_PACK_hqi(m.error_code, m.expiry_timestamp_ms, m.throttle_time_ms))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ExpireDelegationTokenResponse, int]:  # versions 0-1
+    r = MessageReader(buffer, at)
     m = new(ExpireDelegationTokenResponse)
-    m.error_code, m.expiry_timestamp_ms, m.throttle_time_ms = _UNPACK_hqi(buffer, at)
-    at += 14
-    return m, at
+    m.error_code, m.expiry_timestamp_ms, m.throttle_time_ms = r.fixed(_STRUCT_hqi)
+    return m, r.at
 
 
 def _write_v2(m: ExpireDelegationTokenResponse, w: Write) -> None:  # version 2, flexible
@@ -55,12 +56,11 @@ def _write_v2(m: ExpireDelegationTokenResponse, w: Write) -> None:  # version 2,
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ExpireDelegationTokenResponse, int]:  # version 2, flexible
+    r = MessageReader(buffer, at)
     m = new(ExpireDelegationTokenResponse)
-    m.error_code, m.expiry_timestamp_ms, m.throttle_time_ms, tags = _UNPACK_hqiB(buffer, at)
-    at += 15
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.error_code, m.expiry_timestamp_ms, m.throttle_time_ms = r.fixed(_STRUCT_hqi)
+    r.skip_tags()
+    return m, r.at
 
 
 ExpireDelegationTokenResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

@@ -6,35 +6,9 @@ from __future__ import annotations
 from struct import Struct, pack, unpack_from
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    NULL,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_elements,
-    refuse_field,
-    refuse_length,
-    refuse_tag,
-    shared_default,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, INT32_PACK, INT32_UNPACK, MOST_ELEMENTS, Message, NO_TAGS, NULL, Pieces, TaggedPieces,
+    UVARINT, Write, ZERO_UUID, compact_string, new, read_tag, read_uvarint, refuse_count, refuse_elements, refuse_field,
+    refuse_length, refuse_tag, shared_default, skip_counted_tags, string_length, uvarint, uvarint_rest, write_tags,
 )
 
 _PACK_16s = Struct(">16s").pack

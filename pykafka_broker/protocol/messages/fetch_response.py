@@ -4,34 +4,12 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    Pieces,
-    Records,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    refuse_tag,
-    shared_default,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, Message, NO_TAGS, NULL, Pieces, Records, TaggedPieces, UVARINT, Write, ZERO_UUID,
+    compact_string, new, read_tag, read_uvarint, refuse_count, refuse_field, refuse_length, refuse_tag, shared_default,
+    skip_tags, string_length, uvarint, uvarint_rest, write_tags,
 )
 
 _PACK_16s = Struct(">16s").pack
@@ -211,6 +189,21 @@ class FetchResponse(Message):
         self.session_id = session_id
         self.responses = [] if responses is EMPTY else responses
         self.node_endpoints = [] if node_endpoints is EMPTY else node_endpoints
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for fetch_topic in request.topics:
+            answer = FetchableTopicResponse(topic=fetch_topic.topic, topic_id=fetch_topic.topic_id)
+            for fetch_partition in fetch_topic.partitions:
+                answer.partitions.append(PartitionData(partition_index=fetch_partition.partition, error_code=code))
+            if answer.partitions:
+                self.responses.append(answer)
 
 
 _DEFAULT_EPOCH_END_OFFSET = shared_default(EpochEndOffset())

@@ -6,42 +6,19 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    NULL,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_elements,
-    refuse_length,
-    refuse_tag,
-    shared_default,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Pieces, TaggedPieces, Write, ZERO_UUID,
+    compact_nullable_string, compact_string, new, shared_default, uvarint, write_tags,
 )
 
 _PACK_16s = Struct(">16s").pack
 _PACK_ii = Struct(">ii").pack
-_PACK_iiqixq = Struct(">iiqixq").pack
-_PACK_iiqixqx = Struct(">iiqixqx").pack
-_UNPACK_16s = Struct(">16s").unpack_from
-_UNPACK_iiB = Struct(">iiB").unpack_from
-_UNPACK_iiqiB = Struct(">iiqiB").unpack_from
-_UNPACK_qB = Struct(">qB").unpack_from
+_PACK_q = Struct(">q").pack
+_PACK_qix = Struct(">qix").pack
+_PACK_qx = Struct(">qx").pack
+_STRUCT_16s = Struct(">16s")
+_STRUCT_ii = Struct(">ii")
+_STRUCT_q = Struct(">q")
+_STRUCT_qi = Struct(">qi")
 
 
 class SnapshotId(Fields):
@@ -117,239 +94,144 @@ class FetchSnapshotRequest(Message):
 _DEFAULT_SNAPSHOT_ID = shared_default(SnapshotId())
 
 
+def _write_snapshot_id_v0(m: SnapshotId, w: Write) -> None:
+    w(_PACK_qix(m.end_offset, m.epoch))
+
+
+def _read_snapshot_id_v0(r: MessageReader) -> SnapshotId:
+    m = new(SnapshotId)
+    m.end_offset, m.epoch = r.fixed(_STRUCT_qi)
+    r.skip_tags()
+    return m
+
+
+def _write_partition_snapshot_v0(m: PartitionSnapshot, w: Write) -> None:
+    snapshot_id = m.snapshot_id
+    w(_PACK_ii(m.partition, m.current_leader_epoch))
+    _write_snapshot_id_v0(snapshot_id, w)
+    w(_PACK_qx(m.position))
+
+
+def _read_partition_snapshot_v0(r: MessageReader) -> PartitionSnapshot:
+    m = new(PartitionSnapshot)
+    m.replica_directory_id = ZERO_UUID
+    m.partition, m.current_leader_epoch = r.fixed(_STRUCT_ii)
+    m.snapshot_id = _read_snapshot_id_v0(r)
+    (m.position,) = r.fixed(_STRUCT_q)
+    r.skip_tags()
+    return m
+
+
+def _write_topic_snapshot_v0(m: TopicSnapshot, w: Write) -> None:
+    w(compact_string(m.name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for partition_snapshot in partitions:
+        _write_partition_snapshot_v0(partition_snapshot, w)
+    w(NO_TAGS)
+
+
+def _read_topic_snapshot_v0(r: MessageReader) -> TopicSnapshot:
+    m = new(TopicSnapshot)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 30, _read_partition_snapshot_v0)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: FetchSnapshotRequest, w: Write) -> None:  # version 0, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_ii(m.replica_id, m.max_bytes) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ii(m.replica_id, m.max_bytes) + uvarint(len(topics) + 1))
     for topic_snapshot in topics:
-        raw = topic_snapshot.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_snapshot.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for partition_snapshot in partitions:
-            snapshot_id = partition_snapshot.snapshot_id
-            w(_PACK_iiqixqx(partition_snapshot.partition, partition_snapshot.current_leader_epoch, snapshot_id.end_offset, snapshot_id.epoch, partition_snapshot.position))
-        w(NO_TAGS)
+        _write_topic_snapshot_v0(topic_snapshot, w)
     tagged: TaggedPieces = []
     if m.cluster_id is not None:
         cluster_id_pieces: Pieces = []
-        cluster_id = m.cluster_id
-        cluster_id_pieces.append(NULL if cluster_id is None else compact_string(cluster_id))
+        cluster_id_pieces.append(compact_nullable_string(m.cluster_id))
         tagged.append((0, cluster_id_pieces))
     write_tags(w, tagged)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(FetchSnapshotRequest)
     m.cluster_id = None
-    m.replica_id, m.max_bytes, count = _UNPACK_iiB(buffer, at)
-    at += 9
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        topic_snapshot = new(TopicSnapshot)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        topic_snapshot.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 30 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            partition_snapshot = new(PartitionSnapshot)
-            partition_snapshot.replica_directory_id = ZERO_UUID
-            snapshot_id = new(SnapshotId)
-            partition_snapshot.partition, partition_snapshot.current_leader_epoch, snapshot_id.end_offset, snapshot_id.epoch, tags = _UNPACK_iiqiB(buffer, at)
-            at += 21
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partition_snapshot.snapshot_id = snapshot_id
-            partition_snapshot.position, tags = _UNPACK_qB(buffer, at)
-            at += 9
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partitions.append(partition_snapshot)
-        topic_snapshot.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(topic_snapshot)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        elements_left -= tags
-        if elements_left < 0:
-            refuse_elements()
-        for _ in range(tags):
-            tag_number, at, end = read_tag(buffer, at)
-            if tag_number == 0:
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count == -1:
-                    m.cluster_id = None
-                else:
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('cluster_id', count, size - at)
-                    m.cluster_id = str(buffer[at:stop], "utf-8")
-                    at = stop
-                if at != end:
-                    refuse_tag('cluster_id', at, end)
-            at = end
-    return m, at
+    m.replica_id, m.max_bytes = r.fixed(_STRUCT_ii)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_topic_snapshot_v0)
+    for tag, end in r.tags():
+        if tag == 0:
+            m.cluster_id = r.nullable_string(r.compact_length(), 'cluster_id')
+            r.end_tag('cluster_id', end)
+    return m, r.at
+
+
+def _write_partition_snapshot_v1(m: PartitionSnapshot, w: Write) -> None:
+    snapshot_id = m.snapshot_id
+    w(_PACK_ii(m.partition, m.current_leader_epoch))
+    _write_snapshot_id_v0(snapshot_id, w)
+    w(_PACK_q(m.position))
+    tagged: TaggedPieces = []
+    if m.replica_directory_id != ZERO_UUID:
+        replica_directory_id_pieces: Pieces = []
+        replica_directory_id_pieces.append(_PACK_16s(m.replica_directory_id))
+        tagged.append((0, replica_directory_id_pieces))
+    write_tags(w, tagged)
+
+
+def _read_partition_snapshot_v1(r: MessageReader) -> PartitionSnapshot:
+    m = new(PartitionSnapshot)
+    m.replica_directory_id = ZERO_UUID
+    m.partition, m.current_leader_epoch = r.fixed(_STRUCT_ii)
+    m.snapshot_id = _read_snapshot_id_v0(r)
+    (m.position,) = r.fixed(_STRUCT_q)
+    for tag, end in r.tags():
+        if tag == 0:
+            (m.replica_directory_id,) = r.fixed(_STRUCT_16s)
+            r.end_tag('replica_directory_id', end)
+    return m
+
+
+def _write_topic_snapshot_v1(m: TopicSnapshot, w: Write) -> None:
+    w(compact_string(m.name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for partition_snapshot in partitions:
+        _write_partition_snapshot_v1(partition_snapshot, w)
+    w(NO_TAGS)
+
+
+def _read_topic_snapshot_v1(r: MessageReader) -> TopicSnapshot:
+    m = new(TopicSnapshot)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 30, _read_partition_snapshot_v1)
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: FetchSnapshotRequest, w: Write) -> None:  # version 1, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_ii(m.replica_id, m.max_bytes) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ii(m.replica_id, m.max_bytes) + uvarint(len(topics) + 1))
     for topic_snapshot in topics:
-        raw = topic_snapshot.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_snapshot.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for partition_snapshot in partitions:
-            snapshot_id = partition_snapshot.snapshot_id
-            w(_PACK_iiqixq(partition_snapshot.partition, partition_snapshot.current_leader_epoch, snapshot_id.end_offset, snapshot_id.epoch, partition_snapshot.position))
-            tagged: TaggedPieces = []
-            if partition_snapshot.replica_directory_id != ZERO_UUID:
-                replica_directory_id_pieces: Pieces = []
-                replica_directory_id_pieces.append(_PACK_16s(partition_snapshot.replica_directory_id))
-                tagged.append((0, replica_directory_id_pieces))
-            write_tags(w, tagged)
-        w(NO_TAGS)
-    _tagged: TaggedPieces = []
+        _write_topic_snapshot_v1(topic_snapshot, w)
+    tagged: TaggedPieces = []
     if m.cluster_id is not None:
         cluster_id_pieces: Pieces = []
-        cluster_id = m.cluster_id
-        cluster_id_pieces.append(NULL if cluster_id is None else compact_string(cluster_id))
-        _tagged.append((0, cluster_id_pieces))
-    write_tags(w, _tagged)
+        cluster_id_pieces.append(compact_nullable_string(m.cluster_id))
+        tagged.append((0, cluster_id_pieces))
+    write_tags(w, tagged)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotRequest, int]:  # version 1, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(FetchSnapshotRequest)
     m.cluster_id = None
-    m.replica_id, m.max_bytes, count = _UNPACK_iiB(buffer, at)
-    at += 9
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        topic_snapshot = new(TopicSnapshot)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        topic_snapshot.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 30 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            partition_snapshot = new(PartitionSnapshot)
-            partition_snapshot.replica_directory_id = ZERO_UUID
-            snapshot_id = new(SnapshotId)
-            partition_snapshot.partition, partition_snapshot.current_leader_epoch, snapshot_id.end_offset, snapshot_id.epoch, tags = _UNPACK_iiqiB(buffer, at)
-            at += 21
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partition_snapshot.snapshot_id = snapshot_id
-            partition_snapshot.position, tags = _UNPACK_qB(buffer, at)
-            at += 9
-            if tags:
-                tags, at = read_uvarint(buffer, at - 1)
-                elements_left -= tags
-                if elements_left < 0:
-                    refuse_elements()
-                for _ in range(tags):
-                    tag_number, at, end = read_tag(buffer, at)
-                    if tag_number == 0:
-                        (partition_snapshot.replica_directory_id,) = _UNPACK_16s(buffer, at)
-                        at += 16
-                        if at != end:
-                            refuse_tag('replica_directory_id', at, end)
-                    at = end
-            partitions.append(partition_snapshot)
-        topic_snapshot.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(topic_snapshot)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        elements_left -= tags
-        if elements_left < 0:
-            refuse_elements()
-        for _ in range(tags):
-            _tag_number, at, _end = read_tag(buffer, at)
-            if _tag_number == 0:
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count == -1:
-                    m.cluster_id = None
-                else:
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('cluster_id', count, size - at)
-                    m.cluster_id = str(buffer[at:stop], "utf-8")
-                    at = stop
-                if at != _end:
-                    refuse_tag('cluster_id', at, _end)
-            at = _end
-    return m, at
+    m.replica_id, m.max_bytes = r.fixed(_STRUCT_ii)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_topic_snapshot_v1)
+    for tag, end in r.tags():
+        if tag == 0:
+            m.cluster_id = r.nullable_string(r.compact_length(), 'cluster_id')
+            r.end_tag('cluster_id', end)
+    return m, r.at
 
 
 FetchSnapshotRequest._WRITERS = {0: _write_v0, 1: _write_v1}

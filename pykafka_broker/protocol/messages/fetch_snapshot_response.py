@@ -4,44 +4,25 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    Pieces,
-    Records,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    refuse_tag,
-    shared_default,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Pieces, Records, TaggedPieces, Write, compact_string, new,
+    refuse_field, shared_default, uvarint, write_tags,
 )
 
 _PACK_Hx = Struct(">Hx").pack
 _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
-_PACK_ihqixqq = Struct(">ihqixqq").pack
 _PACK_iix = Struct(">iix").pack
-_UNPACK_HB = Struct(">HB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_ihqiB = Struct(">ihqiB").unpack_from
-_UNPACK_iiB = Struct(">iiB").unpack_from
-_UNPACK_qqB = Struct(">qqB").unpack_from
+_PACK_qix = Struct(">qix").pack
+_PACK_qq = Struct(">qq").pack
+_STRUCT_H = Struct(">H")
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
+_STRUCT_ii = Struct(">ii")
+_STRUCT_qi = Struct(">qi")
+_STRUCT_qq = Struct(">qq")
 
 
 class SnapshotId(Fields):
@@ -147,277 +128,157 @@ class FetchSnapshotResponse(Message):
         self.topics = [] if topics is EMPTY else topics
         self.node_endpoints = [] if node_endpoints is EMPTY else node_endpoints
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for topic_snapshot in request.topics:
+            answer = TopicSnapshot(name=topic_snapshot.name)
+            for partition_snapshot in topic_snapshot.partitions:
+                answer.partitions.append(PartitionSnapshot(index=partition_snapshot.partition, error_code=code))
+            if answer.partitions:
+                self.topics.append(answer)
+
 
 _DEFAULT_SNAPSHOT_ID = shared_default(SnapshotId())
 _DEFAULT_LEADER_ID_AND_EPOCH = shared_default(LeaderIdAndEpoch())
+
+
+def _write_snapshot_id_v0(m: SnapshotId, w: Write) -> None:
+    w(_PACK_qix(m.end_offset, m.epoch))
+
+
+def _read_snapshot_id_v0(r: MessageReader) -> SnapshotId:
+    m = new(SnapshotId)
+    m.end_offset, m.epoch = r.fixed(_STRUCT_qi)
+    r.skip_tags()
+    return m
+
+
+def _write_leader_id_and_epoch_v0(m: LeaderIdAndEpoch, w: Write) -> None:
+    w(_PACK_iix(m.leader_id, m.leader_epoch))
+
+
+def _read_leader_id_and_epoch_v0(r: MessageReader) -> LeaderIdAndEpoch:
+    m = new(LeaderIdAndEpoch)
+    m.leader_id, m.leader_epoch = r.fixed(_STRUCT_ii)
+    r.skip_tags()
+    return m
+
+
+def _write_partition_snapshot_v0(m: PartitionSnapshot, w: Write) -> None:
+    snapshot_id = m.snapshot_id
+    w(_PACK_ih(m.index, m.error_code))
+    _write_snapshot_id_v0(snapshot_id, w)
+    unaligned_records = m.unaligned_records
+    w(_PACK_qq(m.size, m.position) + uvarint(len(unaligned_records) + 1))
+    if unaligned_records:
+        w(unaligned_records)
+    tagged: TaggedPieces = []
+    if m.current_leader is not _DEFAULT_LEADER_ID_AND_EPOCH and (m.current_leader.leader_id != 0 or m.current_leader.leader_epoch != 0):
+        current_leader_pieces: Pieces = []
+        current_leader = m.current_leader
+        _write_leader_id_and_epoch_v0(current_leader, current_leader_pieces.append)
+        tagged.append((0, current_leader_pieces))
+    write_tags(w, tagged)
+
+
+def _read_partition_snapshot_v0(r: MessageReader) -> PartitionSnapshot:
+    m = new(PartitionSnapshot)
+    m.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
+    m.index, m.error_code = r.fixed(_STRUCT_ih)
+    m.snapshot_id = _read_snapshot_id_v0(r)
+    m.size, m.position = r.fixed(_STRUCT_qq)
+    m.unaligned_records = r.records(r.compact_length(), 'unaligned_records')
+    for tag, end in r.tags():
+        if tag == 0:
+            m.current_leader = _read_leader_id_and_epoch_v0(r)
+            r.end_tag('current_leader', end)
+    return m
+
+
+def _write_topic_snapshot_v0(m: TopicSnapshot, w: Write) -> None:
+    w(compact_string(m.name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for partition_snapshot in partitions:
+        _write_partition_snapshot_v0(partition_snapshot, w)
+    w(NO_TAGS)
+
+
+def _read_topic_snapshot_v0(r: MessageReader) -> TopicSnapshot:
+    m = new(TopicSnapshot)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 37, _read_partition_snapshot_v0)
+    r.skip_tags()
+    return m
 
 
 def _write_v0(m: FetchSnapshotResponse, w: Write) -> None:  # version 0, flexible
     if m.node_endpoints:
         refuse_field('node_endpoints')
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + uvarint(len(topics) + 1))
     for topic_snapshot in topics:
-        raw = topic_snapshot.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_snapshot.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for partition_snapshot in partitions:
-            snapshot_id = partition_snapshot.snapshot_id
-            unaligned_records = partition_snapshot.unaligned_records
-            count = len(unaligned_records) + 1
-            w(_PACK_ihqixqq(partition_snapshot.index, partition_snapshot.error_code, snapshot_id.end_offset, snapshot_id.epoch, partition_snapshot.size, partition_snapshot.position) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if unaligned_records:
-                w(unaligned_records)
-            tagged: TaggedPieces = []
-            if partition_snapshot.current_leader is not _DEFAULT_LEADER_ID_AND_EPOCH and (partition_snapshot.current_leader.leader_id != 0 or partition_snapshot.current_leader.leader_epoch != 0):
-                current_leader_pieces: Pieces = []
-                current_leader = partition_snapshot.current_leader
-                current_leader_pieces.append(_PACK_iix(current_leader.leader_id, current_leader.leader_epoch))
-                tagged.append((0, current_leader_pieces))
-            write_tags(w, tagged)
-        w(NO_TAGS)
+        _write_topic_snapshot_v0(topic_snapshot, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(FetchSnapshotResponse)
     m.node_endpoints = []
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        topic_snapshot = new(TopicSnapshot)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        topic_snapshot.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 37 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            partition_snapshot = new(PartitionSnapshot)
-            partition_snapshot.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
-            snapshot_id = new(SnapshotId)
-            partition_snapshot.index, partition_snapshot.error_code, snapshot_id.end_offset, snapshot_id.epoch, tags = _UNPACK_ihqiB(buffer, at)
-            at += 19
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partition_snapshot.snapshot_id = snapshot_id
-            partition_snapshot.size, partition_snapshot.position, count = _UNPACK_qqB(buffer, at)
-            at += 17
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('unaligned_records', count, size - at)
-            partition_snapshot.unaligned_records = memoryview(buffer)[at:stop]
-            at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                tags, at = read_uvarint(buffer, at - 1)
-                for _ in range(tags):
-                    tag_number, at, end = read_tag(buffer, at)
-                    if tag_number == 0:
-                        current_leader = new(LeaderIdAndEpoch)
-                        current_leader.leader_id, current_leader.leader_epoch, tags = _UNPACK_iiB(buffer, at)
-                        at += 9
-                        if tags:
-                            at = skip_tags(buffer, at - 1)
-                        partition_snapshot.current_leader = current_leader
-                        if at != end:
-                            refuse_tag('current_leader', at, end)
-                    at = end
-            partitions.append(partition_snapshot)
-        topic_snapshot.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(topic_snapshot)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_topic_snapshot_v0)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_node_endpoint_v1(m: NodeEndpoint, w: Write) -> None:
+    w(_PACK_i(m.node_id) + compact_string(m.host))
+    w(_PACK_Hx(m.port))
+
+
+def _read_node_endpoint_v1(r: MessageReader) -> NodeEndpoint:
+    m = new(NodeEndpoint)
+    (m.node_id,) = r.fixed(_STRUCT_i)
+    m.host = r.string(r.compact_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_H)
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: FetchSnapshotResponse, w: Write) -> None:  # version 1, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + uvarint(len(topics) + 1))
     for topic_snapshot in topics:
-        raw = topic_snapshot.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_snapshot.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for partition_snapshot in partitions:
-            snapshot_id = partition_snapshot.snapshot_id
-            unaligned_records = partition_snapshot.unaligned_records
-            count = len(unaligned_records) + 1
-            w(_PACK_ihqixqq(partition_snapshot.index, partition_snapshot.error_code, snapshot_id.end_offset, snapshot_id.epoch, partition_snapshot.size, partition_snapshot.position) + (UVARINT[count] if count < 128 else uvarint(count)))
-            if unaligned_records:
-                w(unaligned_records)
-            tagged: TaggedPieces = []
-            if partition_snapshot.current_leader is not _DEFAULT_LEADER_ID_AND_EPOCH and (partition_snapshot.current_leader.leader_id != 0 or partition_snapshot.current_leader.leader_epoch != 0):
-                current_leader_pieces: Pieces = []
-                current_leader = partition_snapshot.current_leader
-                current_leader_pieces.append(_PACK_iix(current_leader.leader_id, current_leader.leader_epoch))
-                tagged.append((0, current_leader_pieces))
-            write_tags(w, tagged)
-        w(NO_TAGS)
-    _tagged: TaggedPieces = []
+        _write_topic_snapshot_v0(topic_snapshot, w)
+    tagged: TaggedPieces = []
     if m.node_endpoints:
         node_endpoints_pieces: Pieces = []
         node_endpoints = m.node_endpoints
-        count = len(node_endpoints) + 1
-        node_endpoints_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
+        node_endpoints_pieces.append(uvarint(len(node_endpoints) + 1))
         for node_endpoint in node_endpoints:
-            raw = node_endpoint.host.encode()
-            count = len(raw) + 1
-            node_endpoints_pieces.append(_PACK_i(node_endpoint.node_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-            node_endpoints_pieces.append(_PACK_Hx(node_endpoint.port))
-        _tagged.append((0, node_endpoints_pieces))
-    write_tags(w, _tagged)
+            _write_node_endpoint_v1(node_endpoint, node_endpoints_pieces.append)
+        tagged.append((0, node_endpoints_pieces))
+    write_tags(w, tagged)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[FetchSnapshotResponse, int]:  # version 1, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(FetchSnapshotResponse)
     m.node_endpoints = []
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        topic_snapshot = new(TopicSnapshot)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        topic_snapshot.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 37 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            partition_snapshot = new(PartitionSnapshot)
-            partition_snapshot.current_leader = _DEFAULT_LEADER_ID_AND_EPOCH
-            snapshot_id = new(SnapshotId)
-            partition_snapshot.index, partition_snapshot.error_code, snapshot_id.end_offset, snapshot_id.epoch, tags = _UNPACK_ihqiB(buffer, at)
-            at += 19
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partition_snapshot.snapshot_id = snapshot_id
-            partition_snapshot.size, partition_snapshot.position, count = _UNPACK_qqB(buffer, at)
-            at += 17
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('unaligned_records', count, size - at)
-            partition_snapshot.unaligned_records = memoryview(buffer)[at:stop]
-            at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                tags, at = read_uvarint(buffer, at - 1)
-                for _ in range(tags):
-                    tag_number, at, end = read_tag(buffer, at)
-                    if tag_number == 0:
-                        current_leader = new(LeaderIdAndEpoch)
-                        current_leader.leader_id, current_leader.leader_epoch, tags = _UNPACK_iiB(buffer, at)
-                        at += 9
-                        if tags:
-                            at = skip_tags(buffer, at - 1)
-                        partition_snapshot.current_leader = current_leader
-                        if at != end:
-                            refuse_tag('current_leader', at, end)
-                    at = end
-            partitions.append(partition_snapshot)
-        topic_snapshot.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(topic_snapshot)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        for _ in range(tags):
-            _tag_number, at, _end = read_tag(buffer, at)
-            if _tag_number == 0:
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count < 0 or count * 8 > size - at:
-                    refuse_count('node_endpoints', count, size - at)
-                node_endpoints = []
-                for _ in range(count):
-                    node_endpoint = new(NodeEndpoint)
-                    node_endpoint.node_id, count = _UNPACK_iB(buffer, at)
-                    at += 5
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('host', count, size - at)
-                    node_endpoint.host = str(buffer[at:stop], "utf-8")
-                    at = stop
-                    node_endpoint.port, tags = _UNPACK_HB(buffer, at)
-                    at += 3
-                    if tags:
-                        at = skip_tags(buffer, at - 1)
-                    node_endpoints.append(node_endpoint)
-                m.node_endpoints = node_endpoints
-                if at != _end:
-                    refuse_tag('node_endpoints', at, _end)
-            at = _end
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_topic_snapshot_v0)
+    for tag, end in r.tags():
+        if tag == 0:
+            m.node_endpoints = r.structs(r.compact_length(), 'node_endpoints', 8, _read_node_endpoint_v1)
+            r.end_tag('node_endpoints', end)
+    return m, r.at
 
 
 FetchSnapshotResponse._WRITERS = {0: _write_v0, 1: _write_v1}

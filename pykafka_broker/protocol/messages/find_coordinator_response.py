@@ -4,25 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, NO_TAGS, NULL, UVARINT, Write, compact_string, new, refuse_count, refuse_field,
+    refuse_length, skip_tags, string_length, uvarint, uvarint_rest,
 )
 
 _PACK_hih = Struct(">hih").pack
@@ -86,6 +72,17 @@ class FindCoordinatorResponse(Message):
         self.host = host
         self.port = port
         self.coordinators = [] if coordinators is EMPTY else coordinators
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for coordinator_keys_item in request.coordinator_keys:
+            self.coordinators.append(Coordinator(key=coordinator_keys_item, error_code=code, error_message=message))
 
 
 def _write_v0(m: FindCoordinatorResponse, w: Write) -> None:  # version 0

@@ -6,17 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    MOST_ELEMENTS,
-    Message,
-    Write,
-    ZERO_UUID,
-    new,
-    skip_counted_tags,
+    Buffer, MOST_ELEMENTS, Message, MessageReader, Write, ZERO_UUID, new,
 )
 
 _PACK_16sx = Struct(">16sx").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
+_STRUCT_16s = Struct(">16s")
 
 
 class GetTelemetrySubscriptionsRequest(Message):
@@ -40,13 +34,11 @@ def _write_v0(m: GetTelemetrySubscriptionsRequest, w: Write) -> None:  # version
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[GetTelemetrySubscriptionsRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(GetTelemetrySubscriptionsRequest)
-    m.client_instance_id, tags = _UNPACK_16sB(buffer, at)
-    at += 17
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    (m.client_instance_id,) = r.fixed(_STRUCT_16s)
+    r.skip_tags()
+    return m, r.at
 
 
 GetTelemetrySubscriptionsRequest._WRITERS = {0: _write_v0}

@@ -3,29 +3,17 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_string, new, uvarint,
 )
 
 _PACK_ih16si = Struct(">ih16si").pack
 _PACK_iio = Struct(">ii?").pack
-_UNPACK_ih16siB = Struct(">ih16siB").unpack_from
-_UNPACK_iioB = Struct(">ii?B").unpack_from
+_STRUCT_ih16si = Struct(">ih16si")
+_STRUCT_iio = Struct(">ii?")
 
 
 class GetTelemetrySubscriptionsResponse(Message):
@@ -59,59 +47,31 @@ class GetTelemetrySubscriptionsResponse(Message):
         self.delta_temporality = delta_temporality
         self.requested_metrics = [] if requested_metrics is EMPTY else requested_metrics
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
+
 
 def _write_v0(m: GetTelemetrySubscriptionsResponse, w: Write) -> None:  # version 0, flexible
     accepted_compression_types = m.accepted_compression_types
-    count = len(accepted_compression_types) + 1
-    w(_PACK_ih16si(m.throttle_time_ms, m.error_code, m.client_instance_id, m.subscription_id) + (UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(accepted_compression_types)}b", *accepted_compression_types))
+    w(_PACK_ih16si(m.throttle_time_ms, m.error_code, m.client_instance_id, m.subscription_id) + uvarint(len(accepted_compression_types) + 1) + pack(f">{len(accepted_compression_types)}b", *accepted_compression_types))
     requested_metrics = m.requested_metrics
-    count = len(requested_metrics) + 1
-    w(_PACK_iio(m.push_interval_ms, m.telemetry_max_bytes, m.delta_temporality) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iio(m.push_interval_ms, m.telemetry_max_bytes, m.delta_temporality) + uvarint(len(requested_metrics) + 1))
     for element in requested_metrics:
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+        w(compact_string(element))
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[GetTelemetrySubscriptionsResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(GetTelemetrySubscriptionsResponse)
-    m.throttle_time_ms, m.error_code, m.client_instance_id, m.subscription_id, count = _UNPACK_ih16siB(buffer, at)
-    at += 27
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('accepted_compression_types', count, size - at)
-    m.accepted_compression_types = list(unpack_from(f">{count}b", buffer, at))
-    at += count
-    m.push_interval_ms, m.telemetry_max_bytes, m.delta_temporality, count = _UNPACK_iioB(buffer, at)
-    at += 10
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('requested_metrics', count, size - at)
-    requested_metrics = []
-    for _ in range(count):
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('requested_metrics', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        requested_metrics.append(element)
-    m.requested_metrics = requested_metrics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code, m.client_instance_id, m.subscription_id = r.fixed(_STRUCT_ih16si)
+    m.accepted_compression_types = r.numbers(r.compact_length(), 'accepted_compression_types', 1, "b")
+    m.push_interval_ms, m.telemetry_max_bytes, m.delta_temporality = r.fixed(_STRUCT_iio)
+    m.requested_metrics = r.compact_strings(r.compact_length(), 'requested_metrics')
+    r.skip_tags()
+    return m, r.at
 
 
 GetTelemetrySubscriptionsResponse._WRITERS = {0: _write_v0}

@@ -6,37 +6,16 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_nullable_string,
+    classic_string, compact_nullable_string, compact_string, new, uvarint,
 )
 
 _PACK_o = Struct(">?").pack
 _PACK_ox = Struct(">?x").pack
 _PACK_b = Struct(">b").pack
-_PACK_bh = Struct(">bh").pack
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_UNPACK_o = Struct(">?").unpack_from
-_UNPACK_oB = Struct(">?B").unpack_from
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_bh = Struct(">bh").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
+_STRUCT_o = Struct(">?")
+_STRUCT_b = Struct(">b")
 
 
 class AlterableConfig(Fields):
@@ -89,174 +68,99 @@ class IncrementalAlterConfigsRequest(Message):
         self.validate_only = validate_only
 
 
+def _write_alterable_config_v0(m: AlterableConfig, w: Write) -> None:
+    w(classic_string(m.name))
+    w(_PACK_b(m.config_operation) + classic_nullable_string(m.value))
+
+
+def _read_alterable_config_v0(r: MessageReader) -> AlterableConfig:
+    m = new(AlterableConfig)
+    m.name = r.string(r.short_length(), 'name')
+    (m.config_operation,) = r.fixed(_STRUCT_b)
+    m.value = r.nullable_string(r.short_length(), 'value')
+    return m
+
+
+def _write_alter_configs_resource_v0(m: AlterConfigsResource, w: Write) -> None:
+    w(_PACK_b(m.resource_type) + classic_string(m.resource_name))
+    configs = m.configs
+    w(_PACK_i(len(configs)))
+    for alterable_config in configs:
+        _write_alterable_config_v0(alterable_config, w)
+
+
+def _read_alter_configs_resource_v0(r: MessageReader) -> AlterConfigsResource:
+    m = new(AlterConfigsResource)
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.short_length(), 'resource_name')
+    m.configs = r.structs(r.length(), 'configs', 5, _read_alterable_config_v0)
+    return m
+
+
 def _write_v0(m: IncrementalAlterConfigsRequest, w: Write) -> None:  # version 0
     resources = m.resources
     w(_PACK_i(len(resources)))
     for alter_configs_resource in resources:
-        raw = alter_configs_resource.resource_name.encode()
-        w(_PACK_bh(alter_configs_resource.resource_type, len(raw)) + raw)
-        configs = alter_configs_resource.configs
-        w(_PACK_i(len(configs)))
-        for alterable_config in configs:
-            raw = alterable_config.name.encode()
-            w(_PACK_h(len(raw)) + raw)
-            value = alterable_config.value
-            raw = b"" if value is None else value.encode()
-            w((_PACK_bh(alterable_config.config_operation, -1 if value is None else len(raw))) + raw)
+        _write_alter_configs_resource_v0(alter_configs_resource, w)
     w(_PACK_o(m.validate_only))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsRequest, int]:  # version 0
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(IncrementalAlterConfigsRequest)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 7 > size - at:
-        refuse_count('resources', count, size - at, elements_left)
-    resources = []
-    for _ in range(count):
-        alter_configs_resource = new(AlterConfigsResource)
-        alter_configs_resource.resource_type, count = _UNPACK_bh(buffer, at)
-        at += 3
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('resource_name', count, size - at)
-        alter_configs_resource.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 5 > size - at:
-            refuse_count('configs', count, size - at, elements_left)
-        configs = []
-        for _ in range(count):
-            alterable_config = new(AlterableConfig)
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('name', count, size - at)
-            alterable_config.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            alterable_config.config_operation, count = _UNPACK_bh(buffer, at)
-            at += 3
-            if count == -1:
-                alterable_config.value = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('value', count, size - at)
-                alterable_config.value = str(buffer[at:stop], "utf-8")
-                at = stop
-            configs.append(alterable_config)
-        alter_configs_resource.configs = configs
-        resources.append(alter_configs_resource)
-    m.resources = resources
-    (m.validate_only,) = _UNPACK_o(buffer, at)
-    at += 1
-    return m, at
+    m.resources = r.structs(r.length(), 'resources', 7, _read_alter_configs_resource_v0)
+    (m.validate_only,) = r.fixed(_STRUCT_o)
+    return m, r.at
+
+
+def _write_alterable_config_v1(m: AlterableConfig, w: Write) -> None:
+    w(compact_string(m.name))
+    w(_PACK_b(m.config_operation) + compact_nullable_string(m.value))
+    w(NO_TAGS)
+
+
+def _read_alterable_config_v1(r: MessageReader) -> AlterableConfig:
+    m = new(AlterableConfig)
+    m.name = r.string(r.compact_length(), 'name')
+    (m.config_operation,) = r.fixed(_STRUCT_b)
+    m.value = r.nullable_string(r.compact_length(), 'value')
+    r.skip_tags()
+    return m
+
+
+def _write_alter_configs_resource_v1(m: AlterConfigsResource, w: Write) -> None:
+    w(_PACK_b(m.resource_type) + compact_string(m.resource_name))
+    configs = m.configs
+    w(uvarint(len(configs) + 1))
+    for alterable_config in configs:
+        _write_alterable_config_v1(alterable_config, w)
+    w(NO_TAGS)
+
+
+def _read_alter_configs_resource_v1(r: MessageReader) -> AlterConfigsResource:
+    m = new(AlterConfigsResource)
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.compact_length(), 'resource_name')
+    m.configs = r.structs(r.compact_length(), 'configs', 4, _read_alterable_config_v1)
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: IncrementalAlterConfigsRequest, w: Write) -> None:  # version 1, flexible
     resources = m.resources
-    count = len(resources) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(resources) + 1))
     for alter_configs_resource in resources:
-        raw = alter_configs_resource.resource_name.encode()
-        count = len(raw) + 1
-        w(_PACK_b(alter_configs_resource.resource_type) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        configs = alter_configs_resource.configs
-        count = len(configs) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for alterable_config in configs:
-            raw = alterable_config.name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            value = alterable_config.value
-            w(_PACK_b(alterable_config.config_operation) + (NULL if value is None else compact_string(value)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_alter_configs_resource_v1(alter_configs_resource, w)
     w(_PACK_ox(m.validate_only))
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsRequest, int]:  # version 1, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(IncrementalAlterConfigsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 4 > size - at:
-        refuse_count('resources', count, size - at, elements_left)
-    resources = []
-    for _ in range(count):
-        alter_configs_resource = new(AlterConfigsResource)
-        alter_configs_resource.resource_type, count = _UNPACK_bB(buffer, at)
-        at += 2
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('resource_name', count, size - at)
-        alter_configs_resource.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('configs', count, size - at, elements_left)
-        configs = []
-        for _ in range(count):
-            alterable_config = new(AlterableConfig)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            alterable_config.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            alterable_config.config_operation, count = _UNPACK_bB(buffer, at)
-            at += 2
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                alterable_config.value = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('value', count, size - at)
-                alterable_config.value = str(buffer[at:stop], "utf-8")
-                at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            configs.append(alterable_config)
-        alter_configs_resource.configs = configs
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        resources.append(alter_configs_resource)
-    m.resources = resources
-    m.validate_only, tags = _UNPACK_oB(buffer, at)
-    at += 2
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.resources = r.structs(r.compact_length(), 'resources', 4, _read_alter_configs_resource_v1)
+    (m.validate_only,) = r.fixed(_STRUCT_o)
+    r.skip_tags()
+    return m, r.at
 
 
 IncrementalAlterConfigsRequest._WRITERS = {0: _write_v0, 1: _write_v1}

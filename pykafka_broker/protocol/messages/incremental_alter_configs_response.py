@@ -4,38 +4,20 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
+    compact_nullable_string, compact_string, new, uvarint,
 )
 
 _PACK_b = Struct(">b").pack
-_PACK_bh = Struct(">bh").pack
 _PACK_h = Struct(">h").pack
-_PACK_hh = Struct(">hh").pack
 _PACK_i = Struct(">i").pack
 _PACK_ii = Struct(">ii").pack
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_bh = Struct(">bh").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hh = Struct(">hh").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
+_STRUCT_b = Struct(">b")
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
 
 
 class AlterConfigsResourceResponse(Fields):
@@ -73,111 +55,71 @@ class IncrementalAlterConfigsResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.responses = [] if responses is EMPTY else responses
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for alter_configs_resource in request.resources:
+            self.responses.append(AlterConfigsResourceResponse(resource_type=alter_configs_resource.resource_type, resource_name=alter_configs_resource.resource_name, error_code=code, error_message=message))
+
+
+def _write_alter_configs_resource_response_v0(m: AlterConfigsResourceResponse, w: Write) -> None:
+    w(_PACK_h(m.error_code) + classic_nullable_string(m.error_message))
+    w(_PACK_b(m.resource_type) + classic_string(m.resource_name))
+
+
+def _read_alter_configs_resource_response_v0(r: MessageReader) -> AlterConfigsResourceResponse:
+    m = new(AlterConfigsResourceResponse)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.short_length(), 'error_message')
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.short_length(), 'resource_name')
+    return m
+
 
 def _write_v0(m: IncrementalAlterConfigsResponse, w: Write) -> None:  # version 0
     responses = m.responses
     w(_PACK_ii(m.throttle_time_ms, len(responses)))
     for alter_configs_resource_response in responses:
-        error_message = alter_configs_resource_response.error_message
-        raw = b"" if error_message is None else error_message.encode()
-        w((_PACK_hh(alter_configs_resource_response.error_code, -1 if error_message is None else len(raw))) + raw)
-        raw = alter_configs_resource_response.resource_name.encode()
-        w(_PACK_bh(alter_configs_resource_response.resource_type, len(raw)) + raw)
+        _write_alter_configs_resource_response_v0(alter_configs_resource_response, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(IncrementalAlterConfigsResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 7 > size - at:
-        refuse_count('responses', count, size - at)
-    responses = []
-    for _ in range(count):
-        alter_configs_resource_response = new(AlterConfigsResourceResponse)
-        alter_configs_resource_response.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        if count == -1:
-            alter_configs_resource_response.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('error_message', count, size - at)
-            alter_configs_resource_response.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        alter_configs_resource_response.resource_type, count = _UNPACK_bh(buffer, at)
-        at += 3
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('resource_name', count, size - at)
-        alter_configs_resource_response.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        responses.append(alter_configs_resource_response)
-    m.responses = responses
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.responses = r.structs(r.length(), 'responses', 7, _read_alter_configs_resource_response_v0)
+    return m, r.at
+
+
+def _write_alter_configs_resource_response_v1(m: AlterConfigsResourceResponse, w: Write) -> None:
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.error_message))
+    w(_PACK_b(m.resource_type) + compact_string(m.resource_name))
+    w(NO_TAGS)
+
+
+def _read_alter_configs_resource_response_v1(r: MessageReader) -> AlterConfigsResourceResponse:
+    m = new(AlterConfigsResourceResponse)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.compact_length(), 'resource_name')
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: IncrementalAlterConfigsResponse, w: Write) -> None:  # version 1, flexible
     responses = m.responses
-    count = len(responses) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(responses) + 1))
     for alter_configs_resource_response in responses:
-        error_message = alter_configs_resource_response.error_message
-        w(_PACK_h(alter_configs_resource_response.error_code) + (NULL if error_message is None else compact_string(error_message)))
-        raw = alter_configs_resource_response.resource_name.encode()
-        count = len(raw) + 1
-        w(_PACK_b(alter_configs_resource_response.resource_type) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(NO_TAGS)
+        _write_alter_configs_resource_response_v1(alter_configs_resource_response, w)
     w(NO_TAGS)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsResponse, int]:  # version 1, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(IncrementalAlterConfigsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 6 > size - at:
-        refuse_count('responses', count, size - at)
-    responses = []
-    for _ in range(count):
-        alter_configs_resource_response = new(AlterConfigsResourceResponse)
-        alter_configs_resource_response.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            alter_configs_resource_response.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            alter_configs_resource_response.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        alter_configs_resource_response.resource_type, count = _UNPACK_bB(buffer, at)
-        at += 2
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('resource_name', count, size - at)
-        alter_configs_resource_response.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        responses.append(alter_configs_resource_response)
-    m.responses = responses
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.responses = r.structs(r.compact_length(), 'responses', 6, _read_alter_configs_resource_response_v1)
+    r.skip_tags()
+    return m, r.at
 
 
 IncrementalAlterConfigsResponse._WRITERS = {0: _write_v0, 1: _write_v1}

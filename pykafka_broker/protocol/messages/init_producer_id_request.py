@@ -6,16 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    MOST_ELEMENTS,
-    Message,
-    NULL,
-    Write,
-    compact_string,
-    new,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
+    Buffer, MOST_ELEMENTS, Message, NULL, Write, compact_string, new, refuse_field, refuse_length, skip_counted_tags,
     uvarint_rest,
 )
 

@@ -4,14 +4,10 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    refuse_field,
-    skip_tags,
+    Buffer, Message, Write, new, refuse_field, skip_tags,
 )
 
 _PACK_ihqh = Struct(">ihqh").pack
@@ -46,6 +42,11 @@ class InitProducerIdResponse(Message):
         self.producer_epoch = producer_epoch
         self.ongoing_txn_producer_id = ongoing_txn_producer_id
         self.ongoing_txn_producer_epoch = ongoing_txn_producer_epoch
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
 
 
 def _write_v0(m: InitProducerIdResponse, w: Write) -> None:  # versions 0-1

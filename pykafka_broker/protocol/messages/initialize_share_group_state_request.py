@@ -6,28 +6,14 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_string, new,
     uvarint,
-    uvarint_rest,
 )
 
 _PACK_16s = Struct(">16s").pack
 _PACK_iiqx = Struct(">iiqx").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_iiqB = Struct(">iiqB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_iiq = Struct(">iiq")
 
 
 class PartitionData(Fields):
@@ -78,76 +64,49 @@ class InitializeShareGroupStateRequest(Message):
         self.topics = [] if topics is EMPTY else topics
 
 
+def _write_partition_data_v0(m: PartitionData, w: Write) -> None:
+    w(_PACK_iiqx(m.partition, m.state_epoch, m.start_offset))
+
+
+def _read_partition_data_v0(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.partition, m.state_epoch, m.start_offset = r.fixed(_STRUCT_iiq)
+    r.skip_tags()
+    return m
+
+
+def _write_initialize_state_data_v0(m: InitializeStateData, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v0(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_initialize_state_data_v0(r: MessageReader) -> InitializeStateData:
+    m = new(InitializeStateData)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 17, _read_partition_data_v0)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: InitializeShareGroupStateRequest, w: Write) -> None:  # version 0, flexible
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.group_id))
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for initialize_state_data in topics:
-        partitions = initialize_state_data.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(initialize_state_data.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for partition_data in partitions:
-            w(_PACK_iiqx(partition_data.partition, partition_data.state_epoch, partition_data.start_offset))
-        w(NO_TAGS)
+        _write_initialize_state_data_v0(initialize_state_data, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[InitializeShareGroupStateRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(InitializeShareGroupStateRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('group_id', count, size - at)
-    m.group_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        initialize_state_data = new(InitializeStateData)
-        initialize_state_data.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 17 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.partition, partition_data.state_epoch, partition_data.start_offset, tags = _UNPACK_iiqB(buffer, at)
-            at += 17
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partitions.append(partition_data)
-        initialize_state_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(initialize_state_data)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.topics = r.structs(r.compact_length(), 'topics', 18, _read_initialize_state_data_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 InitializeShareGroupStateRequest._WRITERS = {0: _write_v0}

@@ -4,26 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    refuse_null,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, NO_TAGS, NULL, UVARINT, Write, compact_string, new, refuse_count, refuse_field,
+    refuse_length, refuse_null, skip_tags, string_length, uvarint, uvarint_rest,
 )
 
 _PACK_o = Struct(">?").pack
@@ -86,6 +71,11 @@ class JoinGroupResponse(Message):
         self.skip_assignment = skip_assignment
         self.member_id = member_id
         self.members = [] if members is EMPTY else members
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
 
 
 def _write_v0(m: JoinGroupResponse, w: Write) -> None:  # versions 0-1

@@ -3,38 +3,19 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, classic_string,
+    compact_string, new, refuse_field, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
 _PACK_o = Struct(">?").pack
 _PACK_obx = Struct(">?bx").pack
 _PACK_ox = Struct(">?x").pack
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_ioiqb = Struct(">i?iqb").pack
-_PACK_ih = Struct(">ih").pack
 _PACK_ii = Struct(">ii").pack
 _PACK_iii = Struct(">iii").pack
 _PACK_iiii = Struct(">iiii").pack
@@ -43,22 +24,15 @@ _PACK_iiq = Struct(">iiq").pack
 _PACK_iiqb = Struct(">iiqb").pack
 _PACK_iiqi = Struct(">iiqi").pack
 _PACK_ix = Struct(">ix").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_o = Struct(">?").unpack_from
-_UNPACK_oB = Struct(">?B").unpack_from
-_UNPACK_obB = Struct(">?bB").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_ioiqbB = Struct(">i?iqbB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ih = Struct(">ih").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
-_UNPACK_iii = Struct(">iii").unpack_from
-_UNPACK_iiiiB = Struct(">iiiiB").unpack_from
-_UNPACK_iiiii = Struct(">iiiii").unpack_from
-_UNPACK_iiqB = Struct(">iiqB").unpack_from
-_UNPACK_iiqbB = Struct(">iiqbB").unpack_from
-_UNPACK_iiqi = Struct(">iiqi").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_o = Struct(">?")
+_STRUCT_ob = Struct(">?b")
+_STRUCT_i = Struct(">i")
+_STRUCT_ioiqb = Struct(">i?iqb")
+_STRUCT_ii = Struct(">ii")
+_STRUCT_iiii = Struct(">iiii")
+_STRUCT_iiq = Struct(">iiq")
+_STRUCT_iiqb = Struct(">iiqb")
 
 
 class LeaderAndIsrPartitionState(Fields):
@@ -157,6 +131,43 @@ class LeaderAndIsrRequest(Message):
         self.live_leaders = [] if live_leaders is EMPTY else live_leaders
 
 
+def _write_leader_and_isr_partition_state_v0(m: LeaderAndIsrPartitionState, w: Write) -> None:
+    if m.leader_recovery_state != 0:
+        refuse_field('leader_recovery_state')
+    w(classic_string(m.topic_name))
+    isr = m.isr
+    w(_PACK_iiiii(m.partition_index, m.controller_epoch, m.leader, m.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
+    replicas = m.replicas
+    w(_PACK_ii(m.partition_epoch, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
+
+
+def _read_leader_and_isr_partition_state_v0(r: MessageReader) -> LeaderAndIsrPartitionState:
+    m = new(LeaderAndIsrPartitionState)
+    m.adding_replicas = []
+    m.removing_replicas = []
+    m.is_new = False
+    m.leader_recovery_state = 0
+    m.topic_name = r.string(r.short_length(), 'topic_name')
+    m.partition_index, m.controller_epoch, m.leader, m.leader_epoch = r.fixed(_STRUCT_iiii)
+    m.isr = r.numbers(r.length(), 'isr', 4, "i")
+    (m.partition_epoch,) = r.fixed(_STRUCT_i)
+    m.replicas = r.numbers(r.length(), 'replicas', 4, "i")
+    return m
+
+
+def _write_leader_and_isr_live_leader_v0(m: LeaderAndIsrLiveLeader, w: Write) -> None:
+    w(_PACK_i(m.broker_id) + classic_string(m.host_name))
+    w(_PACK_i(m.port))
+
+
+def _read_leader_and_isr_live_leader_v0(r: MessageReader) -> LeaderAndIsrLiveLeader:
+    m = new(LeaderAndIsrLiveLeader)
+    (m.broker_id,) = r.fixed(_STRUCT_i)
+    m.host_name = r.string(r.short_length(), 'host_name')
+    (m.port,) = r.fixed(_STRUCT_i)
+    return m
+
+
 def _write_v0(m: LeaderAndIsrRequest, w: Write) -> None:  # version 0
     if m.is_kraft_controller:
         refuse_field('is_kraft_controller')
@@ -167,85 +178,49 @@ def _write_v0(m: LeaderAndIsrRequest, w: Write) -> None:  # version 0
     ungrouped_partition_states = m.ungrouped_partition_states
     w(_PACK_iii(m.controller_id, m.controller_epoch, len(ungrouped_partition_states)))
     for leader_and_isr_partition_state in ungrouped_partition_states:
-        if leader_and_isr_partition_state.leader_recovery_state != 0:
-            refuse_field('leader_recovery_state')
-        raw = leader_and_isr_partition_state.topic_name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        isr = leader_and_isr_partition_state.isr
-        w(_PACK_iiiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-        replicas = leader_and_isr_partition_state.replicas
-        w(_PACK_ii(leader_and_isr_partition_state.partition_epoch, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
+        _write_leader_and_isr_partition_state_v0(leader_and_isr_partition_state, w)
     live_leaders = m.live_leaders
     w(_PACK_i(len(live_leaders)))
     for leader_and_isr_live_leader in live_leaders:
-        raw = leader_and_isr_live_leader.host_name.encode()
-        w(_PACK_ih(leader_and_isr_live_leader.broker_id, len(raw)) + raw)
-        w(_PACK_i(leader_and_isr_live_leader.port))
+        _write_leader_and_isr_live_leader_v0(leader_and_isr_live_leader, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 0
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(LeaderAndIsrRequest)
     m.is_kraft_controller = False
     m.broker_epoch = -1
     m.type = 0
     m.topic_states = []
-    m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
-    at += 12
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 30 > size - at:
-        refuse_count('ungrouped_partition_states', count, size - at, elements_left)
-    ungrouped_partition_states = []
-    for _ in range(count):
-        leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
-        leader_and_isr_partition_state.adding_replicas = []
-        leader_and_isr_partition_state.removing_replicas = []
-        leader_and_isr_partition_state.is_new = False
-        leader_and_isr_partition_state.leader_recovery_state = 0
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic_name', count, size - at)
-        leader_and_isr_partition_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
-        at += 20
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('isr', count, size - at, elements_left)
-        leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        leader_and_isr_partition_state.partition_epoch, count = _UNPACK_ii(buffer, at)
-        at += 8
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('replicas', count, size - at, elements_left)
-        leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        ungrouped_partition_states.append(leader_and_isr_partition_state)
-    m.ungrouped_partition_states = ungrouped_partition_states
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 10 > size - at:
-        refuse_count('live_leaders', count, size - at, elements_left)
-    live_leaders = []
-    for _ in range(count):
-        leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
-        leader_and_isr_live_leader.broker_id, count = _UNPACK_ih(buffer, at)
-        at += 6
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('host_name', count, size - at)
-        leader_and_isr_live_leader.host_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (leader_and_isr_live_leader.port,) = _UNPACK_i(buffer, at)
-        at += 4
-        live_leaders.append(leader_and_isr_live_leader)
-    m.live_leaders = live_leaders
-    return m, at
+    m.controller_id, m.controller_epoch = r.fixed(_STRUCT_ii)
+    m.ungrouped_partition_states = r.structs(r.length(), 'ungrouped_partition_states', 30, _read_leader_and_isr_partition_state_v0)
+    m.live_leaders = r.structs(r.length(), 'live_leaders', 10, _read_leader_and_isr_live_leader_v0)
+    return m, r.at
+
+
+def _write_leader_and_isr_partition_state_v1(m: LeaderAndIsrPartitionState, w: Write) -> None:
+    if m.leader_recovery_state != 0:
+        refuse_field('leader_recovery_state')
+    w(classic_string(m.topic_name))
+    isr = m.isr
+    w(_PACK_iiiii(m.partition_index, m.controller_epoch, m.leader, m.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
+    replicas = m.replicas
+    w(_PACK_ii(m.partition_epoch, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
+    w(_PACK_o(m.is_new))
+
+
+def _read_leader_and_isr_partition_state_v1(r: MessageReader) -> LeaderAndIsrPartitionState:
+    m = new(LeaderAndIsrPartitionState)
+    m.adding_replicas = []
+    m.removing_replicas = []
+    m.leader_recovery_state = 0
+    m.topic_name = r.string(r.short_length(), 'topic_name')
+    m.partition_index, m.controller_epoch, m.leader, m.leader_epoch = r.fixed(_STRUCT_iiii)
+    m.isr = r.numbers(r.length(), 'isr', 4, "i")
+    (m.partition_epoch,) = r.fixed(_STRUCT_i)
+    m.replicas = r.numbers(r.length(), 'replicas', 4, "i")
+    (m.is_new,) = r.fixed(_STRUCT_o)
+    return m
 
 
 def _write_v1(m: LeaderAndIsrRequest, w: Write) -> None:  # version 1
@@ -258,87 +233,64 @@ def _write_v1(m: LeaderAndIsrRequest, w: Write) -> None:  # version 1
     ungrouped_partition_states = m.ungrouped_partition_states
     w(_PACK_iii(m.controller_id, m.controller_epoch, len(ungrouped_partition_states)))
     for leader_and_isr_partition_state in ungrouped_partition_states:
-        if leader_and_isr_partition_state.leader_recovery_state != 0:
-            refuse_field('leader_recovery_state')
-        raw = leader_and_isr_partition_state.topic_name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        isr = leader_and_isr_partition_state.isr
-        w(_PACK_iiiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-        replicas = leader_and_isr_partition_state.replicas
-        w(_PACK_ii(leader_and_isr_partition_state.partition_epoch, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
-        w(_PACK_o(leader_and_isr_partition_state.is_new))
+        _write_leader_and_isr_partition_state_v1(leader_and_isr_partition_state, w)
     live_leaders = m.live_leaders
     w(_PACK_i(len(live_leaders)))
     for leader_and_isr_live_leader in live_leaders:
-        raw = leader_and_isr_live_leader.host_name.encode()
-        w(_PACK_ih(leader_and_isr_live_leader.broker_id, len(raw)) + raw)
-        w(_PACK_i(leader_and_isr_live_leader.port))
+        _write_leader_and_isr_live_leader_v0(leader_and_isr_live_leader, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 1
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(LeaderAndIsrRequest)
     m.is_kraft_controller = False
     m.broker_epoch = -1
     m.type = 0
     m.topic_states = []
-    m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
-    at += 12
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 31 > size - at:
-        refuse_count('ungrouped_partition_states', count, size - at, elements_left)
-    ungrouped_partition_states = []
-    for _ in range(count):
-        leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
-        leader_and_isr_partition_state.adding_replicas = []
-        leader_and_isr_partition_state.removing_replicas = []
-        leader_and_isr_partition_state.leader_recovery_state = 0
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic_name', count, size - at)
-        leader_and_isr_partition_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
-        at += 20
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('isr', count, size - at, elements_left)
-        leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        leader_and_isr_partition_state.partition_epoch, count = _UNPACK_ii(buffer, at)
-        at += 8
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('replicas', count, size - at, elements_left)
-        leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        (leader_and_isr_partition_state.is_new,) = _UNPACK_o(buffer, at)
-        at += 1
-        ungrouped_partition_states.append(leader_and_isr_partition_state)
-    m.ungrouped_partition_states = ungrouped_partition_states
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 10 > size - at:
-        refuse_count('live_leaders', count, size - at, elements_left)
-    live_leaders = []
-    for _ in range(count):
-        leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
-        leader_and_isr_live_leader.broker_id, count = _UNPACK_ih(buffer, at)
-        at += 6
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('host_name', count, size - at)
-        leader_and_isr_live_leader.host_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (leader_and_isr_live_leader.port,) = _UNPACK_i(buffer, at)
-        at += 4
-        live_leaders.append(leader_and_isr_live_leader)
-    m.live_leaders = live_leaders
-    return m, at
+    m.controller_id, m.controller_epoch = r.fixed(_STRUCT_ii)
+    m.ungrouped_partition_states = r.structs(r.length(), 'ungrouped_partition_states', 31, _read_leader_and_isr_partition_state_v1)
+    m.live_leaders = r.structs(r.length(), 'live_leaders', 10, _read_leader_and_isr_live_leader_v0)
+    return m, r.at
+
+
+def _write_leader_and_isr_partition_state_v2(m: LeaderAndIsrPartitionState, w: Write) -> None:
+    if m.leader_recovery_state != 0:
+        refuse_field('leader_recovery_state')
+    isr = m.isr
+    w(_PACK_iiiii(m.partition_index, m.controller_epoch, m.leader, m.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
+    replicas = m.replicas
+    w(_PACK_ii(m.partition_epoch, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
+    w(_PACK_o(m.is_new))
+
+
+def _read_leader_and_isr_partition_state_v2(r: MessageReader) -> LeaderAndIsrPartitionState:
+    m = new(LeaderAndIsrPartitionState)
+    m.topic_name = ''
+    m.adding_replicas = []
+    m.removing_replicas = []
+    m.leader_recovery_state = 0
+    m.partition_index, m.controller_epoch, m.leader, m.leader_epoch = r.fixed(_STRUCT_iiii)
+    m.isr = r.numbers(r.length(), 'isr', 4, "i")
+    (m.partition_epoch,) = r.fixed(_STRUCT_i)
+    m.replicas = r.numbers(r.length(), 'replicas', 4, "i")
+    (m.is_new,) = r.fixed(_STRUCT_o)
+    return m
+
+
+def _write_leader_and_isr_topic_state_v2(m: LeaderAndIsrTopicState, w: Write) -> None:
+    w(classic_string(m.topic_name))
+    partition_states = m.partition_states
+    w(_PACK_i(len(partition_states)))
+    for leader_and_isr_partition_state in partition_states:
+        _write_leader_and_isr_partition_state_v2(leader_and_isr_partition_state, w)
+
+
+def _read_leader_and_isr_topic_state_v2(r: MessageReader) -> LeaderAndIsrTopicState:
+    m = new(LeaderAndIsrTopicState)
+    m.topic_id = ZERO_UUID
+    m.topic_name = r.string(r.short_length(), 'topic_name')
+    m.partition_states = r.structs(r.length(), 'partition_states', 29, _read_leader_and_isr_partition_state_v2)
+    return m
 
 
 def _write_v2(m: LeaderAndIsrRequest, w: Write) -> None:  # version 2
@@ -351,101 +303,67 @@ def _write_v2(m: LeaderAndIsrRequest, w: Write) -> None:  # version 2
     topic_states = m.topic_states
     w(_PACK_iiqi(m.controller_id, m.controller_epoch, m.broker_epoch, len(topic_states)))
     for leader_and_isr_topic_state in topic_states:
-        raw = leader_and_isr_topic_state.topic_name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partition_states = leader_and_isr_topic_state.partition_states
-        w(_PACK_i(len(partition_states)))
-        for leader_and_isr_partition_state in partition_states:
-            if leader_and_isr_partition_state.leader_recovery_state != 0:
-                refuse_field('leader_recovery_state')
-            isr = leader_and_isr_partition_state.isr
-            w(_PACK_iiiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-            replicas = leader_and_isr_partition_state.replicas
-            w(_PACK_ii(leader_and_isr_partition_state.partition_epoch, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
-            w(_PACK_o(leader_and_isr_partition_state.is_new))
+        _write_leader_and_isr_topic_state_v2(leader_and_isr_topic_state, w)
     live_leaders = m.live_leaders
     w(_PACK_i(len(live_leaders)))
     for leader_and_isr_live_leader in live_leaders:
-        raw = leader_and_isr_live_leader.host_name.encode()
-        w(_PACK_ih(leader_and_isr_live_leader.broker_id, len(raw)) + raw)
-        w(_PACK_i(leader_and_isr_live_leader.port))
+        _write_leader_and_isr_live_leader_v0(leader_and_isr_live_leader, w)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 2
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(LeaderAndIsrRequest)
     m.is_kraft_controller = False
     m.type = 0
     m.ungrouped_partition_states = []
-    m.controller_id, m.controller_epoch, m.broker_epoch, count = _UNPACK_iiqi(buffer, at)
-    at += 20
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 6 > size - at:
-        refuse_count('topic_states', count, size - at, elements_left)
-    topic_states = []
-    for _ in range(count):
-        leader_and_isr_topic_state = new(LeaderAndIsrTopicState)
-        leader_and_isr_topic_state.topic_id = ZERO_UUID
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic_name', count, size - at)
-        leader_and_isr_topic_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 29 > size - at:
-            refuse_count('partition_states', count, size - at, elements_left)
-        partition_states = []
-        for _ in range(count):
-            leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
-            leader_and_isr_partition_state.topic_name = ''
-            leader_and_isr_partition_state.adding_replicas = []
-            leader_and_isr_partition_state.removing_replicas = []
-            leader_and_isr_partition_state.leader_recovery_state = 0
-            leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
-            at += 20
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at, elements_left)
-            leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            leader_and_isr_partition_state.partition_epoch, count = _UNPACK_ii(buffer, at)
-            at += 8
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at, elements_left)
-            leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            (leader_and_isr_partition_state.is_new,) = _UNPACK_o(buffer, at)
-            at += 1
-            partition_states.append(leader_and_isr_partition_state)
-        leader_and_isr_topic_state.partition_states = partition_states
-        topic_states.append(leader_and_isr_topic_state)
-    m.topic_states = topic_states
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 10 > size - at:
-        refuse_count('live_leaders', count, size - at, elements_left)
-    live_leaders = []
-    for _ in range(count):
-        leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
-        leader_and_isr_live_leader.broker_id, count = _UNPACK_ih(buffer, at)
-        at += 6
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('host_name', count, size - at)
-        leader_and_isr_live_leader.host_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (leader_and_isr_live_leader.port,) = _UNPACK_i(buffer, at)
-        at += 4
-        live_leaders.append(leader_and_isr_live_leader)
-    m.live_leaders = live_leaders
-    return m, at
+    m.controller_id, m.controller_epoch, m.broker_epoch = r.fixed(_STRUCT_iiq)
+    m.topic_states = r.structs(r.length(), 'topic_states', 6, _read_leader_and_isr_topic_state_v2)
+    m.live_leaders = r.structs(r.length(), 'live_leaders', 10, _read_leader_and_isr_live_leader_v0)
+    return m, r.at
+
+
+def _write_leader_and_isr_partition_state_v3(m: LeaderAndIsrPartitionState, w: Write) -> None:
+    if m.leader_recovery_state != 0:
+        refuse_field('leader_recovery_state')
+    isr = m.isr
+    w(_PACK_iiiii(m.partition_index, m.controller_epoch, m.leader, m.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
+    replicas = m.replicas
+    w(_PACK_ii(m.partition_epoch, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
+    adding_replicas = m.adding_replicas
+    w(_PACK_i(len(adding_replicas)) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
+    removing_replicas = m.removing_replicas
+    w(_PACK_i(len(removing_replicas)) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
+    w(_PACK_o(m.is_new))
+
+
+def _read_leader_and_isr_partition_state_v3(r: MessageReader) -> LeaderAndIsrPartitionState:
+    m = new(LeaderAndIsrPartitionState)
+    m.topic_name = ''
+    m.leader_recovery_state = 0
+    m.partition_index, m.controller_epoch, m.leader, m.leader_epoch = r.fixed(_STRUCT_iiii)
+    m.isr = r.numbers(r.length(), 'isr', 4, "i")
+    (m.partition_epoch,) = r.fixed(_STRUCT_i)
+    m.replicas = r.numbers(r.length(), 'replicas', 4, "i")
+    m.adding_replicas = r.numbers(r.length(), 'adding_replicas', 4, "i")
+    m.removing_replicas = r.numbers(r.length(), 'removing_replicas', 4, "i")
+    (m.is_new,) = r.fixed(_STRUCT_o)
+    return m
+
+
+def _write_leader_and_isr_topic_state_v3(m: LeaderAndIsrTopicState, w: Write) -> None:
+    w(classic_string(m.topic_name))
+    partition_states = m.partition_states
+    w(_PACK_i(len(partition_states)))
+    for leader_and_isr_partition_state in partition_states:
+        _write_leader_and_isr_partition_state_v3(leader_and_isr_partition_state, w)
+
+
+def _read_leader_and_isr_topic_state_v3(r: MessageReader) -> LeaderAndIsrTopicState:
+    m = new(LeaderAndIsrTopicState)
+    m.topic_id = ZERO_UUID
+    m.topic_name = r.string(r.short_length(), 'topic_name')
+    m.partition_states = r.structs(r.length(), 'partition_states', 37, _read_leader_and_isr_partition_state_v3)
+    return m
 
 
 def _write_v3(m: LeaderAndIsrRequest, w: Write) -> None:  # version 3
@@ -458,117 +376,84 @@ def _write_v3(m: LeaderAndIsrRequest, w: Write) -> None:  # version 3
     topic_states = m.topic_states
     w(_PACK_iiqi(m.controller_id, m.controller_epoch, m.broker_epoch, len(topic_states)))
     for leader_and_isr_topic_state in topic_states:
-        raw = leader_and_isr_topic_state.topic_name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partition_states = leader_and_isr_topic_state.partition_states
-        w(_PACK_i(len(partition_states)))
-        for leader_and_isr_partition_state in partition_states:
-            if leader_and_isr_partition_state.leader_recovery_state != 0:
-                refuse_field('leader_recovery_state')
-            isr = leader_and_isr_partition_state.isr
-            w(_PACK_iiiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-            replicas = leader_and_isr_partition_state.replicas
-            w(_PACK_ii(leader_and_isr_partition_state.partition_epoch, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
-            adding_replicas = leader_and_isr_partition_state.adding_replicas
-            w(_PACK_i(len(adding_replicas)) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
-            removing_replicas = leader_and_isr_partition_state.removing_replicas
-            w(_PACK_i(len(removing_replicas)) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
-            w(_PACK_o(leader_and_isr_partition_state.is_new))
+        _write_leader_and_isr_topic_state_v3(leader_and_isr_topic_state, w)
     live_leaders = m.live_leaders
     w(_PACK_i(len(live_leaders)))
     for leader_and_isr_live_leader in live_leaders:
-        raw = leader_and_isr_live_leader.host_name.encode()
-        w(_PACK_ih(leader_and_isr_live_leader.broker_id, len(raw)) + raw)
-        w(_PACK_i(leader_and_isr_live_leader.port))
+        _write_leader_and_isr_live_leader_v0(leader_and_isr_live_leader, w)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 3
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(LeaderAndIsrRequest)
     m.is_kraft_controller = False
     m.type = 0
     m.ungrouped_partition_states = []
-    m.controller_id, m.controller_epoch, m.broker_epoch, count = _UNPACK_iiqi(buffer, at)
-    at += 20
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 6 > size - at:
-        refuse_count('topic_states', count, size - at, elements_left)
-    topic_states = []
-    for _ in range(count):
-        leader_and_isr_topic_state = new(LeaderAndIsrTopicState)
-        leader_and_isr_topic_state.topic_id = ZERO_UUID
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic_name', count, size - at)
-        leader_and_isr_topic_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 37 > size - at:
-            refuse_count('partition_states', count, size - at, elements_left)
-        partition_states = []
-        for _ in range(count):
-            leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
-            leader_and_isr_partition_state.topic_name = ''
-            leader_and_isr_partition_state.leader_recovery_state = 0
-            leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
-            at += 20
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at, elements_left)
-            leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            leader_and_isr_partition_state.partition_epoch, count = _UNPACK_ii(buffer, at)
-            at += 8
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at, elements_left)
-            leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('adding_replicas', count, size - at, elements_left)
-            leader_and_isr_partition_state.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('removing_replicas', count, size - at, elements_left)
-            leader_and_isr_partition_state.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            (leader_and_isr_partition_state.is_new,) = _UNPACK_o(buffer, at)
-            at += 1
-            partition_states.append(leader_and_isr_partition_state)
-        leader_and_isr_topic_state.partition_states = partition_states
-        topic_states.append(leader_and_isr_topic_state)
-    m.topic_states = topic_states
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 10 > size - at:
-        refuse_count('live_leaders', count, size - at, elements_left)
-    live_leaders = []
-    for _ in range(count):
-        leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
-        leader_and_isr_live_leader.broker_id, count = _UNPACK_ih(buffer, at)
-        at += 6
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('host_name', count, size - at)
-        leader_and_isr_live_leader.host_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (leader_and_isr_live_leader.port,) = _UNPACK_i(buffer, at)
-        at += 4
-        live_leaders.append(leader_and_isr_live_leader)
-    m.live_leaders = live_leaders
-    return m, at
+    m.controller_id, m.controller_epoch, m.broker_epoch = r.fixed(_STRUCT_iiq)
+    m.topic_states = r.structs(r.length(), 'topic_states', 6, _read_leader_and_isr_topic_state_v3)
+    m.live_leaders = r.structs(r.length(), 'live_leaders', 10, _read_leader_and_isr_live_leader_v0)
+    return m, r.at
+
+
+def _write_leader_and_isr_partition_state_v4(m: LeaderAndIsrPartitionState, w: Write) -> None:
+    if m.leader_recovery_state != 0:
+        refuse_field('leader_recovery_state')
+    isr = m.isr
+    w(_PACK_iiii(m.partition_index, m.controller_epoch, m.leader, m.leader_epoch) + uvarint(len(isr) + 1) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
+    replicas = m.replicas
+    w(_PACK_i(m.partition_epoch) + uvarint(len(replicas) + 1) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
+    adding_replicas = m.adding_replicas
+    w(uvarint(len(adding_replicas) + 1) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
+    removing_replicas = m.removing_replicas
+    w(uvarint(len(removing_replicas) + 1) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
+    w(_PACK_ox(m.is_new))
+
+
+def _read_leader_and_isr_partition_state_v4(r: MessageReader) -> LeaderAndIsrPartitionState:
+    m = new(LeaderAndIsrPartitionState)
+    m.topic_name = ''
+    m.leader_recovery_state = 0
+    m.partition_index, m.controller_epoch, m.leader, m.leader_epoch = r.fixed(_STRUCT_iiii)
+    m.isr = r.numbers(r.compact_length(), 'isr', 4, "i")
+    (m.partition_epoch,) = r.fixed(_STRUCT_i)
+    m.replicas = r.numbers(r.compact_length(), 'replicas', 4, "i")
+    m.adding_replicas = r.numbers(r.compact_length(), 'adding_replicas', 4, "i")
+    m.removing_replicas = r.numbers(r.compact_length(), 'removing_replicas', 4, "i")
+    (m.is_new,) = r.fixed(_STRUCT_o)
+    r.skip_tags()
+    return m
+
+
+def _write_leader_and_isr_topic_state_v4(m: LeaderAndIsrTopicState, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partition_states = m.partition_states
+    w(uvarint(len(partition_states) + 1))
+    for leader_and_isr_partition_state in partition_states:
+        _write_leader_and_isr_partition_state_v4(leader_and_isr_partition_state, w)
+    w(NO_TAGS)
+
+
+def _read_leader_and_isr_topic_state_v4(r: MessageReader) -> LeaderAndIsrTopicState:
+    m = new(LeaderAndIsrTopicState)
+    m.topic_id = ZERO_UUID
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partition_states = r.structs(r.compact_length(), 'partition_states', 26, _read_leader_and_isr_partition_state_v4)
+    r.skip_tags()
+    return m
+
+
+def _write_leader_and_isr_live_leader_v4(m: LeaderAndIsrLiveLeader, w: Write) -> None:
+    w(_PACK_i(m.broker_id) + compact_string(m.host_name))
+    w(_PACK_ix(m.port))
+
+
+def _read_leader_and_isr_live_leader_v4(r: MessageReader) -> LeaderAndIsrLiveLeader:
+    m = new(LeaderAndIsrLiveLeader)
+    (m.broker_id,) = r.fixed(_STRUCT_i)
+    m.host_name = r.string(r.compact_length(), 'host_name')
+    (m.port,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m
 
 
 def _write_v4(m: LeaderAndIsrRequest, w: Write) -> None:  # version 4, flexible
@@ -579,169 +464,45 @@ def _write_v4(m: LeaderAndIsrRequest, w: Write) -> None:  # version 4, flexible
     if m.ungrouped_partition_states:
         refuse_field('ungrouped_partition_states')
     topic_states = m.topic_states
-    count = len(topic_states) + 1
-    w(_PACK_iiq(m.controller_id, m.controller_epoch, m.broker_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iiq(m.controller_id, m.controller_epoch, m.broker_epoch) + uvarint(len(topic_states) + 1))
     for leader_and_isr_topic_state in topic_states:
-        raw = leader_and_isr_topic_state.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partition_states = leader_and_isr_topic_state.partition_states
-        count = len(partition_states) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for leader_and_isr_partition_state in partition_states:
-            if leader_and_isr_partition_state.leader_recovery_state != 0:
-                refuse_field('leader_recovery_state')
-            isr = leader_and_isr_partition_state.isr
-            count = len(isr) + 1
-            w(_PACK_iiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-            replicas = leader_and_isr_partition_state.replicas
-            count = len(replicas) + 1
-            w(_PACK_i(leader_and_isr_partition_state.partition_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
-            adding_replicas = leader_and_isr_partition_state.adding_replicas
-            count = len(adding_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
-            removing_replicas = leader_and_isr_partition_state.removing_replicas
-            count = len(removing_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
-            w(_PACK_ox(leader_and_isr_partition_state.is_new))
-        w(NO_TAGS)
+        _write_leader_and_isr_topic_state_v4(leader_and_isr_topic_state, w)
     live_leaders = m.live_leaders
-    count = len(live_leaders) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(live_leaders) + 1))
     for leader_and_isr_live_leader in live_leaders:
-        raw = leader_and_isr_live_leader.host_name.encode()
-        count = len(raw) + 1
-        w(_PACK_i(leader_and_isr_live_leader.broker_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_ix(leader_and_isr_live_leader.port))
+        _write_leader_and_isr_live_leader_v4(leader_and_isr_live_leader, w)
     w(NO_TAGS)
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 4, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(LeaderAndIsrRequest)
     m.is_kraft_controller = False
     m.type = 0
     m.ungrouped_partition_states = []
-    m.controller_id, m.controller_epoch, m.broker_epoch, count = _UNPACK_iiqB(buffer, at)
-    at += 17
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('topic_states', count, size - at, elements_left)
-    topic_states = []
-    for _ in range(count):
-        leader_and_isr_topic_state = new(LeaderAndIsrTopicState)
-        leader_and_isr_topic_state.topic_id = ZERO_UUID
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        leader_and_isr_topic_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 26 > size - at:
-            refuse_count('partition_states', count, size - at, elements_left)
-        partition_states = []
-        for _ in range(count):
-            leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
-            leader_and_isr_partition_state.topic_name = ''
-            leader_and_isr_partition_state.leader_recovery_state = 0
-            leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiiB(buffer, at)
-            at += 17
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at, elements_left)
-            leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            leader_and_isr_partition_state.partition_epoch, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at, elements_left)
-            leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('adding_replicas', count, size - at, elements_left)
-            leader_and_isr_partition_state.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('removing_replicas', count, size - at, elements_left)
-            leader_and_isr_partition_state.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            leader_and_isr_partition_state.is_new, tags = _UNPACK_oB(buffer, at)
-            at += 2
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partition_states.append(leader_and_isr_partition_state)
-        leader_and_isr_topic_state.partition_states = partition_states
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topic_states.append(leader_and_isr_topic_state)
-    m.topic_states = topic_states
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 10 > size - at:
-        refuse_count('live_leaders', count, size - at, elements_left)
-    live_leaders = []
-    for _ in range(count):
-        leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
-        leader_and_isr_live_leader.broker_id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host_name', count, size - at)
-        leader_and_isr_live_leader.host_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        leader_and_isr_live_leader.port, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        live_leaders.append(leader_and_isr_live_leader)
-    m.live_leaders = live_leaders
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.controller_id, m.controller_epoch, m.broker_epoch = r.fixed(_STRUCT_iiq)
+    m.topic_states = r.structs(r.compact_length(), 'topic_states', 3, _read_leader_and_isr_topic_state_v4)
+    m.live_leaders = r.structs(r.compact_length(), 'live_leaders', 10, _read_leader_and_isr_live_leader_v4)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_leader_and_isr_topic_state_v5(m: LeaderAndIsrTopicState, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partition_states = m.partition_states
+    w(_PACK_16s(m.topic_id) + uvarint(len(partition_states) + 1))
+    for leader_and_isr_partition_state in partition_states:
+        _write_leader_and_isr_partition_state_v4(leader_and_isr_partition_state, w)
+    w(NO_TAGS)
+
+
+def _read_leader_and_isr_topic_state_v5(r: MessageReader) -> LeaderAndIsrTopicState:
+    m = new(LeaderAndIsrTopicState)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partition_states = r.structs(r.compact_length(), 'partition_states', 26, _read_leader_and_isr_partition_state_v4)
+    r.skip_tags()
+    return m
 
 
 def _write_v5(m: LeaderAndIsrRequest, w: Write) -> None:  # version 5, flexible
@@ -750,167 +511,70 @@ def _write_v5(m: LeaderAndIsrRequest, w: Write) -> None:  # version 5, flexible
     if m.ungrouped_partition_states:
         refuse_field('ungrouped_partition_states')
     topic_states = m.topic_states
-    count = len(topic_states) + 1
-    w(_PACK_iiqb(m.controller_id, m.controller_epoch, m.broker_epoch, m.type) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iiqb(m.controller_id, m.controller_epoch, m.broker_epoch, m.type) + uvarint(len(topic_states) + 1))
     for leader_and_isr_topic_state in topic_states:
-        raw = leader_and_isr_topic_state.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partition_states = leader_and_isr_topic_state.partition_states
-        count = len(partition_states) + 1
-        w(_PACK_16s(leader_and_isr_topic_state.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for leader_and_isr_partition_state in partition_states:
-            if leader_and_isr_partition_state.leader_recovery_state != 0:
-                refuse_field('leader_recovery_state')
-            isr = leader_and_isr_partition_state.isr
-            count = len(isr) + 1
-            w(_PACK_iiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-            replicas = leader_and_isr_partition_state.replicas
-            count = len(replicas) + 1
-            w(_PACK_i(leader_and_isr_partition_state.partition_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
-            adding_replicas = leader_and_isr_partition_state.adding_replicas
-            count = len(adding_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
-            removing_replicas = leader_and_isr_partition_state.removing_replicas
-            count = len(removing_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
-            w(_PACK_ox(leader_and_isr_partition_state.is_new))
-        w(NO_TAGS)
+        _write_leader_and_isr_topic_state_v5(leader_and_isr_topic_state, w)
     live_leaders = m.live_leaders
-    count = len(live_leaders) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(live_leaders) + 1))
     for leader_and_isr_live_leader in live_leaders:
-        raw = leader_and_isr_live_leader.host_name.encode()
-        count = len(raw) + 1
-        w(_PACK_i(leader_and_isr_live_leader.broker_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_ix(leader_and_isr_live_leader.port))
+        _write_leader_and_isr_live_leader_v4(leader_and_isr_live_leader, w)
     w(NO_TAGS)
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 5, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(LeaderAndIsrRequest)
     m.is_kraft_controller = False
     m.ungrouped_partition_states = []
-    m.controller_id, m.controller_epoch, m.broker_epoch, m.type, count = _UNPACK_iiqbB(buffer, at)
-    at += 18
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 19 > size - at:
-        refuse_count('topic_states', count, size - at, elements_left)
-    topic_states = []
-    for _ in range(count):
-        leader_and_isr_topic_state = new(LeaderAndIsrTopicState)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        leader_and_isr_topic_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        leader_and_isr_topic_state.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 26 > size - at:
-            refuse_count('partition_states', count, size - at, elements_left)
-        partition_states = []
-        for _ in range(count):
-            leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
-            leader_and_isr_partition_state.topic_name = ''
-            leader_and_isr_partition_state.leader_recovery_state = 0
-            leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiiB(buffer, at)
-            at += 17
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at, elements_left)
-            leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            leader_and_isr_partition_state.partition_epoch, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at, elements_left)
-            leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('adding_replicas', count, size - at, elements_left)
-            leader_and_isr_partition_state.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('removing_replicas', count, size - at, elements_left)
-            leader_and_isr_partition_state.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            leader_and_isr_partition_state.is_new, tags = _UNPACK_oB(buffer, at)
-            at += 2
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partition_states.append(leader_and_isr_partition_state)
-        leader_and_isr_topic_state.partition_states = partition_states
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topic_states.append(leader_and_isr_topic_state)
-    m.topic_states = topic_states
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 10 > size - at:
-        refuse_count('live_leaders', count, size - at, elements_left)
-    live_leaders = []
-    for _ in range(count):
-        leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
-        leader_and_isr_live_leader.broker_id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host_name', count, size - at)
-        leader_and_isr_live_leader.host_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        leader_and_isr_live_leader.port, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        live_leaders.append(leader_and_isr_live_leader)
-    m.live_leaders = live_leaders
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.controller_id, m.controller_epoch, m.broker_epoch, m.type = r.fixed(_STRUCT_iiqb)
+    m.topic_states = r.structs(r.compact_length(), 'topic_states', 19, _read_leader_and_isr_topic_state_v5)
+    m.live_leaders = r.structs(r.compact_length(), 'live_leaders', 10, _read_leader_and_isr_live_leader_v4)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_leader_and_isr_partition_state_v6(m: LeaderAndIsrPartitionState, w: Write) -> None:
+    isr = m.isr
+    w(_PACK_iiii(m.partition_index, m.controller_epoch, m.leader, m.leader_epoch) + uvarint(len(isr) + 1) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
+    replicas = m.replicas
+    w(_PACK_i(m.partition_epoch) + uvarint(len(replicas) + 1) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
+    adding_replicas = m.adding_replicas
+    w(uvarint(len(adding_replicas) + 1) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
+    removing_replicas = m.removing_replicas
+    w(uvarint(len(removing_replicas) + 1) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
+    w(_PACK_obx(m.is_new, m.leader_recovery_state))
+
+
+def _read_leader_and_isr_partition_state_v6(r: MessageReader) -> LeaderAndIsrPartitionState:
+    m = new(LeaderAndIsrPartitionState)
+    m.topic_name = ''
+    m.partition_index, m.controller_epoch, m.leader, m.leader_epoch = r.fixed(_STRUCT_iiii)
+    m.isr = r.numbers(r.compact_length(), 'isr', 4, "i")
+    (m.partition_epoch,) = r.fixed(_STRUCT_i)
+    m.replicas = r.numbers(r.compact_length(), 'replicas', 4, "i")
+    m.adding_replicas = r.numbers(r.compact_length(), 'adding_replicas', 4, "i")
+    m.removing_replicas = r.numbers(r.compact_length(), 'removing_replicas', 4, "i")
+    m.is_new, m.leader_recovery_state = r.fixed(_STRUCT_ob)
+    r.skip_tags()
+    return m
+
+
+def _write_leader_and_isr_topic_state_v6(m: LeaderAndIsrTopicState, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partition_states = m.partition_states
+    w(_PACK_16s(m.topic_id) + uvarint(len(partition_states) + 1))
+    for leader_and_isr_partition_state in partition_states:
+        _write_leader_and_isr_partition_state_v6(leader_and_isr_partition_state, w)
+    w(NO_TAGS)
+
+
+def _read_leader_and_isr_topic_state_v6(r: MessageReader) -> LeaderAndIsrTopicState:
+    m = new(LeaderAndIsrTopicState)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partition_states = r.structs(r.compact_length(), 'partition_states', 27, _read_leader_and_isr_partition_state_v6)
+    r.skip_tags()
+    return m
 
 
 def _write_v6(m: LeaderAndIsrRequest, w: Write) -> None:  # version 6, flexible
@@ -919,327 +583,51 @@ def _write_v6(m: LeaderAndIsrRequest, w: Write) -> None:  # version 6, flexible
     if m.ungrouped_partition_states:
         refuse_field('ungrouped_partition_states')
     topic_states = m.topic_states
-    count = len(topic_states) + 1
-    w(_PACK_iiqb(m.controller_id, m.controller_epoch, m.broker_epoch, m.type) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iiqb(m.controller_id, m.controller_epoch, m.broker_epoch, m.type) + uvarint(len(topic_states) + 1))
     for leader_and_isr_topic_state in topic_states:
-        raw = leader_and_isr_topic_state.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partition_states = leader_and_isr_topic_state.partition_states
-        count = len(partition_states) + 1
-        w(_PACK_16s(leader_and_isr_topic_state.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for leader_and_isr_partition_state in partition_states:
-            isr = leader_and_isr_partition_state.isr
-            count = len(isr) + 1
-            w(_PACK_iiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-            replicas = leader_and_isr_partition_state.replicas
-            count = len(replicas) + 1
-            w(_PACK_i(leader_and_isr_partition_state.partition_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
-            adding_replicas = leader_and_isr_partition_state.adding_replicas
-            count = len(adding_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
-            removing_replicas = leader_and_isr_partition_state.removing_replicas
-            count = len(removing_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
-            w(_PACK_obx(leader_and_isr_partition_state.is_new, leader_and_isr_partition_state.leader_recovery_state))
-        w(NO_TAGS)
+        _write_leader_and_isr_topic_state_v6(leader_and_isr_topic_state, w)
     live_leaders = m.live_leaders
-    count = len(live_leaders) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(live_leaders) + 1))
     for leader_and_isr_live_leader in live_leaders:
-        raw = leader_and_isr_live_leader.host_name.encode()
-        count = len(raw) + 1
-        w(_PACK_i(leader_and_isr_live_leader.broker_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_ix(leader_and_isr_live_leader.port))
+        _write_leader_and_isr_live_leader_v4(leader_and_isr_live_leader, w)
     w(NO_TAGS)
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 6, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(LeaderAndIsrRequest)
     m.is_kraft_controller = False
     m.ungrouped_partition_states = []
-    m.controller_id, m.controller_epoch, m.broker_epoch, m.type, count = _UNPACK_iiqbB(buffer, at)
-    at += 18
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 19 > size - at:
-        refuse_count('topic_states', count, size - at, elements_left)
-    topic_states = []
-    for _ in range(count):
-        leader_and_isr_topic_state = new(LeaderAndIsrTopicState)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        leader_and_isr_topic_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        leader_and_isr_topic_state.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 27 > size - at:
-            refuse_count('partition_states', count, size - at, elements_left)
-        partition_states = []
-        for _ in range(count):
-            leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
-            leader_and_isr_partition_state.topic_name = ''
-            leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiiB(buffer, at)
-            at += 17
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at, elements_left)
-            leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            leader_and_isr_partition_state.partition_epoch, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at, elements_left)
-            leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('adding_replicas', count, size - at, elements_left)
-            leader_and_isr_partition_state.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('removing_replicas', count, size - at, elements_left)
-            leader_and_isr_partition_state.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            leader_and_isr_partition_state.is_new, leader_and_isr_partition_state.leader_recovery_state, tags = _UNPACK_obB(buffer, at)
-            at += 3
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partition_states.append(leader_and_isr_partition_state)
-        leader_and_isr_topic_state.partition_states = partition_states
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topic_states.append(leader_and_isr_topic_state)
-    m.topic_states = topic_states
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 10 > size - at:
-        refuse_count('live_leaders', count, size - at, elements_left)
-    live_leaders = []
-    for _ in range(count):
-        leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
-        leader_and_isr_live_leader.broker_id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host_name', count, size - at)
-        leader_and_isr_live_leader.host_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        leader_and_isr_live_leader.port, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        live_leaders.append(leader_and_isr_live_leader)
-    m.live_leaders = live_leaders
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.controller_id, m.controller_epoch, m.broker_epoch, m.type = r.fixed(_STRUCT_iiqb)
+    m.topic_states = r.structs(r.compact_length(), 'topic_states', 19, _read_leader_and_isr_topic_state_v6)
+    m.live_leaders = r.structs(r.compact_length(), 'live_leaders', 10, _read_leader_and_isr_live_leader_v4)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v7(m: LeaderAndIsrRequest, w: Write) -> None:  # version 7, flexible
     if m.ungrouped_partition_states:
         refuse_field('ungrouped_partition_states')
     topic_states = m.topic_states
-    count = len(topic_states) + 1
-    w(_PACK_ioiqb(m.controller_id, m.is_kraft_controller, m.controller_epoch, m.broker_epoch, m.type) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ioiqb(m.controller_id, m.is_kraft_controller, m.controller_epoch, m.broker_epoch, m.type) + uvarint(len(topic_states) + 1))
     for leader_and_isr_topic_state in topic_states:
-        raw = leader_and_isr_topic_state.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partition_states = leader_and_isr_topic_state.partition_states
-        count = len(partition_states) + 1
-        w(_PACK_16s(leader_and_isr_topic_state.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for leader_and_isr_partition_state in partition_states:
-            isr = leader_and_isr_partition_state.isr
-            count = len(isr) + 1
-            w(_PACK_iiii(leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-            replicas = leader_and_isr_partition_state.replicas
-            count = len(replicas) + 1
-            w(_PACK_i(leader_and_isr_partition_state.partition_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
-            adding_replicas = leader_and_isr_partition_state.adding_replicas
-            count = len(adding_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
-            removing_replicas = leader_and_isr_partition_state.removing_replicas
-            count = len(removing_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
-            w(_PACK_obx(leader_and_isr_partition_state.is_new, leader_and_isr_partition_state.leader_recovery_state))
-        w(NO_TAGS)
+        _write_leader_and_isr_topic_state_v6(leader_and_isr_topic_state, w)
     live_leaders = m.live_leaders
-    count = len(live_leaders) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(live_leaders) + 1))
     for leader_and_isr_live_leader in live_leaders:
-        raw = leader_and_isr_live_leader.host_name.encode()
-        count = len(raw) + 1
-        w(_PACK_i(leader_and_isr_live_leader.broker_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_ix(leader_and_isr_live_leader.port))
+        _write_leader_and_isr_live_leader_v4(leader_and_isr_live_leader, w)
     w(NO_TAGS)
 
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[LeaderAndIsrRequest, int]:  # version 7, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(LeaderAndIsrRequest)
     m.ungrouped_partition_states = []
-    m.controller_id, m.is_kraft_controller, m.controller_epoch, m.broker_epoch, m.type, count = _UNPACK_ioiqbB(buffer, at)
-    at += 19
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 19 > size - at:
-        refuse_count('topic_states', count, size - at, elements_left)
-    topic_states = []
-    for _ in range(count):
-        leader_and_isr_topic_state = new(LeaderAndIsrTopicState)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        leader_and_isr_topic_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        leader_and_isr_topic_state.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 27 > size - at:
-            refuse_count('partition_states', count, size - at, elements_left)
-        partition_states = []
-        for _ in range(count):
-            leader_and_isr_partition_state = new(LeaderAndIsrPartitionState)
-            leader_and_isr_partition_state.topic_name = ''
-            leader_and_isr_partition_state.partition_index, leader_and_isr_partition_state.controller_epoch, leader_and_isr_partition_state.leader, leader_and_isr_partition_state.leader_epoch, count = _UNPACK_iiiiB(buffer, at)
-            at += 17
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at, elements_left)
-            leader_and_isr_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            leader_and_isr_partition_state.partition_epoch, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at, elements_left)
-            leader_and_isr_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('adding_replicas', count, size - at, elements_left)
-            leader_and_isr_partition_state.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('removing_replicas', count, size - at, elements_left)
-            leader_and_isr_partition_state.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            leader_and_isr_partition_state.is_new, leader_and_isr_partition_state.leader_recovery_state, tags = _UNPACK_obB(buffer, at)
-            at += 3
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partition_states.append(leader_and_isr_partition_state)
-        leader_and_isr_topic_state.partition_states = partition_states
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topic_states.append(leader_and_isr_topic_state)
-    m.topic_states = topic_states
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 10 > size - at:
-        refuse_count('live_leaders', count, size - at, elements_left)
-    live_leaders = []
-    for _ in range(count):
-        leader_and_isr_live_leader = new(LeaderAndIsrLiveLeader)
-        leader_and_isr_live_leader.broker_id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host_name', count, size - at)
-        leader_and_isr_live_leader.host_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        leader_and_isr_live_leader.port, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        live_leaders.append(leader_and_isr_live_leader)
-    m.live_leaders = live_leaders
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.controller_id, m.is_kraft_controller, m.controller_epoch, m.broker_epoch, m.type = r.fixed(_STRUCT_ioiqb)
+    m.topic_states = r.structs(r.compact_length(), 'topic_states', 19, _read_leader_and_isr_topic_state_v6)
+    m.live_leaders = r.structs(r.compact_length(), 'live_leaders', 10, _read_leader_and_isr_live_leader_v4)
+    r.skip_tags()
+    return m, r.at
 
 
 LeaderAndIsrRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3, 4: _write_v4, 5: _write_v5, 6: _write_v6, 7: _write_v7}

@@ -4,24 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, classic_string, compact_string, new,
+    refuse_field, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
@@ -29,12 +16,9 @@ _PACK_h = Struct(">h").pack
 _PACK_hi = Struct(">hi").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ihx = Struct(">ihx").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hi = Struct(">hi").unpack_from
-_UNPACK_ih = Struct(">ih").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_h = Struct(">h")
+_STRUCT_ih = Struct(">ih")
 
 
 class LeaderAndIsrPartitionError(Fields):
@@ -86,6 +70,35 @@ class LeaderAndIsrResponse(Message):
         self.partition_errors = [] if partition_errors is EMPTY else partition_errors
         self.topics = [] if topics is EMPTY else topics
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for leader_and_isr_partition_state in request.ungrouped_partition_states:
+            self.partition_errors.append(LeaderAndIsrPartitionError(topic_name=leader_and_isr_partition_state.topic_name, partition_index=leader_and_isr_partition_state.partition_index, error_code=code))
+        for leader_and_isr_topic_state in request.topic_states:
+            answer = LeaderAndIsrTopicError(topic_id=leader_and_isr_topic_state.topic_id)
+            for leader_and_isr_topic_state_leader_and_isr_partition_state in leader_and_isr_topic_state.partition_states:
+                answer.partition_errors.append(LeaderAndIsrPartitionError(topic_name=leader_and_isr_topic_state_leader_and_isr_partition_state.topic_name, partition_index=leader_and_isr_topic_state_leader_and_isr_partition_state.partition_index, error_code=code))
+            if answer.partition_errors:
+                self.topics.append(answer)
+
+
+def _write_leader_and_isr_partition_error_v0(m: LeaderAndIsrPartitionError, w: Write) -> None:
+    w(classic_string(m.topic_name))
+    w(_PACK_ih(m.partition_index, m.error_code))
+
+
+def _read_leader_and_isr_partition_error_v0(r: MessageReader) -> LeaderAndIsrPartitionError:
+    m = new(LeaderAndIsrPartitionError)
+    m.topic_name = r.string(r.short_length(), 'topic_name')
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    return m
+
 
 def _write_v0(m: LeaderAndIsrResponse, w: Write) -> None:  # versions 0-3
     if m.topics:
@@ -93,145 +106,97 @@ def _write_v0(m: LeaderAndIsrResponse, w: Write) -> None:  # versions 0-3
     partition_errors = m.partition_errors
     w(_PACK_hi(m.error_code, len(partition_errors)))
     for leader_and_isr_partition_error in partition_errors:
-        raw = leader_and_isr_partition_error.topic_name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        w(_PACK_ih(leader_and_isr_partition_error.partition_index, leader_and_isr_partition_error.error_code))
+        _write_leader_and_isr_partition_error_v0(leader_and_isr_partition_error, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[LeaderAndIsrResponse, int]:  # versions 0-3
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(LeaderAndIsrResponse)
     m.topics = []
-    m.error_code, count = _UNPACK_hi(buffer, at)
-    at += 6
-    if count < 0 or count * 8 > size - at:
-        refuse_count('partition_errors', count, size - at)
-    partition_errors = []
-    for _ in range(count):
-        leader_and_isr_partition_error = new(LeaderAndIsrPartitionError)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic_name', count, size - at)
-        leader_and_isr_partition_error.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        leader_and_isr_partition_error.partition_index, leader_and_isr_partition_error.error_code = _UNPACK_ih(buffer, at)
-        at += 6
-        partition_errors.append(leader_and_isr_partition_error)
-    m.partition_errors = partition_errors
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.partition_errors = r.structs(r.length(), 'partition_errors', 8, _read_leader_and_isr_partition_error_v0)
+    return m, r.at
+
+
+def _write_leader_and_isr_partition_error_v4(m: LeaderAndIsrPartitionError, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    w(_PACK_ihx(m.partition_index, m.error_code))
+
+
+def _read_leader_and_isr_partition_error_v4(r: MessageReader) -> LeaderAndIsrPartitionError:
+    m = new(LeaderAndIsrPartitionError)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    r.skip_tags()
+    return m
 
 
 def _write_v4(m: LeaderAndIsrResponse, w: Write) -> None:  # version 4, flexible
     if m.topics:
         refuse_field('topics')
     partition_errors = m.partition_errors
-    count = len(partition_errors) + 1
-    w(_PACK_h(m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_h(m.error_code) + uvarint(len(partition_errors) + 1))
     for leader_and_isr_partition_error in partition_errors:
-        raw = leader_and_isr_partition_error.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_ihx(leader_and_isr_partition_error.partition_index, leader_and_isr_partition_error.error_code))
+        _write_leader_and_isr_partition_error_v4(leader_and_isr_partition_error, w)
     w(NO_TAGS)
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[LeaderAndIsrResponse, int]:  # version 4, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(LeaderAndIsrResponse)
     m.topics = []
-    m.error_code, count = _UNPACK_hB(buffer, at)
-    at += 3
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 8 > size - at:
-        refuse_count('partition_errors', count, size - at)
-    partition_errors = []
-    for _ in range(count):
-        leader_and_isr_partition_error = new(LeaderAndIsrPartitionError)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        leader_and_isr_partition_error.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        leader_and_isr_partition_error.partition_index, leader_and_isr_partition_error.error_code, tags = _UNPACK_ihB(buffer, at)
-        at += 7
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        partition_errors.append(leader_and_isr_partition_error)
-    m.partition_errors = partition_errors
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.partition_errors = r.structs(r.compact_length(), 'partition_errors', 8, _read_leader_and_isr_partition_error_v4)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_leader_and_isr_partition_error_v5(m: LeaderAndIsrPartitionError, w: Write) -> None:
+    w(_PACK_ihx(m.partition_index, m.error_code))
+
+
+def _read_leader_and_isr_partition_error_v5(r: MessageReader) -> LeaderAndIsrPartitionError:
+    m = new(LeaderAndIsrPartitionError)
+    m.topic_name = ''
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    r.skip_tags()
+    return m
+
+
+def _write_leader_and_isr_topic_error_v5(m: LeaderAndIsrTopicError, w: Write) -> None:
+    partition_errors = m.partition_errors
+    w(_PACK_16s(m.topic_id) + uvarint(len(partition_errors) + 1))
+    for leader_and_isr_partition_error in partition_errors:
+        _write_leader_and_isr_partition_error_v5(leader_and_isr_partition_error, w)
+    w(NO_TAGS)
+
+
+def _read_leader_and_isr_topic_error_v5(r: MessageReader) -> LeaderAndIsrTopicError:
+    m = new(LeaderAndIsrTopicError)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partition_errors = r.structs(r.compact_length(), 'partition_errors', 7, _read_leader_and_isr_partition_error_v5)
+    r.skip_tags()
+    return m
 
 
 def _write_v5(m: LeaderAndIsrResponse, w: Write) -> None:  # versions 5-7, flexible
     if m.partition_errors:
         refuse_field('partition_errors')
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_h(m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_h(m.error_code) + uvarint(len(topics) + 1))
     for leader_and_isr_topic_error in topics:
-        partition_errors = leader_and_isr_topic_error.partition_errors
-        count = len(partition_errors) + 1
-        w(_PACK_16s(leader_and_isr_topic_error.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for leader_and_isr_partition_error in partition_errors:
-            w(_PACK_ihx(leader_and_isr_partition_error.partition_index, leader_and_isr_partition_error.error_code))
-        w(NO_TAGS)
+        _write_leader_and_isr_topic_error_v5(leader_and_isr_topic_error, w)
     w(NO_TAGS)
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[LeaderAndIsrResponse, int]:  # versions 5-7, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(LeaderAndIsrResponse)
     m.partition_errors = []
-    m.error_code, count = _UNPACK_hB(buffer, at)
-    at += 3
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        leader_and_isr_topic_error = new(LeaderAndIsrTopicError)
-        leader_and_isr_topic_error.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 7 > size - at:
-            refuse_count('partition_errors', count, size - at)
-        partition_errors = []
-        for _ in range(count):
-            leader_and_isr_partition_error = new(LeaderAndIsrPartitionError)
-            leader_and_isr_partition_error.topic_name = ''
-            leader_and_isr_partition_error.partition_index, leader_and_isr_partition_error.error_code, tags = _UNPACK_ihB(buffer, at)
-            at += 7
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partition_errors.append(leader_and_isr_partition_error)
-        leader_and_isr_topic_error.partition_errors = partition_errors
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(leader_and_isr_topic_error)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.topics = r.structs(r.compact_length(), 'topics', 18, _read_leader_and_isr_topic_error_v5)
+    r.skip_tags()
+    return m, r.at
 
 
 LeaderAndIsrResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v0, 4: _write_v4, 5: _write_v5, 6: _write_v5, 7: _write_v5}

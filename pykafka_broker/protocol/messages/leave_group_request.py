@@ -6,30 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_nullable_string,
+    classic_string, compact_nullable_string, compact_string, new, refuse_field, uvarint,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
 
 
 class MemberIdentity(Fields):
@@ -71,267 +52,122 @@ class LeaveGroupRequest(Message):
 def _write_v0(m: LeaveGroupRequest, w: Write) -> None:  # versions 0-2
     if m.members:
         refuse_field('members')
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.member_id.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.group_id))
+    w(classic_string(m.member_id))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # versions 0-2
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(LeaveGroupRequest)
     m.members = []
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('group_id', count, size - at)
-    m.group_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('member_id', count, size - at)
-    m.member_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    return m, at
+    m.group_id = r.string(r.short_length(), 'group_id')
+    m.member_id = r.string(r.short_length(), 'member_id')
+    return m, r.at
+
+
+def _write_member_identity_v3(m: MemberIdentity, w: Write) -> None:
+    w(classic_string(m.member_id))
+    w(classic_nullable_string(m.group_instance_id))
+
+
+def _read_member_identity_v3(r: MessageReader) -> MemberIdentity:
+    m = new(MemberIdentity)
+    m.reason = None
+    m.member_id = r.string(r.short_length(), 'member_id')
+    m.group_instance_id = r.nullable_string(r.short_length(), 'group_instance_id')
+    return m
 
 
 def _write_v3(m: LeaveGroupRequest, w: Write) -> None:  # version 3
     if m.member_id:
         refuse_field('member_id')
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.group_id))
     members = m.members
     w(_PACK_i(len(members)))
     for member_identity in members:
-        raw = member_identity.member_id.encode()
-        w(_PACK_h(len(raw)) + raw)
-        group_instance_id = member_identity.group_instance_id
-        raw = b"" if group_instance_id is None else group_instance_id.encode()
-        w((_PACK_h(-1 if group_instance_id is None else len(raw))) + raw)
+        _write_member_identity_v3(member_identity, w)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # version 3
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(LeaveGroupRequest)
     m.member_id = ''
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('group_id', count, size - at)
-    m.group_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 4 > size - at:
-        refuse_count('members', count, size - at, elements_left)
-    members = []
-    for _ in range(count):
-        member_identity = new(MemberIdentity)
-        member_identity.reason = None
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('member_id', count, size - at)
-        member_identity.member_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        if count == -1:
-            member_identity.group_instance_id = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('group_instance_id', count, size - at)
-            member_identity.group_instance_id = str(buffer[at:stop], "utf-8")
-            at = stop
-        members.append(member_identity)
-    m.members = members
-    return m, at
+    m.group_id = r.string(r.short_length(), 'group_id')
+    m.members = r.structs(r.length(), 'members', 4, _read_member_identity_v3)
+    return m, r.at
+
+
+def _write_member_identity_v4(m: MemberIdentity, w: Write) -> None:
+    w(compact_string(m.member_id))
+    w(compact_nullable_string(m.group_instance_id))
+    w(NO_TAGS)
+
+
+def _read_member_identity_v4(r: MessageReader) -> MemberIdentity:
+    m = new(MemberIdentity)
+    m.reason = None
+    m.member_id = r.string(r.compact_length(), 'member_id')
+    m.group_instance_id = r.nullable_string(r.compact_length(), 'group_instance_id')
+    r.skip_tags()
+    return m
 
 
 def _write_v4(m: LeaveGroupRequest, w: Write) -> None:  # version 4, flexible
     if m.member_id:
         refuse_field('member_id')
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.group_id))
     members = m.members
-    count = len(members) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(members) + 1))
     for member_identity in members:
-        raw = member_identity.member_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        group_instance_id = member_identity.group_instance_id
-        w(NULL if group_instance_id is None else compact_string(group_instance_id))
-        w(NO_TAGS)
+        _write_member_identity_v4(member_identity, w)
     w(NO_TAGS)
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # version 4, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(LeaveGroupRequest)
     m.member_id = ''
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('group_id', count, size - at)
-    m.group_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('members', count, size - at, elements_left)
-    members = []
-    for _ in range(count):
-        member_identity = new(MemberIdentity)
-        member_identity.reason = None
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('member_id', count, size - at)
-        member_identity.member_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            member_identity.group_instance_id = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('group_instance_id', count, size - at)
-            member_identity.group_instance_id = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        members.append(member_identity)
-    m.members = members
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.members = r.structs(r.compact_length(), 'members', 3, _read_member_identity_v4)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_member_identity_v5(m: MemberIdentity, w: Write) -> None:
+    w(compact_string(m.member_id))
+    w(compact_nullable_string(m.group_instance_id))
+    w(compact_nullable_string(m.reason))
+    w(NO_TAGS)
+
+
+def _read_member_identity_v5(r: MessageReader) -> MemberIdentity:
+    m = new(MemberIdentity)
+    m.member_id = r.string(r.compact_length(), 'member_id')
+    m.group_instance_id = r.nullable_string(r.compact_length(), 'group_instance_id')
+    m.reason = r.nullable_string(r.compact_length(), 'reason')
+    r.skip_tags()
+    return m
 
 
 def _write_v5(m: LeaveGroupRequest, w: Write) -> None:  # version 5, flexible
     if m.member_id:
         refuse_field('member_id')
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.group_id))
     members = m.members
-    count = len(members) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(members) + 1))
     for member_identity in members:
-        raw = member_identity.member_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        group_instance_id = member_identity.group_instance_id
-        w(NULL if group_instance_id is None else compact_string(group_instance_id))
-        reason = member_identity.reason
-        w(NULL if reason is None else compact_string(reason))
-        w(NO_TAGS)
+        _write_member_identity_v5(member_identity, w)
     w(NO_TAGS)
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[LeaveGroupRequest, int]:  # version 5, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(LeaveGroupRequest)
     m.member_id = ''
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('group_id', count, size - at)
-    m.group_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 4 > size - at:
-        refuse_count('members', count, size - at, elements_left)
-    members = []
-    for _ in range(count):
-        member_identity = new(MemberIdentity)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('member_id', count, size - at)
-        member_identity.member_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            member_identity.group_instance_id = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('group_instance_id', count, size - at)
-            member_identity.group_instance_id = str(buffer[at:stop], "utf-8")
-            at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            member_identity.reason = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('reason', count, size - at)
-            member_identity.reason = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        members.append(member_identity)
-    m.members = members
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.members = r.structs(r.compact_length(), 'members', 4, _read_member_identity_v5)
+    r.skip_tags()
+    return m, r.at
 
 
 LeaveGroupRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v4, 5: _write_v5}

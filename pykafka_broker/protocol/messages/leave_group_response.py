@@ -4,36 +4,19 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
+    compact_nullable_string, compact_string, new, refuse_field, uvarint,
 )
 
 _PACK_h = Struct(">h").pack
 _PACK_hx = Struct(">hx").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ihi = Struct(">ihi").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_ih = Struct(">ih").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_ihi = Struct(">ihi").unpack_from
+_STRUCT_h = Struct(">h")
+_STRUCT_ih = Struct(">ih")
 
 
 class MemberResponse(Fields):
@@ -71,6 +54,17 @@ class LeaveGroupResponse(Message):
         self.error_code = error_code
         self.members = [] if members is EMPTY else members
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for member_identity in request.members:
+            self.members.append(MemberResponse(member_id=member_identity.member_id, error_code=code))
+
 
 def _write_v0(m: LeaveGroupResponse, w: Write) -> None:  # version 0
     if m.members:
@@ -79,12 +73,12 @@ def _write_v0(m: LeaveGroupResponse, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[LeaveGroupResponse, int]:  # version 0
+    r = MessageReader(buffer, at)
     m = new(LeaveGroupResponse)
     m.throttle_time_ms = 0
     m.members = []
-    (m.error_code,) = _UNPACK_h(buffer, at)
-    at += 2
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    return m, r.at
 
 
 def _write_v1(m: LeaveGroupResponse, w: Write) -> None:  # versions 1-2
@@ -94,120 +88,72 @@ def _write_v1(m: LeaveGroupResponse, w: Write) -> None:  # versions 1-2
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[LeaveGroupResponse, int]:  # versions 1-2
+    r = MessageReader(buffer, at)
     m = new(LeaveGroupResponse)
     m.members = []
-    m.throttle_time_ms, m.error_code = _UNPACK_ih(buffer, at)
-    at += 6
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    return m, r.at
+
+
+def _write_member_response_v3(m: MemberResponse, w: Write) -> None:
+    w(classic_string(m.member_id))
+    w(classic_nullable_string(m.group_instance_id))
+    w(_PACK_h(m.error_code))
+
+
+def _read_member_response_v3(r: MessageReader) -> MemberResponse:
+    m = new(MemberResponse)
+    m.member_id = r.string(r.short_length(), 'member_id')
+    m.group_instance_id = r.nullable_string(r.short_length(), 'group_instance_id')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    return m
 
 
 def _write_v3(m: LeaveGroupResponse, w: Write) -> None:  # version 3
     members = m.members
     w(_PACK_ihi(m.throttle_time_ms, m.error_code, len(members)))
     for member_response in members:
-        raw = member_response.member_id.encode()
-        w(_PACK_h(len(raw)) + raw)
-        group_instance_id = member_response.group_instance_id
-        raw = b"" if group_instance_id is None else group_instance_id.encode()
-        w((_PACK_h(-1 if group_instance_id is None else len(raw))) + raw)
-        w(_PACK_h(member_response.error_code))
+        _write_member_response_v3(member_response, w)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[LeaveGroupResponse, int]:  # version 3
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(LeaveGroupResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihi(buffer, at)
-    at += 10
-    if count < 0 or count * 6 > size - at:
-        refuse_count('members', count, size - at)
-    members = []
-    for _ in range(count):
-        member_response = new(MemberResponse)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('member_id', count, size - at)
-        member_response.member_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        if count == -1:
-            member_response.group_instance_id = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('group_instance_id', count, size - at)
-            member_response.group_instance_id = str(buffer[at:stop], "utf-8")
-            at = stop
-        (member_response.error_code,) = _UNPACK_h(buffer, at)
-        at += 2
-        members.append(member_response)
-    m.members = members
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.members = r.structs(r.length(), 'members', 6, _read_member_response_v3)
+    return m, r.at
+
+
+def _write_member_response_v4(m: MemberResponse, w: Write) -> None:
+    w(compact_string(m.member_id))
+    w(compact_nullable_string(m.group_instance_id))
+    w(_PACK_hx(m.error_code))
+
+
+def _read_member_response_v4(r: MessageReader) -> MemberResponse:
+    m = new(MemberResponse)
+    m.member_id = r.string(r.compact_length(), 'member_id')
+    m.group_instance_id = r.nullable_string(r.compact_length(), 'group_instance_id')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    r.skip_tags()
+    return m
 
 
 def _write_v4(m: LeaveGroupResponse, w: Write) -> None:  # versions 4-5, flexible
     members = m.members
-    count = len(members) + 1
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + uvarint(len(members) + 1))
     for member_response in members:
-        raw = member_response.member_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        group_instance_id = member_response.group_instance_id
-        w(NULL if group_instance_id is None else compact_string(group_instance_id))
-        w(_PACK_hx(member_response.error_code))
+        _write_member_response_v4(member_response, w)
     w(NO_TAGS)
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[LeaveGroupResponse, int]:  # versions 4-5, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(LeaveGroupResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('members', count, size - at)
-    members = []
-    for _ in range(count):
-        member_response = new(MemberResponse)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('member_id', count, size - at)
-        member_response.member_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            member_response.group_instance_id = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('group_instance_id', count, size - at)
-            member_response.group_instance_id = str(buffer[at:stop], "utf-8")
-            at = stop
-        member_response.error_code, tags = _UNPACK_hB(buffer, at)
-        at += 3
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        members.append(member_response)
-    m.members = members
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.members = r.structs(r.compact_length(), 'members', 5, _read_member_response_v4)
+    r.skip_tags()
+    return m, r.at
 
 
 LeaveGroupResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v3, 4: _write_v4, 5: _write_v4}

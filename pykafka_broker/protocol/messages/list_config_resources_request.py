@@ -3,22 +3,10 @@
 
 from __future__ import annotations
 
-from struct import pack, unpack_from
+from struct import pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_field,
-    skip_counted_tags,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, new, refuse_field, uvarint,
 )
 
 
@@ -46,42 +34,25 @@ def _write_v0(m: ListConfigResourcesRequest, w: Write) -> None:  # version 0, fl
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListConfigResourcesRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ListConfigResourcesRequest)
     m.resource_types = []
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v1(m: ListConfigResourcesRequest, w: Write) -> None:  # version 1, flexible
     resource_types = m.resource_types
-    count = len(resource_types) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(resource_types)}b", *resource_types))
+    w(uvarint(len(resource_types) + 1) + pack(f">{len(resource_types)}b", *resource_types))
     w(NO_TAGS)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ListConfigResourcesRequest, int]:  # version 1, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ListConfigResourcesRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count > size - at:
-        refuse_count('resource_types', count, size - at, elements_left)
-    m.resource_types = list(unpack_from(f">{count}b", buffer, at))
-    at += count
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.resource_types = r.numbers(r.compact_length(), 'resource_types', 1, "b")
+    r.skip_tags()
+    return m, r.at
 
 
 ListConfigResourcesRequest._WRITERS = {0: _write_v0, 1: _write_v1}

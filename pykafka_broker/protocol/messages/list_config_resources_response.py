@@ -4,28 +4,16 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, compact_string, new, uvarint,
 )
 
 _PACK_bx = Struct(">bx").pack
 _PACK_ih = Struct(">ih").pack
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
+_STRUCT_b = Struct(">b")
+_STRUCT_ih = Struct(">ih")
 
 
 class ConfigResource(Fields):
@@ -61,102 +49,70 @@ class ListConfigResourcesResponse(Message):
         self.error_code = error_code
         self.config_resources = [] if config_resources is EMPTY else config_resources
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
+
+
+def _write_config_resource_v0(m: ConfigResource, w: Write) -> None:
+    w(compact_string(m.resource_name))
+    w(NO_TAGS)
+
+
+def _read_config_resource_v0(r: MessageReader) -> ConfigResource:
+    m = new(ConfigResource)
+    m.resource_type = 16
+    m.resource_name = r.string(r.compact_length(), 'resource_name')
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: ListConfigResourcesResponse, w: Write) -> None:  # version 0, flexible
     config_resources = m.config_resources
-    count = len(config_resources) + 1
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + uvarint(len(config_resources) + 1))
     for config_resource in config_resources:
-        raw = config_resource.resource_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(NO_TAGS)
+        _write_config_resource_v0(config_resource, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListConfigResourcesResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ListConfigResourcesResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 2 > size - at:
-        refuse_count('config_resources', count, size - at)
-    config_resources = []
-    for _ in range(count):
-        config_resource = new(ConfigResource)
-        config_resource.resource_type = 16
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('resource_name', count, size - at)
-        config_resource.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        config_resources.append(config_resource)
-    m.config_resources = config_resources
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.config_resources = r.structs(r.compact_length(), 'config_resources', 2, _read_config_resource_v0)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_config_resource_v1(m: ConfigResource, w: Write) -> None:
+    w(compact_string(m.resource_name))
+    w(_PACK_bx(m.resource_type))
+
+
+def _read_config_resource_v1(r: MessageReader) -> ConfigResource:
+    m = new(ConfigResource)
+    m.resource_name = r.string(r.compact_length(), 'resource_name')
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: ListConfigResourcesResponse, w: Write) -> None:  # version 1, flexible
     config_resources = m.config_resources
-    count = len(config_resources) + 1
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + uvarint(len(config_resources) + 1))
     for config_resource in config_resources:
-        raw = config_resource.resource_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_bx(config_resource.resource_type))
+        _write_config_resource_v1(config_resource, w)
     w(NO_TAGS)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ListConfigResourcesResponse, int]:  # version 1, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ListConfigResourcesResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('config_resources', count, size - at)
-    config_resources = []
-    for _ in range(count):
-        config_resource = new(ConfigResource)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('resource_name', count, size - at)
-        config_resource.resource_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        config_resource.resource_type, tags = _UNPACK_bB(buffer, at)
-        at += 2
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        config_resources.append(config_resource)
-    m.config_resources = config_resources
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.config_resources = r.structs(r.compact_length(), 'config_resources', 3, _read_config_resource_v1)
+    r.skip_tags()
+    return m, r.at
 
 
 ListConfigResourcesResponse._WRITERS = {0: _write_v0, 1: _write_v1}

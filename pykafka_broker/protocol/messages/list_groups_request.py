@@ -5,21 +5,7 @@ from __future__ import annotations
 
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, compact_string, new, refuse_field, uvarint,
 )
 
 
@@ -50,10 +36,11 @@ def _write_v0(m: ListGroupsRequest, w: Write) -> None:  # versions 0-2
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # versions 0-2
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ListGroupsRequest)
     m.states_filter = []
     m.types_filter = []
-    return m, at
+    return m, r.at
 
 
 def _write_v3(m: ListGroupsRequest, w: Write) -> None:  # version 3, flexible
@@ -65,135 +52,52 @@ def _write_v3(m: ListGroupsRequest, w: Write) -> None:  # version 3, flexible
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # version 3, flexible
-    elements_left = MOST_ELEMENTS
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ListGroupsRequest)
     m.states_filter = []
     m.types_filter = []
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v4(m: ListGroupsRequest, w: Write) -> None:  # version 4, flexible
     if m.types_filter:
         refuse_field('types_filter')
     states_filter = m.states_filter
-    count = len(states_filter) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(states_filter) + 1))
     for element in states_filter:
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+        w(compact_string(element))
     w(NO_TAGS)
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # version 4, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ListGroupsRequest)
     m.types_filter = []
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count > size - at:
-        refuse_count('states_filter', count, size - at, elements_left)
-    states_filter = []
-    for _ in range(count):
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('states_filter', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        states_filter.append(element)
-    m.states_filter = states_filter
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.states_filter = r.compact_strings(r.compact_length(), 'states_filter')
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v5(m: ListGroupsRequest, w: Write) -> None:  # version 5, flexible
     states_filter = m.states_filter
-    count = len(states_filter) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(states_filter) + 1))
     for element in states_filter:
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+        w(compact_string(element))
     types_filter = m.types_filter
-    count = len(types_filter) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(types_filter) + 1))
     for types_filter_element in types_filter:
-        raw = types_filter_element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+        w(compact_string(types_filter_element))
     w(NO_TAGS)
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[ListGroupsRequest, int]:  # version 5, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ListGroupsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count > size - at:
-        refuse_count('states_filter', count, size - at, elements_left)
-    states_filter = []
-    for _ in range(count):
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('states_filter', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        states_filter.append(element)
-    m.states_filter = states_filter
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count > size - at:
-        refuse_count('types_filter', count, size - at, elements_left)
-    types_filter = []
-    for _ in range(count):
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('types_filter', count, size - at)
-        types_filter_element = str(buffer[at:stop], "utf-8")
-        at = stop
-        types_filter.append(types_filter_element)
-    m.types_filter = types_filter
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.states_filter = r.compact_strings(r.compact_length(), 'states_filter')
+    m.types_filter = r.compact_strings(r.compact_length(), 'types_filter')
+    r.skip_tags()
+    return m, r.at
 
 
 ListGroupsRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v4, 5: _write_v5}

@@ -4,32 +4,17 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, uvarint,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_hi = Struct(">hi").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ihi = Struct(">ihi").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hi = Struct(">hi").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_ihi = Struct(">ihi").unpack_from
+_STRUCT_h = Struct(">h")
+_STRUCT_ih = Struct(">ih")
 
 
 class ListedGroup(Fields):
@@ -69,313 +54,157 @@ class ListGroupsResponse(Message):
         self.error_code = error_code
         self.groups = [] if groups is EMPTY else groups
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
+
+
+def _write_listed_group_v0(m: ListedGroup, w: Write) -> None:
+    w(classic_string(m.group_id))
+    w(classic_string(m.protocol_type))
+
+
+def _read_listed_group_v0(r: MessageReader) -> ListedGroup:
+    m = new(ListedGroup)
+    m.group_state = ''
+    m.group_type = ''
+    m.group_id = r.string(r.short_length(), 'group_id')
+    m.protocol_type = r.string(r.short_length(), 'protocol_type')
+    return m
+
 
 def _write_v0(m: ListGroupsResponse, w: Write) -> None:  # version 0
     groups = m.groups
     w(_PACK_hi(m.error_code, len(groups)))
     for listed_group in groups:
-        raw = listed_group.group_id.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = listed_group.protocol_type.encode()
-        w(_PACK_h(len(raw)) + raw)
+        _write_listed_group_v0(listed_group, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ListGroupsResponse)
     m.throttle_time_ms = 0
-    m.error_code, count = _UNPACK_hi(buffer, at)
-    at += 6
-    if count < 0 or count * 4 > size - at:
-        refuse_count('groups', count, size - at)
-    groups = []
-    for _ in range(count):
-        listed_group = new(ListedGroup)
-        listed_group.group_state = ''
-        listed_group.group_type = ''
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('group_id', count, size - at)
-        listed_group.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('protocol_type', count, size - at)
-        listed_group.protocol_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        groups.append(listed_group)
-    m.groups = groups
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.groups = r.structs(r.length(), 'groups', 4, _read_listed_group_v0)
+    return m, r.at
 
 
 def _write_v1(m: ListGroupsResponse, w: Write) -> None:  # versions 1-2
     groups = m.groups
     w(_PACK_ihi(m.throttle_time_ms, m.error_code, len(groups)))
     for listed_group in groups:
-        raw = listed_group.group_id.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = listed_group.protocol_type.encode()
-        w(_PACK_h(len(raw)) + raw)
+        _write_listed_group_v0(listed_group, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # versions 1-2
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ListGroupsResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihi(buffer, at)
-    at += 10
-    if count < 0 or count * 4 > size - at:
-        refuse_count('groups', count, size - at)
-    groups = []
-    for _ in range(count):
-        listed_group = new(ListedGroup)
-        listed_group.group_state = ''
-        listed_group.group_type = ''
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('group_id', count, size - at)
-        listed_group.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('protocol_type', count, size - at)
-        listed_group.protocol_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        groups.append(listed_group)
-    m.groups = groups
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.groups = r.structs(r.length(), 'groups', 4, _read_listed_group_v0)
+    return m, r.at
+
+
+def _write_listed_group_v3(m: ListedGroup, w: Write) -> None:
+    w(compact_string(m.group_id))
+    w(compact_string(m.protocol_type))
+    w(NO_TAGS)
+
+
+def _read_listed_group_v3(r: MessageReader) -> ListedGroup:
+    m = new(ListedGroup)
+    m.group_state = ''
+    m.group_type = ''
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.protocol_type = r.string(r.compact_length(), 'protocol_type')
+    r.skip_tags()
+    return m
 
 
 def _write_v3(m: ListGroupsResponse, w: Write) -> None:  # version 3, flexible
     groups = m.groups
-    count = len(groups) + 1
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + uvarint(len(groups) + 1))
     for listed_group in groups:
-        raw = listed_group.group_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = listed_group.protocol_type.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(NO_TAGS)
+        _write_listed_group_v3(listed_group, w)
     w(NO_TAGS)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # version 3, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ListGroupsResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('groups', count, size - at)
-    groups = []
-    for _ in range(count):
-        listed_group = new(ListedGroup)
-        listed_group.group_state = ''
-        listed_group.group_type = ''
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_id', count, size - at)
-        listed_group.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('protocol_type', count, size - at)
-        listed_group.protocol_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        groups.append(listed_group)
-    m.groups = groups
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.groups = r.structs(r.compact_length(), 'groups', 3, _read_listed_group_v3)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_listed_group_v4(m: ListedGroup, w: Write) -> None:
+    w(compact_string(m.group_id))
+    w(compact_string(m.protocol_type))
+    w(compact_string(m.group_state))
+    w(NO_TAGS)
+
+
+def _read_listed_group_v4(r: MessageReader) -> ListedGroup:
+    m = new(ListedGroup)
+    m.group_type = ''
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.protocol_type = r.string(r.compact_length(), 'protocol_type')
+    m.group_state = r.string(r.compact_length(), 'group_state')
+    r.skip_tags()
+    return m
 
 
 def _write_v4(m: ListGroupsResponse, w: Write) -> None:  # version 4, flexible
     groups = m.groups
-    count = len(groups) + 1
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + uvarint(len(groups) + 1))
     for listed_group in groups:
-        raw = listed_group.group_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = listed_group.protocol_type.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = listed_group.group_state.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(NO_TAGS)
+        _write_listed_group_v4(listed_group, w)
     w(NO_TAGS)
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # version 4, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ListGroupsResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 4 > size - at:
-        refuse_count('groups', count, size - at)
-    groups = []
-    for _ in range(count):
-        listed_group = new(ListedGroup)
-        listed_group.group_type = ''
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_id', count, size - at)
-        listed_group.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('protocol_type', count, size - at)
-        listed_group.protocol_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_state', count, size - at)
-        listed_group.group_state = str(buffer[at:stop], "utf-8")
-        at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        groups.append(listed_group)
-    m.groups = groups
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.groups = r.structs(r.compact_length(), 'groups', 4, _read_listed_group_v4)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_listed_group_v5(m: ListedGroup, w: Write) -> None:
+    w(compact_string(m.group_id))
+    w(compact_string(m.protocol_type))
+    w(compact_string(m.group_state))
+    w(compact_string(m.group_type))
+    w(NO_TAGS)
+
+
+def _read_listed_group_v5(r: MessageReader) -> ListedGroup:
+    m = new(ListedGroup)
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.protocol_type = r.string(r.compact_length(), 'protocol_type')
+    m.group_state = r.string(r.compact_length(), 'group_state')
+    m.group_type = r.string(r.compact_length(), 'group_type')
+    r.skip_tags()
+    return m
 
 
 def _write_v5(m: ListGroupsResponse, w: Write) -> None:  # version 5, flexible
     groups = m.groups
-    count = len(groups) + 1
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + uvarint(len(groups) + 1))
     for listed_group in groups:
-        raw = listed_group.group_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = listed_group.protocol_type.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = listed_group.group_state.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = listed_group.group_type.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(NO_TAGS)
+        _write_listed_group_v5(listed_group, w)
     w(NO_TAGS)
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[ListGroupsResponse, int]:  # version 5, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ListGroupsResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('groups', count, size - at)
-    groups = []
-    for _ in range(count):
-        listed_group = new(ListedGroup)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_id', count, size - at)
-        listed_group.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('protocol_type', count, size - at)
-        listed_group.protocol_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_state', count, size - at)
-        listed_group.group_state = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_type', count, size - at)
-        listed_group.group_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        groups.append(listed_group)
-    m.groups = groups
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.groups = r.structs(r.compact_length(), 'groups', 5, _read_listed_group_v5)
+    r.skip_tags()
+    return m, r.at
 
 
 ListGroupsResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v3, 4: _write_v4, 5: _write_v5}

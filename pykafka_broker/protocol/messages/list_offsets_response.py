@@ -4,23 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct, pack, unpack_from
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, NO_TAGS, UVARINT, Write, new, refuse_count, refuse_field, refuse_length, skip_tags,
+    string_length, uvarint, uvarint_rest,
 )
 
 _PACK_h = Struct(">h").pack
@@ -92,6 +80,14 @@ class ListOffsetsResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.topics = [] if topics is EMPTY else topics
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for list_offsets_topic in request.topics:
+            answer = ListOffsetsTopicResponse(name=list_offsets_topic.name)
+            for list_offsets_partition in list_offsets_topic.partitions:
+                answer.partitions.append(ListOffsetsPartitionResponse(partition_index=list_offsets_partition.partition_index, error_code=code))
+            if answer.partitions:
+                self.topics.append(answer)
 
 
 def _write_v0(m: ListOffsetsResponse, w: Write) -> None:  # version 0

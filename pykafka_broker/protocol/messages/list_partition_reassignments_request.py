@@ -3,30 +3,15 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
+    Buffer, EMPTY, Fields, INT32_PACK, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, compact_string, new,
     uvarint,
-    uvarint_rest,
 )
 
 _PACK_i = Struct(">i").pack
-_UNPACK_iB = Struct(">iB").unpack_from
+_STRUCT_i = Struct(">i")
 
 
 class ListPartitionReassignmentsTopics(Fields):
@@ -61,70 +46,36 @@ class ListPartitionReassignmentsRequest(Message):
         self.topics = topics
 
 
+def _write_list_partition_reassignments_topics_v0(m: ListPartitionReassignmentsTopics, w: Write) -> None:
+    w(compact_string(m.name))
+    partition_indexes = m.partition_indexes
+    w(uvarint(len(partition_indexes) + 1) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
+    w(NO_TAGS)
+
+
+def _read_list_partition_reassignments_topics_v0(r: MessageReader) -> ListPartitionReassignmentsTopics:
+    m = new(ListPartitionReassignmentsTopics)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partition_indexes = r.numbers(r.compact_length(), 'partition_indexes', 4, "i")
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: ListPartitionReassignmentsRequest, w: Write) -> None:  # version 0, flexible
     topics = m.topics
-    count = (-1 if topics is None else len(topics)) + 1
-    w(_PACK_i(m.timeout_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.timeout_ms) + (uvarint((-1 if topics is None else len(topics)) + 1)))
     for list_partition_reassignments_topics in topics or ():
-        raw = list_partition_reassignments_topics.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partition_indexes = list_partition_reassignments_topics.partition_indexes
-        count = len(partition_indexes) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
-        w(NO_TAGS)
+        _write_list_partition_reassignments_topics_v0(list_partition_reassignments_topics, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListPartitionReassignmentsRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ListPartitionReassignmentsRequest)
-    m.timeout_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.topics = None
-    else:
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 3 > size - at:
-            refuse_count('topics', count, size - at, elements_left)
-        topics = []
-        for _ in range(count):
-            list_partition_reassignments_topics = new(ListPartitionReassignmentsTopics)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            list_partition_reassignments_topics.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('partition_indexes', count, size - at, elements_left)
-            list_partition_reassignments_topics.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            topics.append(list_partition_reassignments_topics)
-        m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    (m.timeout_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.nullable_structs(r.compact_length(), 'topics', 3, _read_list_partition_reassignments_topics_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 ListPartitionReassignmentsRequest._WRITERS = {0: _write_v0}

@@ -3,33 +3,18 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string,
+    new, uvarint,
 )
 
 _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
 
 
 class OngoingPartitionReassignment(Fields):
@@ -85,125 +70,66 @@ class ListPartitionReassignmentsResponse(Message):
         self.error_message = error_message
         self.topics = [] if topics is EMPTY else topics
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        return answer
+
+
+def _write_ongoing_partition_reassignment_v0(m: OngoingPartitionReassignment, w: Write) -> None:
+    replicas = m.replicas
+    w(_PACK_i(m.partition_index) + uvarint(len(replicas) + 1) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
+    adding_replicas = m.adding_replicas
+    w(uvarint(len(adding_replicas) + 1) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
+    removing_replicas = m.removing_replicas
+    w(uvarint(len(removing_replicas) + 1) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
+    w(NO_TAGS)
+
+
+def _read_ongoing_partition_reassignment_v0(r: MessageReader) -> OngoingPartitionReassignment:
+    m = new(OngoingPartitionReassignment)
+    (m.partition_index,) = r.fixed(_STRUCT_i)
+    m.replicas = r.numbers(r.compact_length(), 'replicas', 4, "i")
+    m.adding_replicas = r.numbers(r.compact_length(), 'adding_replicas', 4, "i")
+    m.removing_replicas = r.numbers(r.compact_length(), 'removing_replicas', 4, "i")
+    r.skip_tags()
+    return m
+
+
+def _write_ongoing_topic_reassignment_v0(m: OngoingTopicReassignment, w: Write) -> None:
+    w(compact_string(m.name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for ongoing_partition_reassignment in partitions:
+        _write_ongoing_partition_reassignment_v0(ongoing_partition_reassignment, w)
+    w(NO_TAGS)
+
+
+def _read_ongoing_topic_reassignment_v0(r: MessageReader) -> OngoingTopicReassignment:
+    m = new(OngoingTopicReassignment)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 8, _read_ongoing_partition_reassignment_v0)
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: ListPartitionReassignmentsResponse, w: Write) -> None:  # version 0, flexible
-    error_message = m.error_message
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + compact_nullable_string(m.error_message))
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for ongoing_topic_reassignment in topics:
-        raw = ongoing_topic_reassignment.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = ongoing_topic_reassignment.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for ongoing_partition_reassignment in partitions:
-            replicas = ongoing_partition_reassignment.replicas
-            count = len(replicas) + 1
-            w(_PACK_i(ongoing_partition_reassignment.partition_index) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
-            adding_replicas = ongoing_partition_reassignment.adding_replicas
-            count = len(adding_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
-            removing_replicas = ongoing_partition_reassignment.removing_replicas
-            count = len(removing_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 16 else pack(f">{len(removing_replicas)}i", *removing_replicas)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_ongoing_topic_reassignment_v0(ongoing_topic_reassignment, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListPartitionReassignmentsResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ListPartitionReassignmentsResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        ongoing_topic_reassignment = new(OngoingTopicReassignment)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        ongoing_topic_reassignment.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 8 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            ongoing_partition_reassignment = new(OngoingPartitionReassignment)
-            ongoing_partition_reassignment.partition_index, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at)
-            ongoing_partition_reassignment.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('adding_replicas', count, size - at)
-            ongoing_partition_reassignment.adding_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('removing_replicas', count, size - at)
-            ongoing_partition_reassignment.removing_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(ongoing_partition_reassignment)
-        ongoing_topic_reassignment.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(ongoing_topic_reassignment)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_ongoing_topic_reassignment_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 ListPartitionReassignmentsResponse._WRITERS = {0: _write_v0}

@@ -3,31 +3,16 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string, new,
+    refuse_field, uvarint,
 )
 
 _PACK_q = Struct(">q").pack
 _PACK_qx = Struct(">qx").pack
-_UNPACK_qB = Struct(">qB").unpack_from
+_STRUCT_q = Struct(">q")
 
 
 class ListTransactionsRequest(Message):
@@ -58,193 +43,68 @@ def _write_v0(m: ListTransactionsRequest, w: Write) -> None:  # version 0, flexi
     if m.transactional_id_pattern is not None:
         refuse_field('transactional_id_pattern')
     state_filters = m.state_filters
-    count = len(state_filters) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(state_filters) + 1))
     for element in state_filters:
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+        w(compact_string(element))
     producer_id_filters = m.producer_id_filters
-    count = len(producer_id_filters) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(producer_id_filters)}q", *producer_id_filters))
+    w(uvarint(len(producer_id_filters) + 1) + pack(f">{len(producer_id_filters)}q", *producer_id_filters))
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ListTransactionsRequest)
     m.duration_filter = -1
     m.transactional_id_pattern = None
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count > size - at:
-        refuse_count('state_filters', count, size - at, elements_left)
-    state_filters = []
-    for _ in range(count):
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('state_filters', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        state_filters.append(element)
-    m.state_filters = state_filters
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 8 > size - at:
-        refuse_count('producer_id_filters', count, size - at, elements_left)
-    m.producer_id_filters = list(unpack_from(f">{count}q", buffer, at))
-    at += count * 8
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.state_filters = r.compact_strings(r.compact_length(), 'state_filters')
+    m.producer_id_filters = r.numbers(r.compact_length(), 'producer_id_filters', 8, "q")
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v1(m: ListTransactionsRequest, w: Write) -> None:  # version 1, flexible
     if m.transactional_id_pattern is not None:
         refuse_field('transactional_id_pattern')
     state_filters = m.state_filters
-    count = len(state_filters) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(state_filters) + 1))
     for element in state_filters:
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+        w(compact_string(element))
     producer_id_filters = m.producer_id_filters
-    count = len(producer_id_filters) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(producer_id_filters)}q", *producer_id_filters))
+    w(uvarint(len(producer_id_filters) + 1) + pack(f">{len(producer_id_filters)}q", *producer_id_filters))
     w(_PACK_qx(m.duration_filter))
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  # version 1, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ListTransactionsRequest)
     m.transactional_id_pattern = None
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count > size - at:
-        refuse_count('state_filters', count, size - at, elements_left)
-    state_filters = []
-    for _ in range(count):
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('state_filters', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        state_filters.append(element)
-    m.state_filters = state_filters
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 8 > size - at:
-        refuse_count('producer_id_filters', count, size - at, elements_left)
-    m.producer_id_filters = list(unpack_from(f">{count}q", buffer, at))
-    at += count * 8
-    m.duration_filter, tags = _UNPACK_qB(buffer, at)
-    at += 9
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.state_filters = r.compact_strings(r.compact_length(), 'state_filters')
+    m.producer_id_filters = r.numbers(r.compact_length(), 'producer_id_filters', 8, "q")
+    (m.duration_filter,) = r.fixed(_STRUCT_q)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v2(m: ListTransactionsRequest, w: Write) -> None:  # version 2, flexible
     state_filters = m.state_filters
-    count = len(state_filters) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(state_filters) + 1))
     for element in state_filters:
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+        w(compact_string(element))
     producer_id_filters = m.producer_id_filters
-    count = len(producer_id_filters) + 1
-    w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(producer_id_filters)}q", *producer_id_filters))
-    transactional_id_pattern = m.transactional_id_pattern
-    w(_PACK_q(m.duration_filter) + (NULL if transactional_id_pattern is None else compact_string(transactional_id_pattern)))
+    w(uvarint(len(producer_id_filters) + 1) + pack(f">{len(producer_id_filters)}q", *producer_id_filters))
+    w(_PACK_q(m.duration_filter) + compact_nullable_string(m.transactional_id_pattern))
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ListTransactionsRequest, int]:  # version 2, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ListTransactionsRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count > size - at:
-        refuse_count('state_filters', count, size - at, elements_left)
-    state_filters = []
-    for _ in range(count):
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('state_filters', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        state_filters.append(element)
-    m.state_filters = state_filters
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 8 > size - at:
-        refuse_count('producer_id_filters', count, size - at, elements_left)
-    m.producer_id_filters = list(unpack_from(f">{count}q", buffer, at))
-    at += count * 8
-    m.duration_filter, count = _UNPACK_qB(buffer, at)
-    at += 9
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.transactional_id_pattern = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('transactional_id_pattern', count, size - at)
-        m.transactional_id_pattern = str(buffer[at:stop], "utf-8")
-        at = stop
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.state_filters = r.compact_strings(r.compact_length(), 'state_filters')
+    m.producer_id_filters = r.numbers(r.compact_length(), 'producer_id_filters', 8, "q")
+    (m.duration_filter,) = r.fixed(_STRUCT_q)
+    m.transactional_id_pattern = r.nullable_string(r.compact_length(), 'transactional_id_pattern')
+    r.skip_tags()
+    return m, r.at
 
 
 ListTransactionsRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

@@ -4,28 +4,16 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, compact_string, new, uvarint,
 )
 
 _PACK_ih = Struct(">ih").pack
 _PACK_q = Struct(">q").pack
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_qB = Struct(">qB").unpack_from
+_STRUCT_ih = Struct(">ih")
+_STRUCT_q = Struct(">q")
 
 
 class TransactionState(Fields):
@@ -65,94 +53,47 @@ class ListTransactionsResponse(Message):
         self.unknown_state_filters = [] if unknown_state_filters is EMPTY else unknown_state_filters
         self.transaction_states = [] if transaction_states is EMPTY else transaction_states
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
+
+
+def _write_transaction_state_v0(m: TransactionState, w: Write) -> None:
+    w(compact_string(m.transactional_id))
+    w(_PACK_q(m.producer_id) + compact_string(m.transaction_state))
+    w(NO_TAGS)
+
+
+def _read_transaction_state_v0(r: MessageReader) -> TransactionState:
+    m = new(TransactionState)
+    m.transactional_id = r.string(r.compact_length(), 'transactional_id')
+    (m.producer_id,) = r.fixed(_STRUCT_q)
+    m.transaction_state = r.string(r.compact_length(), 'transaction_state')
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: ListTransactionsResponse, w: Write) -> None:  # versions 0-2, flexible
     unknown_state_filters = m.unknown_state_filters
-    count = len(unknown_state_filters) + 1
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + uvarint(len(unknown_state_filters) + 1))
     for element in unknown_state_filters:
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+        w(compact_string(element))
     transaction_states = m.transaction_states
-    count = len(transaction_states) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(transaction_states) + 1))
     for transaction_state in transaction_states:
-        raw = transaction_state.transactional_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = transaction_state.transaction_state.encode()
-        count = len(raw) + 1
-        w(_PACK_q(transaction_state.producer_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(NO_TAGS)
+        _write_transaction_state_v0(transaction_state, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListTransactionsResponse, int]:  # versions 0-2, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ListTransactionsResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('unknown_state_filters', count, size - at)
-    unknown_state_filters = []
-    for _ in range(count):
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('unknown_state_filters', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        unknown_state_filters.append(element)
-    m.unknown_state_filters = unknown_state_filters
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 11 > size - at:
-        refuse_count('transaction_states', count, size - at)
-    transaction_states = []
-    for _ in range(count):
-        transaction_state = new(TransactionState)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('transactional_id', count, size - at)
-        transaction_state.transactional_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        transaction_state.producer_id, count = _UNPACK_qB(buffer, at)
-        at += 9
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('transaction_state', count, size - at)
-        transaction_state.transaction_state = str(buffer[at:stop], "utf-8")
-        at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        transaction_states.append(transaction_state)
-    m.transaction_states = transaction_states
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.unknown_state_filters = r.compact_strings(r.compact_length(), 'unknown_state_filters')
+    m.transaction_states = r.structs(r.compact_length(), 'transaction_states', 11, _read_transaction_state_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 ListTransactionsResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0}

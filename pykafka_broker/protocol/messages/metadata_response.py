@@ -4,29 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct, pack, unpack_from
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    refuse_null,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, INT32_UNPACK, Message, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID, compact_string,
+    new, refuse_count, refuse_field, refuse_length, refuse_null, skip_tags, string_length, uvarint, uvarint_rest,
 )
 
 _PACK_16so = Struct(">16s?").pack
@@ -146,6 +128,18 @@ class MetadataResponse(Message):
         self.topics = [] if topics is EMPTY else topics
         self.cluster_authorized_operations = cluster_authorized_operations
         self.error_code = error_code
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for metadata_request_topic in request.topics or ():
+            answer = MetadataResponseTopic(name=metadata_request_topic.name or '', topic_id=metadata_request_topic.topic_id, error_code=code)
+            self.topics.append(answer)
 
 
 def _write_v0(m: MetadataResponse, w: Write) -> None:  # version 0

@@ -4,23 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, NO_TAGS, UVARINT, Write, ZERO_UUID, new, refuse_count, refuse_length, skip_tags,
+    string_length, uvarint, uvarint_rest,
 )
 
 _PACK_16s = Struct(">16s").pack
@@ -84,6 +72,14 @@ class OffsetCommitResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.topics = [] if topics is EMPTY else topics
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for offset_commit_request_topic in request.topics:
+            answer = OffsetCommitResponseTopic(name=offset_commit_request_topic.name, topic_id=offset_commit_request_topic.topic_id)
+            for offset_commit_request_partition in offset_commit_request_topic.partitions:
+                answer.partitions.append(OffsetCommitResponsePartition(partition_index=offset_commit_request_partition.partition_index, error_code=code))
+            if answer.partitions:
+                self.topics.append(answer)
 
 
 def _write_v0(m: OffsetCommitResponse, w: Write) -> None:  # versions 0-2

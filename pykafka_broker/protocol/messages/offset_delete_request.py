@@ -6,22 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, Write, classic_string, new,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_ITER_i = Struct(">i").iter_unpack
+_STRUCT_i = Struct(">i")
 
 
 class OffsetDeleteRequestPartition(Fields):
@@ -68,62 +57,45 @@ class OffsetDeleteRequest(Message):
         self.topics = [] if topics is EMPTY else topics
 
 
+def _write_offset_delete_request_partition_v0(m: OffsetDeleteRequestPartition, w: Write) -> None:
+    w(_PACK_i(m.partition_index))
+
+
+def _read_offset_delete_request_partition_v0(r: MessageReader) -> OffsetDeleteRequestPartition:
+    m = new(OffsetDeleteRequestPartition)
+    (m.partition_index,) = r.fixed(_STRUCT_i)
+    return m
+
+
+def _write_offset_delete_request_topic_v0(m: OffsetDeleteRequestTopic, w: Write) -> None:
+    w(classic_string(m.name))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for offset_delete_request_partition in partitions:
+        _write_offset_delete_request_partition_v0(offset_delete_request_partition, w)
+
+
+def _read_offset_delete_request_topic_v0(r: MessageReader) -> OffsetDeleteRequestTopic:
+    m = new(OffsetDeleteRequestTopic)
+    m.name = r.string(r.short_length(), 'name')
+    m.partitions = r.structs(r.length(), 'partitions', 4, _read_offset_delete_request_partition_v0)
+    return m
+
+
 def _write_v0(m: OffsetDeleteRequest, w: Write) -> None:  # version 0
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.group_id))
     topics = m.topics
     w(_PACK_i(len(topics)))
     for offset_delete_request_topic in topics:
-        raw = offset_delete_request_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = offset_delete_request_topic.partitions
-        w(_PACK_i(len(partitions)))
-        for offset_delete_request_partition in partitions:
-            w(_PACK_i(offset_delete_request_partition.partition_index))
+        _write_offset_delete_request_topic_v0(offset_delete_request_topic, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetDeleteRequest, int]:  # version 0
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(OffsetDeleteRequest)
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('group_id', count, size - at)
-    m.group_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        offset_delete_request_topic = new(OffsetDeleteRequestTopic)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        offset_delete_request_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        stop = at + count * 4
-        for values in _ITER_i(buffer[at:stop]):
-            offset_delete_request_partition = new(OffsetDeleteRequestPartition)
-            offset_delete_request_partition.partition_index, = values
-            partitions.append(offset_delete_request_partition)
-        at = stop
-        offset_delete_request_topic.partitions = partitions
-        topics.append(offset_delete_request_topic)
-    m.topics = topics
-    return m, at
+    m.group_id = r.string(r.short_length(), 'group_id')
+    m.topics = r.structs(r.length(), 'topics', 6, _read_offset_delete_request_topic_v0)
+    return m, r.at
 
 
 OffsetDeleteRequest._WRITERS = {0: _write_v0}

@@ -4,26 +4,17 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
+    Buffer, EMPTY, Fields, Message, MessageReader, Write, classic_string, new,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_hii = Struct(">hii").pack
 _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hii = Struct(">hii").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_ITER_ih = Struct(">ih").iter_unpack
+_STRUCT_hi = Struct(">hi")
+_STRUCT_ih = Struct(">ih")
 
 
 class OffsetDeleteResponsePartition(Fields):
@@ -73,51 +64,60 @@ class OffsetDeleteResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.topics = [] if topics is EMPTY else topics
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for offset_delete_request_topic in request.topics:
+            answer = OffsetDeleteResponseTopic(name=offset_delete_request_topic.name)
+            for offset_delete_request_partition in offset_delete_request_topic.partitions:
+                answer.partitions.append(OffsetDeleteResponsePartition(partition_index=offset_delete_request_partition.partition_index, error_code=code))
+            if answer.partitions:
+                self.topics.append(answer)
+
+
+def _write_offset_delete_response_partition_v0(m: OffsetDeleteResponsePartition, w: Write) -> None:
+    w(_PACK_ih(m.partition_index, m.error_code))
+
+
+def _read_offset_delete_response_partition_v0(r: MessageReader) -> OffsetDeleteResponsePartition:
+    m = new(OffsetDeleteResponsePartition)
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    return m
+
+
+def _write_offset_delete_response_topic_v0(m: OffsetDeleteResponseTopic, w: Write) -> None:
+    w(classic_string(m.name))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for offset_delete_response_partition in partitions:
+        _write_offset_delete_response_partition_v0(offset_delete_response_partition, w)
+
+
+def _read_offset_delete_response_topic_v0(r: MessageReader) -> OffsetDeleteResponseTopic:
+    m = new(OffsetDeleteResponseTopic)
+    m.name = r.string(r.short_length(), 'name')
+    m.partitions = r.structs(r.length(), 'partitions', 6, _read_offset_delete_response_partition_v0)
+    return m
+
 
 def _write_v0(m: OffsetDeleteResponse, w: Write) -> None:  # version 0
     topics = m.topics
     w(_PACK_hii(m.error_code, m.throttle_time_ms, len(topics)))
     for offset_delete_response_topic in topics:
-        raw = offset_delete_response_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = offset_delete_response_topic.partitions
-        w(_PACK_i(len(partitions)))
-        for offset_delete_response_partition in partitions:
-            w(_PACK_ih(offset_delete_response_partition.partition_index, offset_delete_response_partition.error_code))
+        _write_offset_delete_response_topic_v0(offset_delete_response_topic, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetDeleteResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(OffsetDeleteResponse)
-    m.error_code, m.throttle_time_ms, count = _UNPACK_hii(buffer, at)
-    at += 10
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        offset_delete_response_topic = new(OffsetDeleteResponseTopic)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        offset_delete_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 6 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        stop = at + count * 6
-        for values in _ITER_ih(buffer[at:stop]):
-            offset_delete_response_partition = new(OffsetDeleteResponsePartition)
-            offset_delete_response_partition.partition_index, offset_delete_response_partition.error_code = values
-            partitions.append(offset_delete_response_partition)
-        at = stop
-        offset_delete_response_topic.partitions = partitions
-        topics.append(offset_delete_response_topic)
-    m.topics = topics
-    return m, at
+    m.error_code, m.throttle_time_ms = r.fixed(_STRUCT_hi)
+    m.topics = r.structs(r.length(), 'topics', 6, _read_offset_delete_response_topic_v0)
+    return m, r.at
 
 
 OffsetDeleteResponse._WRITERS = {0: _write_v0}

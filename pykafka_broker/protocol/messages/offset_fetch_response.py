@@ -4,26 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID, compact_string, new, refuse_count,
+    refuse_field, refuse_length, skip_tags, string_length, uvarint, uvarint_rest,
 )
 
 _PACK_16s = Struct(">16s").pack
@@ -151,6 +136,30 @@ class OffsetFetchResponse(Message):
         self.topics = [] if topics is EMPTY else topics
         self.error_code = error_code
         self.groups = [] if groups is EMPTY else groups
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for offset_fetch_request_topic in request.topics or ():
+            answer = OffsetFetchResponseTopic(name=offset_fetch_request_topic.name)
+            for partition_indexes_item in offset_fetch_request_topic.partition_indexes:
+                answer.partitions.append(OffsetFetchResponsePartition(partition_index=partition_indexes_item, error_code=code))
+            if answer.partitions:
+                self.topics.append(answer)
+        for offset_fetch_request_group in request.groups:
+            offset_fetch_request_group_answer = OffsetFetchResponseGroup(group_id=offset_fetch_request_group.group_id, error_code=code)
+            for offset_fetch_request_topics in offset_fetch_request_group.topics or ():
+                offset_fetch_request_topics_answer = OffsetFetchResponseTopics(name=offset_fetch_request_topics.name, topic_id=offset_fetch_request_topics.topic_id)
+                for offset_fetch_request_topics_partition_indexes_item in offset_fetch_request_topics.partition_indexes:
+                    offset_fetch_request_topics_answer.partitions.append(OffsetFetchResponsePartitions(partition_index=offset_fetch_request_topics_partition_indexes_item, error_code=code))
+                if offset_fetch_request_topics_answer.partitions:
+                    offset_fetch_request_group_answer.topics.append(offset_fetch_request_topics_answer)
+            self.groups.append(offset_fetch_request_group_answer)
 
 
 def _write_v0(m: OffsetFetchResponse, w: Write) -> None:  # versions 0-1

@@ -6,35 +6,17 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new,
     uvarint,
-    uvarint_rest,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_ii = Struct(">ii").pack
 _PACK_iii = Struct(">iii").pack
 _PACK_iiix = Struct(">iiix").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
-_UNPACK_iiiB = Struct(">iiiB").unpack_from
-_ITER_ii = Struct(">ii").iter_unpack
-_ITER_iii = Struct(">iii").iter_unpack
+_STRUCT_i = Struct(">i")
+_STRUCT_ii = Struct(">ii")
+_STRUCT_iii = Struct(">iii")
 
 
 class OffsetForLeaderPartition(Fields):
@@ -85,226 +67,145 @@ class OffsetForLeaderEpochRequest(Message):
         self.topics = [] if topics is EMPTY else topics
 
 
+def _write_offset_for_leader_partition_v0(m: OffsetForLeaderPartition, w: Write) -> None:
+    w(_PACK_ii(m.partition, m.leader_epoch))
+
+
+def _read_offset_for_leader_partition_v0(r: MessageReader) -> OffsetForLeaderPartition:
+    m = new(OffsetForLeaderPartition)
+    m.current_leader_epoch = -1
+    m.partition, m.leader_epoch = r.fixed(_STRUCT_ii)
+    return m
+
+
+def _write_offset_for_leader_topic_v0(m: OffsetForLeaderTopic, w: Write) -> None:
+    w(classic_string(m.topic))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for offset_for_leader_partition in partitions:
+        _write_offset_for_leader_partition_v0(offset_for_leader_partition, w)
+
+
+def _read_offset_for_leader_topic_v0(r: MessageReader) -> OffsetForLeaderTopic:
+    m = new(OffsetForLeaderTopic)
+    m.topic = r.string(r.short_length(), 'topic')
+    m.partitions = r.structs(r.length(), 'partitions', 8, _read_offset_for_leader_partition_v0)
+    return m
+
+
 def _write_v0(m: OffsetForLeaderEpochRequest, w: Write) -> None:  # versions 0-1
     topics = m.topics
     w(_PACK_i(len(topics)))
     for offset_for_leader_topic in topics:
-        raw = offset_for_leader_topic.topic.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = offset_for_leader_topic.partitions
-        w(_PACK_i(len(partitions)))
-        for offset_for_leader_partition in partitions:
-            w(_PACK_ii(offset_for_leader_partition.partition, offset_for_leader_partition.leader_epoch))
+        _write_offset_for_leader_topic_v0(offset_for_leader_topic, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]:  # versions 0-1
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(OffsetForLeaderEpochRequest)
     m.replica_id = -2
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        offset_for_leader_topic = new(OffsetForLeaderTopic)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic', count, size - at)
-        offset_for_leader_topic.topic = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 8 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        stop = at + count * 8
-        for values in _ITER_ii(buffer[at:stop]):
-            offset_for_leader_partition = new(OffsetForLeaderPartition)
-            offset_for_leader_partition.partition, offset_for_leader_partition.leader_epoch = values
-            offset_for_leader_partition.current_leader_epoch = -1
-            partitions.append(offset_for_leader_partition)
-        at = stop
-        offset_for_leader_topic.partitions = partitions
-        topics.append(offset_for_leader_topic)
-    m.topics = topics
-    return m, at
+    m.topics = r.structs(r.length(), 'topics', 6, _read_offset_for_leader_topic_v0)
+    return m, r.at
+
+
+def _write_offset_for_leader_partition_v2(m: OffsetForLeaderPartition, w: Write) -> None:
+    w(_PACK_iii(m.partition, m.current_leader_epoch, m.leader_epoch))
+
+
+def _read_offset_for_leader_partition_v2(r: MessageReader) -> OffsetForLeaderPartition:
+    m = new(OffsetForLeaderPartition)
+    m.partition, m.current_leader_epoch, m.leader_epoch = r.fixed(_STRUCT_iii)
+    return m
+
+
+def _write_offset_for_leader_topic_v2(m: OffsetForLeaderTopic, w: Write) -> None:
+    w(classic_string(m.topic))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for offset_for_leader_partition in partitions:
+        _write_offset_for_leader_partition_v2(offset_for_leader_partition, w)
+
+
+def _read_offset_for_leader_topic_v2(r: MessageReader) -> OffsetForLeaderTopic:
+    m = new(OffsetForLeaderTopic)
+    m.topic = r.string(r.short_length(), 'topic')
+    m.partitions = r.structs(r.length(), 'partitions', 12, _read_offset_for_leader_partition_v2)
+    return m
 
 
 def _write_v2(m: OffsetForLeaderEpochRequest, w: Write) -> None:  # version 2
     topics = m.topics
     w(_PACK_i(len(topics)))
     for offset_for_leader_topic in topics:
-        raw = offset_for_leader_topic.topic.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = offset_for_leader_topic.partitions
-        w(_PACK_i(len(partitions)))
-        for offset_for_leader_partition in partitions:
-            w(_PACK_iii(offset_for_leader_partition.partition, offset_for_leader_partition.current_leader_epoch, offset_for_leader_partition.leader_epoch))
+        _write_offset_for_leader_topic_v2(offset_for_leader_topic, w)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]:  # version 2
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(OffsetForLeaderEpochRequest)
     m.replica_id = -2
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        offset_for_leader_topic = new(OffsetForLeaderTopic)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic', count, size - at)
-        offset_for_leader_topic.topic = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 12 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        stop = at + count * 12
-        for values in _ITER_iii(buffer[at:stop]):
-            offset_for_leader_partition = new(OffsetForLeaderPartition)
-            offset_for_leader_partition.partition, offset_for_leader_partition.current_leader_epoch, offset_for_leader_partition.leader_epoch = values
-            partitions.append(offset_for_leader_partition)
-        at = stop
-        offset_for_leader_topic.partitions = partitions
-        topics.append(offset_for_leader_topic)
-    m.topics = topics
-    return m, at
+    m.topics = r.structs(r.length(), 'topics', 6, _read_offset_for_leader_topic_v2)
+    return m, r.at
 
 
 def _write_v3(m: OffsetForLeaderEpochRequest, w: Write) -> None:  # version 3
     topics = m.topics
     w(_PACK_ii(m.replica_id, len(topics)))
     for offset_for_leader_topic in topics:
-        raw = offset_for_leader_topic.topic.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = offset_for_leader_topic.partitions
-        w(_PACK_i(len(partitions)))
-        for offset_for_leader_partition in partitions:
-            w(_PACK_iii(offset_for_leader_partition.partition, offset_for_leader_partition.current_leader_epoch, offset_for_leader_partition.leader_epoch))
+        _write_offset_for_leader_topic_v2(offset_for_leader_topic, w)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]:  # version 3
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(OffsetForLeaderEpochRequest)
-    m.replica_id, count = _UNPACK_ii(buffer, at)
-    at += 8
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        offset_for_leader_topic = new(OffsetForLeaderTopic)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic', count, size - at)
-        offset_for_leader_topic.topic = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 12 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        stop = at + count * 12
-        for values in _ITER_iii(buffer[at:stop]):
-            offset_for_leader_partition = new(OffsetForLeaderPartition)
-            offset_for_leader_partition.partition, offset_for_leader_partition.current_leader_epoch, offset_for_leader_partition.leader_epoch = values
-            partitions.append(offset_for_leader_partition)
-        at = stop
-        offset_for_leader_topic.partitions = partitions
-        topics.append(offset_for_leader_topic)
-    m.topics = topics
-    return m, at
+    (m.replica_id,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.length(), 'topics', 6, _read_offset_for_leader_topic_v2)
+    return m, r.at
+
+
+def _write_offset_for_leader_partition_v4(m: OffsetForLeaderPartition, w: Write) -> None:
+    w(_PACK_iiix(m.partition, m.current_leader_epoch, m.leader_epoch))
+
+
+def _read_offset_for_leader_partition_v4(r: MessageReader) -> OffsetForLeaderPartition:
+    m = new(OffsetForLeaderPartition)
+    m.partition, m.current_leader_epoch, m.leader_epoch = r.fixed(_STRUCT_iii)
+    r.skip_tags()
+    return m
+
+
+def _write_offset_for_leader_topic_v4(m: OffsetForLeaderTopic, w: Write) -> None:
+    w(compact_string(m.topic))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for offset_for_leader_partition in partitions:
+        _write_offset_for_leader_partition_v4(offset_for_leader_partition, w)
+    w(NO_TAGS)
+
+
+def _read_offset_for_leader_topic_v4(r: MessageReader) -> OffsetForLeaderTopic:
+    m = new(OffsetForLeaderTopic)
+    m.topic = r.string(r.compact_length(), 'topic')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 13, _read_offset_for_leader_partition_v4)
+    r.skip_tags()
+    return m
 
 
 def _write_v4(m: OffsetForLeaderEpochRequest, w: Write) -> None:  # version 4, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_i(m.replica_id) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.replica_id) + uvarint(len(topics) + 1))
     for offset_for_leader_topic in topics:
-        raw = offset_for_leader_topic.topic.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = offset_for_leader_topic.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for offset_for_leader_partition in partitions:
-            w(_PACK_iiix(offset_for_leader_partition.partition, offset_for_leader_partition.current_leader_epoch, offset_for_leader_partition.leader_epoch))
-        w(NO_TAGS)
+        _write_offset_for_leader_topic_v4(offset_for_leader_topic, w)
     w(NO_TAGS)
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochRequest, int]:  # version 4, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(OffsetForLeaderEpochRequest)
-    m.replica_id, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        offset_for_leader_topic = new(OffsetForLeaderTopic)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic', count, size - at)
-        offset_for_leader_topic.topic = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 13 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            offset_for_leader_partition = new(OffsetForLeaderPartition)
-            offset_for_leader_partition.partition, offset_for_leader_partition.current_leader_epoch, offset_for_leader_partition.leader_epoch, tags = _UNPACK_iiiB(buffer, at)
-            at += 13
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partitions.append(offset_for_leader_partition)
-        offset_for_leader_topic.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(offset_for_leader_topic)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    (m.replica_id,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_offset_for_leader_topic_v4)
+    r.skip_tags()
+    return m, r.at
 
 
 OffsetForLeaderEpochRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v3, 4: _write_v4}

@@ -4,37 +4,20 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, uvarint,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_hiiq = Struct(">hiiq").pack
 _PACK_hiiqx = Struct(">hiiqx").pack
 _PACK_hiq = Struct(">hiq").pack
 _PACK_i = Struct(">i").pack
 _PACK_ii = Struct(">ii").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hiiqB = Struct(">hiiqB").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
-_ITER_hiiq = Struct(">hiiq").iter_unpack
-_ITER_hiq = Struct(">hiq").iter_unpack
+_STRUCT_hiiq = Struct(">hiiq")
+_STRUCT_hiq = Struct(">hiq")
+_STRUCT_i = Struct(">i")
 
 
 class EpochEndOffset(Fields):
@@ -86,215 +69,154 @@ class OffsetForLeaderEpochResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.topics = [] if topics is EMPTY else topics
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for offset_for_leader_topic in request.topics:
+            answer = OffsetForLeaderTopicResult(topic=offset_for_leader_topic.topic)
+            for offset_for_leader_partition in offset_for_leader_topic.partitions:
+                answer.partitions.append(EpochEndOffset(partition=offset_for_leader_partition.partition, error_code=code))
+            if answer.partitions:
+                self.topics.append(answer)
+
+
+def _write_epoch_end_offset_v0(m: EpochEndOffset, w: Write) -> None:
+    w(_PACK_hiq(m.error_code, m.partition, m.end_offset))
+
+
+def _read_epoch_end_offset_v0(r: MessageReader) -> EpochEndOffset:
+    m = new(EpochEndOffset)
+    m.leader_epoch = -1
+    m.error_code, m.partition, m.end_offset = r.fixed(_STRUCT_hiq)
+    return m
+
+
+def _write_offset_for_leader_topic_result_v0(m: OffsetForLeaderTopicResult, w: Write) -> None:
+    w(classic_string(m.topic))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for epoch_end_offset in partitions:
+        _write_epoch_end_offset_v0(epoch_end_offset, w)
+
+
+def _read_offset_for_leader_topic_result_v0(r: MessageReader) -> OffsetForLeaderTopicResult:
+    m = new(OffsetForLeaderTopicResult)
+    m.topic = r.string(r.short_length(), 'topic')
+    m.partitions = r.structs(r.length(), 'partitions', 14, _read_epoch_end_offset_v0)
+    return m
+
 
 def _write_v0(m: OffsetForLeaderEpochResponse, w: Write) -> None:  # version 0
     topics = m.topics
     w(_PACK_i(len(topics)))
     for offset_for_leader_topic_result in topics:
-        raw = offset_for_leader_topic_result.topic.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = offset_for_leader_topic_result.partitions
-        w(_PACK_i(len(partitions)))
-        for epoch_end_offset in partitions:
-            w(_PACK_hiq(epoch_end_offset.error_code, epoch_end_offset.partition, epoch_end_offset.end_offset))
+        _write_offset_for_leader_topic_result_v0(offset_for_leader_topic_result, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(OffsetForLeaderEpochResponse)
     m.throttle_time_ms = 0
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        offset_for_leader_topic_result = new(OffsetForLeaderTopicResult)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic', count, size - at)
-        offset_for_leader_topic_result.topic = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 14 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        stop = at + count * 14
-        for values in _ITER_hiq(buffer[at:stop]):
-            epoch_end_offset = new(EpochEndOffset)
-            epoch_end_offset.error_code, epoch_end_offset.partition, epoch_end_offset.end_offset = values
-            epoch_end_offset.leader_epoch = -1
-            partitions.append(epoch_end_offset)
-        at = stop
-        offset_for_leader_topic_result.partitions = partitions
-        topics.append(offset_for_leader_topic_result)
-    m.topics = topics
-    return m, at
+    m.topics = r.structs(r.length(), 'topics', 6, _read_offset_for_leader_topic_result_v0)
+    return m, r.at
+
+
+def _write_epoch_end_offset_v1(m: EpochEndOffset, w: Write) -> None:
+    w(_PACK_hiiq(m.error_code, m.partition, m.leader_epoch, m.end_offset))
+
+
+def _read_epoch_end_offset_v1(r: MessageReader) -> EpochEndOffset:
+    m = new(EpochEndOffset)
+    m.error_code, m.partition, m.leader_epoch, m.end_offset = r.fixed(_STRUCT_hiiq)
+    return m
+
+
+def _write_offset_for_leader_topic_result_v1(m: OffsetForLeaderTopicResult, w: Write) -> None:
+    w(classic_string(m.topic))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for epoch_end_offset in partitions:
+        _write_epoch_end_offset_v1(epoch_end_offset, w)
+
+
+def _read_offset_for_leader_topic_result_v1(r: MessageReader) -> OffsetForLeaderTopicResult:
+    m = new(OffsetForLeaderTopicResult)
+    m.topic = r.string(r.short_length(), 'topic')
+    m.partitions = r.structs(r.length(), 'partitions', 18, _read_epoch_end_offset_v1)
+    return m
 
 
 def _write_v1(m: OffsetForLeaderEpochResponse, w: Write) -> None:  # version 1
     topics = m.topics
     w(_PACK_i(len(topics)))
     for offset_for_leader_topic_result in topics:
-        raw = offset_for_leader_topic_result.topic.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = offset_for_leader_topic_result.partitions
-        w(_PACK_i(len(partitions)))
-        for epoch_end_offset in partitions:
-            w(_PACK_hiiq(epoch_end_offset.error_code, epoch_end_offset.partition, epoch_end_offset.leader_epoch, epoch_end_offset.end_offset))
+        _write_offset_for_leader_topic_result_v1(offset_for_leader_topic_result, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochResponse, int]:  # version 1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(OffsetForLeaderEpochResponse)
     m.throttle_time_ms = 0
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        offset_for_leader_topic_result = new(OffsetForLeaderTopicResult)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic', count, size - at)
-        offset_for_leader_topic_result.topic = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 18 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        stop = at + count * 18
-        for values in _ITER_hiiq(buffer[at:stop]):
-            epoch_end_offset = new(EpochEndOffset)
-            epoch_end_offset.error_code, epoch_end_offset.partition, epoch_end_offset.leader_epoch, epoch_end_offset.end_offset = values
-            partitions.append(epoch_end_offset)
-        at = stop
-        offset_for_leader_topic_result.partitions = partitions
-        topics.append(offset_for_leader_topic_result)
-    m.topics = topics
-    return m, at
+    m.topics = r.structs(r.length(), 'topics', 6, _read_offset_for_leader_topic_result_v1)
+    return m, r.at
 
 
 def _write_v2(m: OffsetForLeaderEpochResponse, w: Write) -> None:  # versions 2-3
     topics = m.topics
     w(_PACK_ii(m.throttle_time_ms, len(topics)))
     for offset_for_leader_topic_result in topics:
-        raw = offset_for_leader_topic_result.topic.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = offset_for_leader_topic_result.partitions
-        w(_PACK_i(len(partitions)))
-        for epoch_end_offset in partitions:
-            w(_PACK_hiiq(epoch_end_offset.error_code, epoch_end_offset.partition, epoch_end_offset.leader_epoch, epoch_end_offset.end_offset))
+        _write_offset_for_leader_topic_result_v1(offset_for_leader_topic_result, w)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochResponse, int]:  # versions 2-3
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(OffsetForLeaderEpochResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        offset_for_leader_topic_result = new(OffsetForLeaderTopicResult)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic', count, size - at)
-        offset_for_leader_topic_result.topic = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 18 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        stop = at + count * 18
-        for values in _ITER_hiiq(buffer[at:stop]):
-            epoch_end_offset = new(EpochEndOffset)
-            epoch_end_offset.error_code, epoch_end_offset.partition, epoch_end_offset.leader_epoch, epoch_end_offset.end_offset = values
-            partitions.append(epoch_end_offset)
-        at = stop
-        offset_for_leader_topic_result.partitions = partitions
-        topics.append(offset_for_leader_topic_result)
-    m.topics = topics
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.length(), 'topics', 6, _read_offset_for_leader_topic_result_v1)
+    return m, r.at
+
+
+def _write_epoch_end_offset_v4(m: EpochEndOffset, w: Write) -> None:
+    w(_PACK_hiiqx(m.error_code, m.partition, m.leader_epoch, m.end_offset))
+
+
+def _read_epoch_end_offset_v4(r: MessageReader) -> EpochEndOffset:
+    m = new(EpochEndOffset)
+    m.error_code, m.partition, m.leader_epoch, m.end_offset = r.fixed(_STRUCT_hiiq)
+    r.skip_tags()
+    return m
+
+
+def _write_offset_for_leader_topic_result_v4(m: OffsetForLeaderTopicResult, w: Write) -> None:
+    w(compact_string(m.topic))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for epoch_end_offset in partitions:
+        _write_epoch_end_offset_v4(epoch_end_offset, w)
+    w(NO_TAGS)
+
+
+def _read_offset_for_leader_topic_result_v4(r: MessageReader) -> OffsetForLeaderTopicResult:
+    m = new(OffsetForLeaderTopicResult)
+    m.topic = r.string(r.compact_length(), 'topic')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 19, _read_epoch_end_offset_v4)
+    r.skip_tags()
+    return m
 
 
 def _write_v4(m: OffsetForLeaderEpochResponse, w: Write) -> None:  # version 4, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(topics) + 1))
     for offset_for_leader_topic_result in topics:
-        raw = offset_for_leader_topic_result.topic.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = offset_for_leader_topic_result.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for epoch_end_offset in partitions:
-            w(_PACK_hiiqx(epoch_end_offset.error_code, epoch_end_offset.partition, epoch_end_offset.leader_epoch, epoch_end_offset.end_offset))
-        w(NO_TAGS)
+        _write_offset_for_leader_topic_result_v4(offset_for_leader_topic_result, w)
     w(NO_TAGS)
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[OffsetForLeaderEpochResponse, int]:  # version 4, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(OffsetForLeaderEpochResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        offset_for_leader_topic_result = new(OffsetForLeaderTopicResult)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic', count, size - at)
-        offset_for_leader_topic_result.topic = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 19 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            epoch_end_offset = new(EpochEndOffset)
-            epoch_end_offset.error_code, epoch_end_offset.partition, epoch_end_offset.leader_epoch, epoch_end_offset.end_offset, tags = _UNPACK_hiiqB(buffer, at)
-            at += 19
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(epoch_end_offset)
-        offset_for_leader_topic_result.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(offset_for_leader_topic_result)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_offset_for_leader_topic_result_v4)
+    r.skip_tags()
+    return m, r.at
 
 
 OffsetForLeaderEpochResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2, 4: _write_v4}

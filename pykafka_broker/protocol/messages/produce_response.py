@@ -4,33 +4,12 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    refuse_tag,
-    shared_default,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, Message, NO_TAGS, NULL, Pieces, TaggedPieces, UVARINT, Write, ZERO_UUID, compact_string, new,
+    read_tag, read_uvarint, refuse_count, refuse_field, refuse_length, refuse_tag, shared_default, skip_tags,
+    string_length, uvarint, uvarint_rest, write_tags,
 )
 
 _PACK_16s = Struct(">16s").pack
@@ -162,6 +141,14 @@ class ProduceResponse(Message):
         self.responses = [] if responses is EMPTY else responses
         self.throttle_time_ms = throttle_time_ms
         self.node_endpoints = [] if node_endpoints is EMPTY else node_endpoints
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for topic_produce_data in request.topic_data:
+            answer = TopicProduceResponse(name=topic_produce_data.name, topic_id=topic_produce_data.topic_id)
+            for partition_produce_data in topic_produce_data.partition_data:
+                answer.partition_responses.append(PartitionProduceResponse(index=partition_produce_data.index, error_code=code, error_message=message))
+            if answer.partition_responses:
+                self.responses.append(answer)
 
 
 _DEFAULT_LEADER_ID_AND_EPOCH = shared_default(LeaderIdAndEpoch())

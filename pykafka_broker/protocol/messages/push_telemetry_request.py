@@ -6,22 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_length,
-    skip_counted_tags,
-    uvarint,
-    uvarint_rest,
+    Buffer, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, new, uvarint,
 )
 
 _PACK_16siob = Struct(">16si?b").pack
-_UNPACK_16siobB = Struct(">16si?bB").unpack_from
+_STRUCT_16siob = Struct(">16si?b")
 
 
 class PushTelemetryRequest(Message):
@@ -50,32 +39,19 @@ class PushTelemetryRequest(Message):
 
 def _write_v0(m: PushTelemetryRequest, w: Write) -> None:  # version 0, flexible
     metrics = m.metrics
-    count = len(metrics) + 1
-    w(_PACK_16siob(m.client_instance_id, m.subscription_id, m.terminating, m.compression_type) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_16siob(m.client_instance_id, m.subscription_id, m.terminating, m.compression_type) + uvarint(len(metrics) + 1))
     if metrics:
         w(metrics)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[PushTelemetryRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(PushTelemetryRequest)
-    m.client_instance_id, m.subscription_id, m.terminating, m.compression_type, count = _UNPACK_16siobB(buffer, at)
-    at += 23
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('metrics', count, size - at)
-    m.metrics = bytes(buffer[at:stop])
-    at = stop
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.client_instance_id, m.subscription_id, m.terminating, m.compression_type = r.fixed(_STRUCT_16siob)
+    m.metrics = r.bytes(r.compact_length(), 'metrics')
+    r.skip_tags()
+    return m, r.at
 
 
 PushTelemetryRequest._WRITERS = {0: _write_v0}

@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
 _PACK_ihx = Struct(">ihx").pack
-_UNPACK_ihB = Struct(">ihB").unpack_from
+_STRUCT_ih = Struct(">ih")
 
 
 class PushTelemetryResponse(Message):
@@ -34,18 +31,22 @@ class PushTelemetryResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
+
 
 def _write_v0(m: PushTelemetryResponse, w: Write) -> None:  # version 0, flexible
     w(_PACK_ihx(m.throttle_time_ms, m.error_code))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[PushTelemetryResponse, int]:  # version 0, flexible
+    r = MessageReader(buffer, at)
     m = new(PushTelemetryResponse)
-    m.throttle_time_ms, m.error_code, tags = _UNPACK_ihB(buffer, at)
-    at += 7
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    r.skip_tags()
+    return m, r.at
 
 
 PushTelemetryResponse._WRITERS = {0: _write_v0}

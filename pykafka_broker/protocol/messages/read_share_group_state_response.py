@@ -4,34 +4,20 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string, new, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_iq = Struct(">iq").pack
 _PACK_qqbhx = Struct(">qqbhx").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_iqB = Struct(">iqB").unpack_from
-_UNPACK_qqbhB = Struct(">qqbhB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_ih = Struct(">ih")
+_STRUCT_iq = Struct(">iq")
+_STRUCT_qqbh = Struct(">qqbh")
 
 
 class StateBatch(Fields):
@@ -103,97 +89,75 @@ class ReadShareGroupStateResponse(Message):
     ) -> None:
         self.results = [] if results is EMPTY else results
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for read_state_data in request.topics:
+            answer = ReadStateResult(topic_id=read_state_data.topic_id)
+            for partition_data in read_state_data.partitions:
+                answer.partitions.append(PartitionResult(partition=partition_data.partition, error_code=code, error_message=message))
+            if answer.partitions:
+                self.results.append(answer)
+
+
+def _write_state_batch_v0(m: StateBatch, w: Write) -> None:
+    w(_PACK_qqbhx(m.first_offset, m.last_offset, m.delivery_state, m.delivery_count))
+
+
+def _read_state_batch_v0(r: MessageReader) -> StateBatch:
+    m = new(StateBatch)
+    m.first_offset, m.last_offset, m.delivery_state, m.delivery_count = r.fixed(_STRUCT_qqbh)
+    r.skip_tags()
+    return m
+
+
+def _write_partition_result_v0(m: PartitionResult, w: Write) -> None:
+    w(_PACK_ih(m.partition, m.error_code) + compact_nullable_string(m.error_message))
+    state_batches = m.state_batches
+    w(_PACK_iq(m.state_epoch, m.start_offset) + uvarint(len(state_batches) + 1))
+    for state_batch in state_batches:
+        _write_state_batch_v0(state_batch, w)
+    w(NO_TAGS)
+
+
+def _read_partition_result_v0(r: MessageReader) -> PartitionResult:
+    m = new(PartitionResult)
+    m.partition, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.state_epoch, m.start_offset = r.fixed(_STRUCT_iq)
+    m.state_batches = r.structs(r.compact_length(), 'state_batches', 20, _read_state_batch_v0)
+    r.skip_tags()
+    return m
+
+
+def _write_read_state_result_v0(m: ReadStateResult, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for partition_result in partitions:
+        _write_partition_result_v0(partition_result, w)
+    w(NO_TAGS)
+
+
+def _read_read_state_result_v0(r: MessageReader) -> ReadStateResult:
+    m = new(ReadStateResult)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 21, _read_partition_result_v0)
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: ReadShareGroupStateResponse, w: Write) -> None:  # version 0, flexible
     results = m.results
-    count = len(results) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(results) + 1))
     for read_state_result in results:
-        partitions = read_state_result.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(read_state_result.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for partition_result in partitions:
-            error_message = partition_result.error_message
-            w(_PACK_ih(partition_result.partition, partition_result.error_code) + (NULL if error_message is None else compact_string(error_message)))
-            state_batches = partition_result.state_batches
-            count = len(state_batches) + 1
-            w(_PACK_iq(partition_result.state_epoch, partition_result.start_offset) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for state_batch in state_batches:
-                w(_PACK_qqbhx(state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state, state_batch.delivery_count))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_read_state_result_v0(read_state_result, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ReadShareGroupStateResponse)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        read_state_result = new(ReadStateResult)
-        read_state_result.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 21 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            partition_result = new(PartitionResult)
-            partition_result.partition, partition_result.error_code, count = _UNPACK_ihB(buffer, at)
-            at += 7
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                partition_result.error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('error_message', count, size - at)
-                partition_result.error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            partition_result.state_epoch, partition_result.start_offset, count = _UNPACK_iqB(buffer, at)
-            at += 13
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 20 > size - at:
-                refuse_count('state_batches', count, size - at)
-            state_batches = []
-            for _ in range(count):
-                state_batch = new(StateBatch)
-                state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state, state_batch.delivery_count, tags = _UNPACK_qqbhB(buffer, at)
-                at += 20
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                state_batches.append(state_batch)
-            partition_result.state_batches = state_batches
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(partition_result)
-        read_state_result.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        results.append(read_state_result)
-    m.results = results
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.results = r.structs(r.compact_length(), 'results', 18, _read_read_state_result_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 ReadShareGroupStateResponse._WRITERS = {0: _write_v0}

@@ -6,28 +6,14 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_string, new,
     uvarint,
-    uvarint_rest,
 )
 
 _PACK_16s = Struct(">16s").pack
 _PACK_iix = Struct(">iix").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_iiB = Struct(">iiB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_ii = Struct(">ii")
 
 
 class PartitionData(Fields):
@@ -76,76 +62,49 @@ class ReadShareGroupStateSummaryRequest(Message):
         self.topics = [] if topics is EMPTY else topics
 
 
+def _write_partition_data_v0(m: PartitionData, w: Write) -> None:
+    w(_PACK_iix(m.partition, m.leader_epoch))
+
+
+def _read_partition_data_v0(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.partition, m.leader_epoch = r.fixed(_STRUCT_ii)
+    r.skip_tags()
+    return m
+
+
+def _write_read_state_summary_data_v0(m: ReadStateSummaryData, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v0(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_read_state_summary_data_v0(r: MessageReader) -> ReadStateSummaryData:
+    m = new(ReadStateSummaryData)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 9, _read_partition_data_v0)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: ReadShareGroupStateSummaryRequest, w: Write) -> None:  # versions 0-1, flexible
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.group_id))
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for read_state_summary_data in topics:
-        partitions = read_state_summary_data.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(read_state_summary_data.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for partition_data in partitions:
-            w(_PACK_iix(partition_data.partition, partition_data.leader_epoch))
-        w(NO_TAGS)
+        _write_read_state_summary_data_v0(read_state_summary_data, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateSummaryRequest, int]:  # versions 0-1, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ReadShareGroupStateSummaryRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('group_id', count, size - at)
-    m.group_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        read_state_summary_data = new(ReadStateSummaryData)
-        read_state_summary_data.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 9 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.partition, partition_data.leader_epoch, tags = _UNPACK_iiB(buffer, at)
-            at += 9
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partitions.append(partition_data)
-        read_state_summary_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(read_state_summary_data)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.topics = r.structs(r.compact_length(), 'topics', 18, _read_read_state_summary_data_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 ReadShareGroupStateSummaryRequest._WRITERS = {0: _write_v0, 1: _write_v0}

@@ -4,34 +4,20 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string, new, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_iiqix = Struct(">iiqix").pack
 _PACK_iiqx = Struct(">iiqx").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_iiqB = Struct(">iiqB").unpack_from
-_UNPACK_iiqiB = Struct(">iiqiB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_ih = Struct(">ih")
+_STRUCT_iiq = Struct(">iiq")
+_STRUCT_iiqi = Struct(">iiqi")
 
 
 class PartitionResult(Fields):
@@ -87,148 +73,106 @@ class ReadShareGroupStateSummaryResponse(Message):
     ) -> None:
         self.results = [] if results is EMPTY else results
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for read_state_summary_data in request.topics:
+            answer = ReadStateSummaryResult(topic_id=read_state_summary_data.topic_id)
+            for partition_data in read_state_summary_data.partitions:
+                answer.partitions.append(PartitionResult(partition=partition_data.partition, error_code=code, error_message=message))
+            if answer.partitions:
+                self.results.append(answer)
+
+
+def _write_partition_result_v0(m: PartitionResult, w: Write) -> None:
+    w(_PACK_ih(m.partition, m.error_code) + compact_nullable_string(m.error_message))
+    w(_PACK_iiqx(m.state_epoch, m.leader_epoch, m.start_offset))
+
+
+def _read_partition_result_v0(r: MessageReader) -> PartitionResult:
+    m = new(PartitionResult)
+    m.delivery_complete_count = -1
+    m.partition, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.state_epoch, m.leader_epoch, m.start_offset = r.fixed(_STRUCT_iiq)
+    r.skip_tags()
+    return m
+
+
+def _write_read_state_summary_result_v0(m: ReadStateSummaryResult, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for partition_result in partitions:
+        _write_partition_result_v0(partition_result, w)
+    w(NO_TAGS)
+
+
+def _read_read_state_summary_result_v0(r: MessageReader) -> ReadStateSummaryResult:
+    m = new(ReadStateSummaryResult)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 24, _read_partition_result_v0)
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: ReadShareGroupStateSummaryResponse, w: Write) -> None:  # version 0, flexible
     results = m.results
-    count = len(results) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(results) + 1))
     for read_state_summary_result in results:
-        partitions = read_state_summary_result.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(read_state_summary_result.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for partition_result in partitions:
-            error_message = partition_result.error_message
-            w(_PACK_ih(partition_result.partition, partition_result.error_code) + (NULL if error_message is None else compact_string(error_message)))
-            w(_PACK_iiqx(partition_result.state_epoch, partition_result.leader_epoch, partition_result.start_offset))
-        w(NO_TAGS)
+        _write_read_state_summary_result_v0(read_state_summary_result, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateSummaryResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ReadShareGroupStateSummaryResponse)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        read_state_summary_result = new(ReadStateSummaryResult)
-        read_state_summary_result.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 24 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            partition_result = new(PartitionResult)
-            partition_result.delivery_complete_count = -1
-            partition_result.partition, partition_result.error_code, count = _UNPACK_ihB(buffer, at)
-            at += 7
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                partition_result.error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('error_message', count, size - at)
-                partition_result.error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            partition_result.state_epoch, partition_result.leader_epoch, partition_result.start_offset, tags = _UNPACK_iiqB(buffer, at)
-            at += 17
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(partition_result)
-        read_state_summary_result.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        results.append(read_state_summary_result)
-    m.results = results
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.results = r.structs(r.compact_length(), 'results', 18, _read_read_state_summary_result_v0)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_partition_result_v1(m: PartitionResult, w: Write) -> None:
+    w(_PACK_ih(m.partition, m.error_code) + compact_nullable_string(m.error_message))
+    w(_PACK_iiqix(m.state_epoch, m.leader_epoch, m.start_offset, m.delivery_complete_count))
+
+
+def _read_partition_result_v1(r: MessageReader) -> PartitionResult:
+    m = new(PartitionResult)
+    m.partition, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.state_epoch, m.leader_epoch, m.start_offset, m.delivery_complete_count = r.fixed(_STRUCT_iiqi)
+    r.skip_tags()
+    return m
+
+
+def _write_read_state_summary_result_v1(m: ReadStateSummaryResult, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for partition_result in partitions:
+        _write_partition_result_v1(partition_result, w)
+    w(NO_TAGS)
+
+
+def _read_read_state_summary_result_v1(r: MessageReader) -> ReadStateSummaryResult:
+    m = new(ReadStateSummaryResult)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 28, _read_partition_result_v1)
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: ReadShareGroupStateSummaryResponse, w: Write) -> None:  # version 1, flexible
     results = m.results
-    count = len(results) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(results) + 1))
     for read_state_summary_result in results:
-        partitions = read_state_summary_result.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(read_state_summary_result.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for partition_result in partitions:
-            error_message = partition_result.error_message
-            w(_PACK_ih(partition_result.partition, partition_result.error_code) + (NULL if error_message is None else compact_string(error_message)))
-            w(_PACK_iiqix(partition_result.state_epoch, partition_result.leader_epoch, partition_result.start_offset, partition_result.delivery_complete_count))
-        w(NO_TAGS)
+        _write_read_state_summary_result_v1(read_state_summary_result, w)
     w(NO_TAGS)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateSummaryResponse, int]:  # version 1, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ReadShareGroupStateSummaryResponse)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        read_state_summary_result = new(ReadStateSummaryResult)
-        read_state_summary_result.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 28 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            partition_result = new(PartitionResult)
-            partition_result.partition, partition_result.error_code, count = _UNPACK_ihB(buffer, at)
-            at += 7
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                partition_result.error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('error_message', count, size - at)
-                partition_result.error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            partition_result.state_epoch, partition_result.leader_epoch, partition_result.start_offset, partition_result.delivery_complete_count, tags = _UNPACK_iiqiB(buffer, at)
-            at += 21
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(partition_result)
-        read_state_summary_result.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        results.append(read_state_summary_result)
-    m.results = results
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.results = r.structs(r.compact_length(), 'results', 18, _read_read_state_summary_result_v1)
+    r.skip_tags()
+    return m, r.at
 
 
 ReadShareGroupStateSummaryResponse._WRITERS = {0: _write_v0, 1: _write_v1}

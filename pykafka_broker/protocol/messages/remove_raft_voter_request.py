@@ -6,21 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    MOST_ELEMENTS,
-    Message,
-    NULL,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_length,
-    skip_counted_tags,
-    uvarint_rest,
+    Buffer, MOST_ELEMENTS, Message, MessageReader, Write, ZERO_UUID, compact_nullable_string, new,
 )
 
 _PACK_i16sx = Struct(">i16sx").pack
-_UNPACK_i16sB = Struct(">i16sB").unpack_from
+_STRUCT_i16s = Struct(">i16s")
 
 
 class RemoveRaftVoterRequest(Message):
@@ -44,33 +34,17 @@ class RemoveRaftVoterRequest(Message):
 
 
 def _write_v0(m: RemoveRaftVoterRequest, w: Write) -> None:  # version 0, flexible
-    cluster_id = m.cluster_id
-    w(NULL if cluster_id is None else compact_string(cluster_id))
+    w(compact_nullable_string(m.cluster_id))
     w(_PACK_i16sx(m.voter_id, m.voter_directory_id))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RemoveRaftVoterRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(RemoveRaftVoterRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.cluster_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('cluster_id', count, size - at)
-        m.cluster_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.voter_id, m.voter_directory_id, tags = _UNPACK_i16sB(buffer, at)
-    at += 21
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.cluster_id = r.nullable_string(r.compact_length(), 'cluster_id')
+    m.voter_id, m.voter_directory_id = r.fixed(_STRUCT_i16s)
+    r.skip_tags()
+    return m, r.at
 
 
 RemoveRaftVoterRequest._WRITERS = {0: _write_v0}

@@ -4,22 +4,14 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    NO_TAGS,
-    NULL,
-    Write,
-    compact_string,
-    new,
-    refuse_length,
-    skip_tags,
-    uvarint_rest,
+    Buffer, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, new,
 )
 
 _PACK_ih = Struct(">ih").pack
-_UNPACK_ihB = Struct(">ihB").unpack_from
+_STRUCT_ih = Struct(">ih")
 
 
 class RemoveRaftVoterResponse(Message):
@@ -41,34 +33,24 @@ class RemoveRaftVoterResponse(Message):
         self.error_code = error_code
         self.error_message = error_message
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        return answer
+
 
 def _write_v0(m: RemoveRaftVoterResponse, w: Write) -> None:  # version 0, flexible
-    error_message = m.error_message
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + compact_nullable_string(m.error_message))
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RemoveRaftVoterResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(RemoveRaftVoterResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    r.skip_tags()
+    return m, r.at
 
 
 RemoveRaftVoterResponse._WRITERS = {0: _write_v0}

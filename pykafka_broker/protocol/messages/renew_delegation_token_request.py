@@ -6,24 +6,13 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    MOST_ELEMENTS,
-    Message,
-    UVARINT,
-    Write,
-    new,
-    refuse_length,
-    skip_counted_tags,
-    uvarint,
-    uvarint_rest,
+    Buffer, MOST_ELEMENTS, Message, MessageReader, Write, new, uvarint,
 )
 
 _PACK_i = Struct(">i").pack
 _PACK_q = Struct(">q").pack
 _PACK_qx = Struct(">qx").pack
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_q = Struct(">q").unpack_from
-_UNPACK_qB = Struct(">qB").unpack_from
+_STRUCT_q = Struct(">q")
 
 
 class RenewDelegationTokenRequest(Message):
@@ -53,48 +42,28 @@ def _write_v0(m: RenewDelegationTokenRequest, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RenewDelegationTokenRequest, int]:  # versions 0-1
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(RenewDelegationTokenRequest)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('hmac', count, size - at)
-    m.hmac = bytes(buffer[at:stop])
-    at = stop
-    (m.renew_period_ms,) = _UNPACK_q(buffer, at)
-    at += 8
-    return m, at
+    m.hmac = r.bytes(r.length(), 'hmac')
+    (m.renew_period_ms,) = r.fixed(_STRUCT_q)
+    return m, r.at
 
 
 def _write_v2(m: RenewDelegationTokenRequest, w: Write) -> None:  # version 2, flexible
     hmac = m.hmac
-    count = len(hmac) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(hmac) + 1))
     if hmac:
         w(hmac)
     w(_PACK_qx(m.renew_period_ms))
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[RenewDelegationTokenRequest, int]:  # version 2, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(RenewDelegationTokenRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('hmac', count, size - at)
-    m.hmac = bytes(buffer[at:stop])
-    at = stop
-    m.renew_period_ms, tags = _UNPACK_qB(buffer, at)
-    at += 9
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.hmac = r.bytes(r.compact_length(), 'hmac')
+    (m.renew_period_ms,) = r.fixed(_STRUCT_q)
+    r.skip_tags()
+    return m, r.at
 
 
 RenewDelegationTokenRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

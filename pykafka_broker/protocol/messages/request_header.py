@@ -6,13 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    NO_TAGS,
-    Write,
-    new,
-    refuse_length,
-    skip_tags,
+    Buffer, Message, NO_TAGS, Write, new, refuse_length, skip_tags,
 )
 
 _PACK_hhi = Struct(">hhi").pack

@@ -6,11 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, Write, new, skip_tags,
 )
 
 _PACK_i = Struct(">i").pack

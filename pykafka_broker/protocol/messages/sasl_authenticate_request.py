@@ -6,21 +6,10 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_length,
-    skip_counted_tags,
-    uvarint,
-    uvarint_rest,
+    Buffer, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, new, uvarint,
 )
 
 _PACK_i = Struct(">i").pack
-_UNPACK_i = Struct(">i").unpack_from
 
 
 class SaslAuthenticateRequest(Message):
@@ -47,46 +36,26 @@ def _write_v0(m: SaslAuthenticateRequest, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SaslAuthenticateRequest, int]:  # versions 0-1
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(SaslAuthenticateRequest)
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('auth_bytes', count, size - at)
-    m.auth_bytes = bytes(buffer[at:stop])
-    at = stop
-    return m, at
+    m.auth_bytes = r.bytes(r.length(), 'auth_bytes')
+    return m, r.at
 
 
 def _write_v2(m: SaslAuthenticateRequest, w: Write) -> None:  # version 2, flexible
     auth_bytes = m.auth_bytes
-    count = len(auth_bytes) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(auth_bytes) + 1))
     if auth_bytes:
         w(auth_bytes)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[SaslAuthenticateRequest, int]:  # version 2, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(SaslAuthenticateRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('auth_bytes', count, size - at)
-    m.auth_bytes = bytes(buffer[at:stop])
-    at = stop
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.auth_bytes = r.bytes(r.compact_length(), 'auth_bytes')
+    r.skip_tags()
+    return m, r.at
 
 
 SaslAuthenticateRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

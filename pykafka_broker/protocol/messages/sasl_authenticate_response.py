@@ -4,31 +4,18 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_length,
-    skip_tags,
-    uvarint,
-    uvarint_rest,
+    Buffer, Message, MessageReader, Write, classic_nullable_string, compact_nullable_string, new, uvarint,
 )
 
 _PACK_h = Struct(">h").pack
-_PACK_hh = Struct(">hh").pack
 _PACK_i = Struct(">i").pack
 _PACK_q = Struct(">q").pack
 _PACK_qx = Struct(">qx").pack
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hh = Struct(">hh").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_q = Struct(">q").unpack_from
-_UNPACK_qB = Struct(">qB").unpack_from
+_STRUCT_h = Struct(">h")
+_STRUCT_q = Struct(">q")
 
 
 class SaslAuthenticateResponse(Message):
@@ -52,11 +39,14 @@ class SaslAuthenticateResponse(Message):
         self.auth_bytes = auth_bytes
         self.session_lifetime_ms = session_lifetime_ms
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        return answer
+
 
 def _write_v0(m: SaslAuthenticateResponse, w: Write) -> None:  # version 0
-    error_message = m.error_message
-    raw = b"" if error_message is None else error_message.encode()
-    w((_PACK_hh(m.error_code, -1 if error_message is None else len(raw))) + raw)
+    w(_PACK_h(m.error_code) + classic_nullable_string(m.error_message))
     auth_bytes = m.auth_bytes
     w(_PACK_i(len(auth_bytes)))
     if auth_bytes:
@@ -64,33 +54,17 @@ def _write_v0(m: SaslAuthenticateResponse, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SaslAuthenticateResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(SaslAuthenticateResponse)
     m.session_lifetime_ms = 0
-    m.error_code, count = _UNPACK_hh(buffer, at)
-    at += 4
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('auth_bytes', count, size - at)
-    m.auth_bytes = bytes(buffer[at:stop])
-    at = stop
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.short_length(), 'error_message')
+    m.auth_bytes = r.bytes(r.length(), 'auth_bytes')
+    return m, r.at
 
 
 def _write_v1(m: SaslAuthenticateResponse, w: Write) -> None:  # version 1
-    error_message = m.error_message
-    raw = b"" if error_message is None else error_message.encode()
-    w((_PACK_hh(m.error_code, -1 if error_message is None else len(raw))) + raw)
+    w(_PACK_h(m.error_code) + classic_nullable_string(m.error_message))
     auth_bytes = m.auth_bytes
     w(_PACK_i(len(auth_bytes)))
     if auth_bytes:
@@ -99,72 +73,33 @@ def _write_v1(m: SaslAuthenticateResponse, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[SaslAuthenticateResponse, int]:  # version 1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(SaslAuthenticateResponse)
-    m.error_code, count = _UNPACK_hh(buffer, at)
-    at += 4
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('auth_bytes', count, size - at)
-    m.auth_bytes = bytes(buffer[at:stop])
-    at = stop
-    (m.session_lifetime_ms,) = _UNPACK_q(buffer, at)
-    at += 8
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.short_length(), 'error_message')
+    m.auth_bytes = r.bytes(r.length(), 'auth_bytes')
+    (m.session_lifetime_ms,) = r.fixed(_STRUCT_q)
+    return m, r.at
 
 
 def _write_v2(m: SaslAuthenticateResponse, w: Write) -> None:  # version 2, flexible
-    error_message = m.error_message
-    w(_PACK_h(m.error_code) + (NULL if error_message is None else compact_string(error_message)))
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.error_message))
     auth_bytes = m.auth_bytes
-    count = len(auth_bytes) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(auth_bytes) + 1))
     if auth_bytes:
         w(auth_bytes)
     w(_PACK_qx(m.session_lifetime_ms))
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[SaslAuthenticateResponse, int]:  # version 2, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(SaslAuthenticateResponse)
-    m.error_code, count = _UNPACK_hB(buffer, at)
-    at += 3
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('auth_bytes', count, size - at)
-    m.auth_bytes = bytes(buffer[at:stop])
-    at = stop
-    m.session_lifetime_ms, tags = _UNPACK_qB(buffer, at)
-    at += 9
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.auth_bytes = r.bytes(r.compact_length(), 'auth_bytes')
+    (m.session_lifetime_ms,) = r.fixed(_STRUCT_q)
+    r.skip_tags()
+    return m, r.at
 
 
 SaslAuthenticateResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

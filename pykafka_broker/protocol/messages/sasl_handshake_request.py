@@ -3,18 +3,11 @@
 
 from __future__ import annotations
 
-from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    refuse_length,
+    Buffer, MOST_ELEMENTS, Message, MessageReader, Write, classic_string, new,
 )
 
-_PACK_h = Struct(">h").pack
-_UNPACK_h = Struct(">h").unpack_from
 
 
 class SaslHandshakeRequest(Message):
@@ -34,21 +27,14 @@ class SaslHandshakeRequest(Message):
 
 
 def _write_v0(m: SaslHandshakeRequest, w: Write) -> None:  # versions 0-1
-    raw = m.mechanism.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.mechanism))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SaslHandshakeRequest, int]:  # versions 0-1
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(SaslHandshakeRequest)
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('mechanism', count, size - at)
-    m.mechanism = str(buffer[at:stop], "utf-8")
-    at = stop
-    return m, at
+    m.mechanism = r.string(r.short_length(), 'mechanism')
+    return m, r.at
 
 
 SaslHandshakeRequest._WRITERS = {0: _write_v0, 1: _write_v0}

@@ -4,21 +4,14 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Message,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
+    Buffer, EMPTY, Message, MessageReader, Write, classic_string, new,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_hi = Struct(">hi").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hi = Struct(">hi").unpack_from
+_STRUCT_h = Struct(">h")
 
 
 class SaslHandshakeResponse(Message):
@@ -38,34 +31,25 @@ class SaslHandshakeResponse(Message):
         self.error_code = error_code
         self.mechanisms = [] if mechanisms is EMPTY else mechanisms
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
+
 
 def _write_v0(m: SaslHandshakeResponse, w: Write) -> None:  # versions 0-1
     mechanisms = m.mechanisms
     w(_PACK_hi(m.error_code, len(mechanisms)))
     for element in mechanisms:
-        raw = element.encode()
-        w(_PACK_h(len(raw)) + raw)
+        w(classic_string(element))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SaslHandshakeResponse, int]:  # versions 0-1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(SaslHandshakeResponse)
-    m.error_code, count = _UNPACK_hi(buffer, at)
-    at += 6
-    if count < 0 or count * 2 > size - at:
-        refuse_count('mechanisms', count, size - at)
-    mechanisms = []
-    for _ in range(count):
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('mechanisms', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        mechanisms.append(element)
-    m.mechanisms = mechanisms
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.mechanisms = r.classic_strings(r.length(), 'mechanisms')
+    return m, r.at
 
 
 SaslHandshakeResponse._WRITERS = {0: _write_v0, 1: _write_v0}

@@ -4,26 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    shared_default,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID, compact_string, new, refuse_count,
+    refuse_length, shared_default, skip_tags, string_length, uvarint, uvarint_rest,
 )
 
 _PACK_16s = Struct(">16s").pack
@@ -124,6 +109,21 @@ class ShareAcknowledgeResponse(Message):
         self.acquisition_lock_timeout_ms = acquisition_lock_timeout_ms
         self.responses = [] if responses is EMPTY else responses
         self.node_endpoints = [] if node_endpoints is EMPTY else node_endpoints
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for acknowledge_topic in request.topics:
+            answer = ShareAcknowledgeTopicResponse(topic_id=acknowledge_topic.topic_id)
+            for acknowledge_partition in acknowledge_topic.partitions:
+                answer.partitions.append(PartitionData(partition_index=acknowledge_partition.partition_index, error_code=code, error_message=message))
+            if answer.partitions:
+                self.responses.append(answer)
 
 
 _DEFAULT_LEADER_ID_AND_EPOCH = shared_default(LeaderIdAndEpoch())

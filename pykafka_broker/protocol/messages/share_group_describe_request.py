@@ -6,23 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    MOST_ELEMENTS,
-    Message,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, MOST_ELEMENTS, Message, MessageReader, Write, compact_string, new, uvarint,
 )
 
 _PACK_ox = Struct(">?x").pack
-_UNPACK_oB = Struct(">?B").unpack_from
+_STRUCT_o = Struct(">?")
 
 
 class ShareGroupDescribeRequest(Message):
@@ -45,46 +33,19 @@ class ShareGroupDescribeRequest(Message):
 
 def _write_v1(m: ShareGroupDescribeRequest, w: Write) -> None:  # version 1, flexible
     group_ids = m.group_ids
-    count = len(group_ids) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(group_ids) + 1))
     for element in group_ids:
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+        w(compact_string(element))
     w(_PACK_ox(m.include_authorized_operations))
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeRequest, int]:  # version 1, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(ShareGroupDescribeRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count > size - at:
-        refuse_count('group_ids', count, size - at, elements_left)
-    group_ids = []
-    for _ in range(count):
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_ids', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        group_ids.append(element)
-    m.group_ids = group_ids
-    m.include_authorized_operations, tags = _UNPACK_oB(buffer, at)
-    at += 2
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.group_ids = r.compact_strings(r.compact_length(), 'group_ids')
+    (m.include_authorized_operations,) = r.fixed(_STRUCT_o)
+    r.skip_tags()
+    return m, r.at
 
 
 ShareGroupDescribeRequest._WRITERS = {1: _write_v1}

@@ -3,29 +3,12 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    shared_default,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string,
+    compact_string, new, shared_default, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
@@ -33,11 +16,10 @@ _PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_ii = Struct(">ii").pack
 _PACK_ix = Struct(">ix").pack
-_PACK_xx = Struct(">xx").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_iiB = Struct(">iiB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
+_STRUCT_ii = Struct(">ii")
 
 
 class TopicPartitions(Fields):
@@ -137,253 +119,113 @@ class ShareGroupDescribeResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.groups = [] if groups is EMPTY else groups
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for group_ids_item in request.group_ids:
+            self.groups.append(DescribedGroup(group_id=group_ids_item, error_code=code, error_message=message))
+
 
 _DEFAULT_ASSIGNMENT = shared_default(Assignment())
 
 
+def _write_topic_partitions_v1(m: TopicPartitions, w: Write) -> None:
+    w(_PACK_16s(m.topic_id) + compact_string(m.topic_name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+    w(NO_TAGS)
+
+
+def _read_topic_partitions_v1(r: MessageReader) -> TopicPartitions:
+    m = new(TopicPartitions)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partitions = r.numbers(r.compact_length(), 'partitions', 4, "i")
+    r.skip_tags()
+    return m
+
+
+def _write_assignment_v1(m: Assignment, w: Write) -> None:
+    topic_partitions = m.topic_partitions
+    w(uvarint(len(topic_partitions) + 1))
+    for topic_partitions_topic_partitions in topic_partitions:
+        _write_topic_partitions_v1(topic_partitions_topic_partitions, w)
+    w(NO_TAGS)
+
+
+def _read_assignment_v1(r: MessageReader) -> Assignment:
+    m = new(Assignment)
+    m.topic_partitions = r.structs(r.compact_length(), 'topic_partitions', 19, _read_topic_partitions_v1)
+    r.skip_tags()
+    return m
+
+
+def _write_member_v1(m: Member, w: Write) -> None:
+    w(compact_string(m.member_id))
+    w(compact_nullable_string(m.rack_id))
+    w(_PACK_i(m.member_epoch) + compact_string(m.client_id))
+    w(compact_string(m.client_host))
+    subscribed_topic_names = m.subscribed_topic_names
+    w(uvarint(len(subscribed_topic_names) + 1))
+    for element in subscribed_topic_names:
+        w(compact_string(element))
+    assignment = m.assignment
+    _write_assignment_v1(assignment, w)
+    w(NO_TAGS)
+
+
+def _read_member_v1(r: MessageReader) -> Member:
+    m = new(Member)
+    m.member_id = r.string(r.compact_length(), 'member_id')
+    m.rack_id = r.nullable_string(r.compact_length(), 'rack_id')
+    (m.member_epoch,) = r.fixed(_STRUCT_i)
+    m.client_id = r.string(r.compact_length(), 'client_id')
+    m.client_host = r.string(r.compact_length(), 'client_host')
+    m.subscribed_topic_names = r.compact_strings(r.compact_length(), 'subscribed_topic_names')
+    m.assignment = _read_assignment_v1(r)
+    r.skip_tags()
+    return m
+
+
+def _write_described_group_v1(m: DescribedGroup, w: Write) -> None:
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.error_message))
+    w(compact_string(m.group_id))
+    w(compact_string(m.group_state))
+    w(_PACK_ii(m.group_epoch, m.assignment_epoch) + compact_string(m.assignor_name))
+    members = m.members
+    w(uvarint(len(members) + 1))
+    for member in members:
+        _write_member_v1(member, w)
+    w(_PACK_ix(m.authorized_operations))
+
+
+def _read_described_group_v1(r: MessageReader) -> DescribedGroup:
+    m = new(DescribedGroup)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.group_state = r.string(r.compact_length(), 'group_state')
+    m.group_epoch, m.assignment_epoch = r.fixed(_STRUCT_ii)
+    m.assignor_name = r.string(r.compact_length(), 'assignor_name')
+    m.members = r.structs(r.compact_length(), 'members', 12, _read_member_v1)
+    (m.authorized_operations,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m
+
+
 def _write_v1(m: ShareGroupDescribeResponse, w: Write) -> None:  # version 1, flexible
     groups = m.groups
-    count = len(groups) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(groups) + 1))
     for described_group in groups:
-        error_message = described_group.error_message
-        w(_PACK_h(described_group.error_code) + (NULL if error_message is None else compact_string(error_message)))
-        raw = described_group.group_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = described_group.group_state.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = described_group.assignor_name.encode()
-        count = len(raw) + 1
-        w(_PACK_ii(described_group.group_epoch, described_group.assignment_epoch) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        members = described_group.members
-        count = len(members) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for member in members:
-            raw = member.member_id.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            rack_id = member.rack_id
-            w(NULL if rack_id is None else compact_string(rack_id))
-            raw = member.client_id.encode()
-            count = len(raw) + 1
-            w(_PACK_i(member.member_epoch) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-            raw = member.client_host.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            subscribed_topic_names = member.subscribed_topic_names
-            count = len(subscribed_topic_names) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for element in subscribed_topic_names:
-                raw = element.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            assignment = member.assignment
-            topic_partitions = assignment.topic_partitions
-            count = len(topic_partitions) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for assignment_topic_partitions in topic_partitions:
-                raw = assignment_topic_partitions.topic_name.encode()
-                count = len(raw) + 1
-                w(_PACK_16s(assignment_topic_partitions.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-                partitions = assignment_topic_partitions.partitions
-                count = len(partitions) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
-                w(NO_TAGS)
-            w(_PACK_xx())
-        w(_PACK_ix(described_group.authorized_operations))
+        _write_described_group_v1(described_group, w)
     w(NO_TAGS)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupDescribeResponse, int]:  # version 1, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ShareGroupDescribeResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 20 > size - at:
-        refuse_count('groups', count, size - at)
-    groups = []
-    for _ in range(count):
-        described_group = new(DescribedGroup)
-        described_group.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            described_group.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            described_group.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_id', count, size - at)
-        described_group.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_state', count, size - at)
-        described_group.group_state = str(buffer[at:stop], "utf-8")
-        at = stop
-        described_group.group_epoch, described_group.assignment_epoch, count = _UNPACK_iiB(buffer, at)
-        at += 9
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('assignor_name', count, size - at)
-        described_group.assignor_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 12 > size - at:
-            refuse_count('members', count, size - at)
-        members = []
-        for _ in range(count):
-            member = new(Member)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('member_id', count, size - at)
-            member.member_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                member.rack_id = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('rack_id', count, size - at)
-                member.rack_id = str(buffer[at:stop], "utf-8")
-                at = stop
-            member.member_epoch, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('client_id', count, size - at)
-            member.client_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('client_host', count, size - at)
-            member.client_host = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count > size - at:
-                refuse_count('subscribed_topic_names', count, size - at)
-            subscribed_topic_names = []
-            for _ in range(count):
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('subscribed_topic_names', count, size - at)
-                element = str(buffer[at:stop], "utf-8")
-                at = stop
-                subscribed_topic_names.append(element)
-            member.subscribed_topic_names = subscribed_topic_names
-            assignment = new(Assignment)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 19 > size - at:
-                refuse_count('topic_partitions', count, size - at)
-            topic_partitions = []
-            for _ in range(count):
-                topic_partitions_topic_partitions = new(TopicPartitions)
-                topic_partitions_topic_partitions.topic_id, count = _UNPACK_16sB(buffer, at)
-                at += 17
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('topic_name', count, size - at)
-                topic_partitions_topic_partitions.topic_name = str(buffer[at:stop], "utf-8")
-                at = stop
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('partitions', count, size - at)
-                topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                at += count * 4
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                topic_partitions.append(topic_partitions_topic_partitions)
-            assignment.topic_partitions = topic_partitions
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            member.assignment = assignment
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            members.append(member)
-        described_group.members = members
-        described_group.authorized_operations, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        groups.append(described_group)
-    m.groups = groups
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.groups = r.structs(r.compact_length(), 'groups', 20, _read_described_group_v1)
+    r.skip_tags()
+    return m, r.at
 
 
 ShareGroupDescribeResponse._WRITERS = {1: _write_v1}

@@ -4,26 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct, pack, unpack_from
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, INT32_UNPACK, Message, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID, compact_string,
+    new, refuse_count, refuse_length, skip_tags, uvarint, uvarint_rest,
 )
 
 _PACK_16s = Struct(">16s").pack
@@ -86,6 +71,11 @@ class ShareGroupHeartbeatResponse(Message):
         self.member_epoch = member_epoch
         self.heartbeat_interval_ms = heartbeat_interval_ms
         self.assignment = assignment
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        return answer
 
 
 def _write_v1(m: ShareGroupHeartbeatResponse, w: Write) -> None:  # version 1, flexible

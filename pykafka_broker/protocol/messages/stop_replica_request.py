@@ -3,30 +3,13 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_string,
+    compact_string, new, refuse_field, uvarint,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_ioiq = Struct(">i?iq").pack
 _PACK_iioi = Struct(">ii?i").pack
@@ -34,14 +17,11 @@ _PACK_iiox = Struct(">ii?x").pack
 _PACK_iiq = Struct(">iiq").pack
 _PACK_iiqo = Struct(">iiq?").pack
 _PACK_iiqoi = Struct(">iiq?i").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_ioiqB = Struct(">i?iqB").unpack_from
-_UNPACK_iioB = Struct(">ii?B").unpack_from
-_UNPACK_iioi = Struct(">ii?i").unpack_from
-_UNPACK_iiqoB = Struct(">iiq?B").unpack_from
-_UNPACK_iiqoi = Struct(">iiq?i").unpack_from
-_UNPACK_iiqB = Struct(">iiqB").unpack_from
+_STRUCT_i = Struct(">i")
+_STRUCT_ioiq = Struct(">i?iq")
+_STRUCT_iio = Struct(">ii?")
+_STRUCT_iiq = Struct(">iiq")
+_STRUCT_iiqo = Struct(">iiq?")
 
 
 class StopReplicaPartitionV0(Fields):
@@ -132,6 +112,18 @@ class StopReplicaRequest(Message):
         self.topic_states = [] if topic_states is EMPTY else topic_states
 
 
+def _write_stop_replica_partition_v0_v0(m: StopReplicaPartitionV0, w: Write) -> None:
+    w(classic_string(m.topic_name))
+    w(_PACK_i(m.partition_index))
+
+
+def _read_stop_replica_partition_v0_v0(r: MessageReader) -> StopReplicaPartitionV0:
+    m = new(StopReplicaPartitionV0)
+    m.topic_name = r.string(r.short_length(), 'topic_name')
+    (m.partition_index,) = r.fixed(_STRUCT_i)
+    return m
+
+
 def _write_v0(m: StopReplicaRequest, w: Write) -> None:  # version 0
     if m.is_kraft_controller:
         refuse_field('is_kraft_controller')
@@ -142,39 +134,32 @@ def _write_v0(m: StopReplicaRequest, w: Write) -> None:  # version 0
     ungrouped_partitions = m.ungrouped_partitions
     w(_PACK_iioi(m.controller_id, m.controller_epoch, m.delete_partitions, len(ungrouped_partitions)))
     for stop_replica_partition_v0 in ungrouped_partitions:
-        raw = stop_replica_partition_v0.topic_name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        w(_PACK_i(stop_replica_partition_v0.partition_index))
+        _write_stop_replica_partition_v0_v0(stop_replica_partition_v0, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # version 0
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(StopReplicaRequest)
     m.is_kraft_controller = False
     m.broker_epoch = -1
     m.topics = []
     m.topic_states = []
-    m.controller_id, m.controller_epoch, m.delete_partitions, count = _UNPACK_iioi(buffer, at)
-    at += 13
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 6 > size - at:
-        refuse_count('ungrouped_partitions', count, size - at, elements_left)
-    ungrouped_partitions = []
-    for _ in range(count):
-        stop_replica_partition_v0 = new(StopReplicaPartitionV0)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic_name', count, size - at)
-        stop_replica_partition_v0.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (stop_replica_partition_v0.partition_index,) = _UNPACK_i(buffer, at)
-        at += 4
-        ungrouped_partitions.append(stop_replica_partition_v0)
-    m.ungrouped_partitions = ungrouped_partitions
-    return m, at
+    m.controller_id, m.controller_epoch, m.delete_partitions = r.fixed(_STRUCT_iio)
+    m.ungrouped_partitions = r.structs(r.length(), 'ungrouped_partitions', 6, _read_stop_replica_partition_v0_v0)
+    return m, r.at
+
+
+def _write_stop_replica_topic_v1_v1(m: StopReplicaTopicV1, w: Write) -> None:
+    w(classic_string(m.name))
+    partition_indexes = m.partition_indexes
+    w(_PACK_i(len(partition_indexes)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
+
+
+def _read_stop_replica_topic_v1_v1(r: MessageReader) -> StopReplicaTopicV1:
+    m = new(StopReplicaTopicV1)
+    m.name = r.string(r.short_length(), 'name')
+    m.partition_indexes = r.numbers(r.length(), 'partition_indexes', 4, "i")
+    return m
 
 
 def _write_v1(m: StopReplicaRequest, w: Write) -> None:  # version 1
@@ -187,44 +172,33 @@ def _write_v1(m: StopReplicaRequest, w: Write) -> None:  # version 1
     topics = m.topics
     w(_PACK_iiqoi(m.controller_id, m.controller_epoch, m.broker_epoch, m.delete_partitions, len(topics)))
     for stop_replica_topic_v1 in topics:
-        raw = stop_replica_topic_v1.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partition_indexes = stop_replica_topic_v1.partition_indexes
-        w(_PACK_i(len(partition_indexes)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
+        _write_stop_replica_topic_v1_v1(stop_replica_topic_v1, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # version 1
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(StopReplicaRequest)
     m.is_kraft_controller = False
     m.ungrouped_partitions = []
     m.topic_states = []
-    m.controller_id, m.controller_epoch, m.broker_epoch, m.delete_partitions, count = _UNPACK_iiqoi(buffer, at)
-    at += 21
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        stop_replica_topic_v1 = new(StopReplicaTopicV1)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        stop_replica_topic_v1.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('partition_indexes', count, size - at, elements_left)
-        stop_replica_topic_v1.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        topics.append(stop_replica_topic_v1)
-    m.topics = topics
-    return m, at
+    m.controller_id, m.controller_epoch, m.broker_epoch, m.delete_partitions = r.fixed(_STRUCT_iiqo)
+    m.topics = r.structs(r.length(), 'topics', 6, _read_stop_replica_topic_v1_v1)
+    return m, r.at
+
+
+def _write_stop_replica_topic_v1_v2(m: StopReplicaTopicV1, w: Write) -> None:
+    w(compact_string(m.name))
+    partition_indexes = m.partition_indexes
+    w(uvarint(len(partition_indexes) + 1) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
+    w(NO_TAGS)
+
+
+def _read_stop_replica_topic_v1_v2(r: MessageReader) -> StopReplicaTopicV1:
+    m = new(StopReplicaTopicV1)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partition_indexes = r.numbers(r.compact_length(), 'partition_indexes', 4, "i")
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: StopReplicaRequest, w: Write) -> None:  # version 2, flexible
@@ -235,68 +209,50 @@ def _write_v2(m: StopReplicaRequest, w: Write) -> None:  # version 2, flexible
     if m.topic_states:
         refuse_field('topic_states')
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_iiqo(m.controller_id, m.controller_epoch, m.broker_epoch, m.delete_partitions) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iiqo(m.controller_id, m.controller_epoch, m.broker_epoch, m.delete_partitions) + uvarint(len(topics) + 1))
     for stop_replica_topic_v1 in topics:
-        raw = stop_replica_topic_v1.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partition_indexes = stop_replica_topic_v1.partition_indexes
-        count = len(partition_indexes) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
-        w(NO_TAGS)
+        _write_stop_replica_topic_v1_v2(stop_replica_topic_v1, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # version 2, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(StopReplicaRequest)
     m.is_kraft_controller = False
     m.ungrouped_partitions = []
     m.topic_states = []
-    m.controller_id, m.controller_epoch, m.broker_epoch, m.delete_partitions, count = _UNPACK_iiqoB(buffer, at)
-    at += 18
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        stop_replica_topic_v1 = new(StopReplicaTopicV1)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        stop_replica_topic_v1.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('partition_indexes', count, size - at, elements_left)
-        stop_replica_topic_v1.partition_indexes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(stop_replica_topic_v1)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.controller_id, m.controller_epoch, m.broker_epoch, m.delete_partitions = r.fixed(_STRUCT_iiqo)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_stop_replica_topic_v1_v2)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_stop_replica_partition_state_v3(m: StopReplicaPartitionState, w: Write) -> None:
+    w(_PACK_iiox(m.partition_index, m.leader_epoch, m.delete_partition))
+
+
+def _read_stop_replica_partition_state_v3(r: MessageReader) -> StopReplicaPartitionState:
+    m = new(StopReplicaPartitionState)
+    m.partition_index, m.leader_epoch, m.delete_partition = r.fixed(_STRUCT_iio)
+    r.skip_tags()
+    return m
+
+
+def _write_stop_replica_topic_state_v3(m: StopReplicaTopicState, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partition_states = m.partition_states
+    w(uvarint(len(partition_states) + 1))
+    for stop_replica_partition_state in partition_states:
+        _write_stop_replica_partition_state_v3(stop_replica_partition_state, w)
+    w(NO_TAGS)
+
+
+def _read_stop_replica_topic_state_v3(r: MessageReader) -> StopReplicaTopicState:
+    m = new(StopReplicaTopicState)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partition_states = r.structs(r.compact_length(), 'partition_states', 10, _read_stop_replica_partition_state_v3)
+    r.skip_tags()
+    return m
 
 
 def _write_v3(m: StopReplicaRequest, w: Write) -> None:  # version 3, flexible
@@ -309,78 +265,23 @@ def _write_v3(m: StopReplicaRequest, w: Write) -> None:  # version 3, flexible
     if m.topics:
         refuse_field('topics')
     topic_states = m.topic_states
-    count = len(topic_states) + 1
-    w(_PACK_iiq(m.controller_id, m.controller_epoch, m.broker_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iiq(m.controller_id, m.controller_epoch, m.broker_epoch) + uvarint(len(topic_states) + 1))
     for stop_replica_topic_state in topic_states:
-        raw = stop_replica_topic_state.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partition_states = stop_replica_topic_state.partition_states
-        count = len(partition_states) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for stop_replica_partition_state in partition_states:
-            w(_PACK_iiox(stop_replica_partition_state.partition_index, stop_replica_partition_state.leader_epoch, stop_replica_partition_state.delete_partition))
-        w(NO_TAGS)
+        _write_stop_replica_topic_state_v3(stop_replica_topic_state, w)
     w(NO_TAGS)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # version 3, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(StopReplicaRequest)
     m.is_kraft_controller = False
     m.delete_partitions = False
     m.ungrouped_partitions = []
     m.topics = []
-    m.controller_id, m.controller_epoch, m.broker_epoch, count = _UNPACK_iiqB(buffer, at)
-    at += 17
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('topic_states', count, size - at, elements_left)
-    topic_states = []
-    for _ in range(count):
-        stop_replica_topic_state = new(StopReplicaTopicState)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        stop_replica_topic_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 10 > size - at:
-            refuse_count('partition_states', count, size - at, elements_left)
-        partition_states = []
-        for _ in range(count):
-            stop_replica_partition_state = new(StopReplicaPartitionState)
-            stop_replica_partition_state.partition_index, stop_replica_partition_state.leader_epoch, stop_replica_partition_state.delete_partition, tags = _UNPACK_iioB(buffer, at)
-            at += 10
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partition_states.append(stop_replica_partition_state)
-        stop_replica_topic_state.partition_states = partition_states
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topic_states.append(stop_replica_topic_state)
-    m.topic_states = topic_states
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.controller_id, m.controller_epoch, m.broker_epoch = r.fixed(_STRUCT_iiq)
+    m.topic_states = r.structs(r.compact_length(), 'topic_states', 3, _read_stop_replica_topic_state_v3)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v4(m: StopReplicaRequest, w: Write) -> None:  # version 4, flexible
@@ -391,77 +292,22 @@ def _write_v4(m: StopReplicaRequest, w: Write) -> None:  # version 4, flexible
     if m.topics:
         refuse_field('topics')
     topic_states = m.topic_states
-    count = len(topic_states) + 1
-    w(_PACK_ioiq(m.controller_id, m.is_kraft_controller, m.controller_epoch, m.broker_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ioiq(m.controller_id, m.is_kraft_controller, m.controller_epoch, m.broker_epoch) + uvarint(len(topic_states) + 1))
     for stop_replica_topic_state in topic_states:
-        raw = stop_replica_topic_state.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partition_states = stop_replica_topic_state.partition_states
-        count = len(partition_states) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for stop_replica_partition_state in partition_states:
-            w(_PACK_iiox(stop_replica_partition_state.partition_index, stop_replica_partition_state.leader_epoch, stop_replica_partition_state.delete_partition))
-        w(NO_TAGS)
+        _write_stop_replica_topic_state_v3(stop_replica_topic_state, w)
     w(NO_TAGS)
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[StopReplicaRequest, int]:  # version 4, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(StopReplicaRequest)
     m.delete_partitions = False
     m.ungrouped_partitions = []
     m.topics = []
-    m.controller_id, m.is_kraft_controller, m.controller_epoch, m.broker_epoch, count = _UNPACK_ioiqB(buffer, at)
-    at += 18
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('topic_states', count, size - at, elements_left)
-    topic_states = []
-    for _ in range(count):
-        stop_replica_topic_state = new(StopReplicaTopicState)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        stop_replica_topic_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 10 > size - at:
-            refuse_count('partition_states', count, size - at, elements_left)
-        partition_states = []
-        for _ in range(count):
-            stop_replica_partition_state = new(StopReplicaPartitionState)
-            stop_replica_partition_state.partition_index, stop_replica_partition_state.leader_epoch, stop_replica_partition_state.delete_partition, tags = _UNPACK_iioB(buffer, at)
-            at += 10
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partition_states.append(stop_replica_partition_state)
-        stop_replica_topic_state.partition_states = partition_states
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topic_states.append(stop_replica_topic_state)
-    m.topic_states = topic_states
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.controller_id, m.is_kraft_controller, m.controller_epoch, m.broker_epoch = r.fixed(_STRUCT_ioiq)
+    m.topic_states = r.structs(r.compact_length(), 'topic_states', 3, _read_stop_replica_topic_state_v3)
+    r.skip_tags()
+    return m, r.at
 
 
 StopReplicaRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3, 4: _write_v4}

@@ -4,33 +4,18 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, uvarint,
 )
 
 _PACK_h = Struct(">h").pack
 _PACK_hi = Struct(">hi").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ihx = Struct(">ihx").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hi = Struct(">hi").unpack_from
-_UNPACK_ih = Struct(">ih").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
+_STRUCT_h = Struct(">h")
+_STRUCT_ih = Struct(">ih")
 
 
 class StopReplicaPartitionError(Fields):
@@ -66,86 +51,73 @@ class StopReplicaResponse(Message):
         self.error_code = error_code
         self.partition_errors = [] if partition_errors is EMPTY else partition_errors
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for stop_replica_partition_v0 in request.ungrouped_partitions:
+            self.partition_errors.append(StopReplicaPartitionError(topic_name=stop_replica_partition_v0.topic_name, partition_index=stop_replica_partition_v0.partition_index, error_code=code))
+
+
+def _write_stop_replica_partition_error_v0(m: StopReplicaPartitionError, w: Write) -> None:
+    w(classic_string(m.topic_name))
+    w(_PACK_ih(m.partition_index, m.error_code))
+
+
+def _read_stop_replica_partition_error_v0(r: MessageReader) -> StopReplicaPartitionError:
+    m = new(StopReplicaPartitionError)
+    m.topic_name = r.string(r.short_length(), 'topic_name')
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    return m
+
 
 def _write_v0(m: StopReplicaResponse, w: Write) -> None:  # versions 0-1
     partition_errors = m.partition_errors
     w(_PACK_hi(m.error_code, len(partition_errors)))
     for stop_replica_partition_error in partition_errors:
-        raw = stop_replica_partition_error.topic_name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        w(_PACK_ih(stop_replica_partition_error.partition_index, stop_replica_partition_error.error_code))
+        _write_stop_replica_partition_error_v0(stop_replica_partition_error, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StopReplicaResponse, int]:  # versions 0-1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(StopReplicaResponse)
-    m.error_code, count = _UNPACK_hi(buffer, at)
-    at += 6
-    if count < 0 or count * 8 > size - at:
-        refuse_count('partition_errors', count, size - at)
-    partition_errors = []
-    for _ in range(count):
-        stop_replica_partition_error = new(StopReplicaPartitionError)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic_name', count, size - at)
-        stop_replica_partition_error.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        stop_replica_partition_error.partition_index, stop_replica_partition_error.error_code = _UNPACK_ih(buffer, at)
-        at += 6
-        partition_errors.append(stop_replica_partition_error)
-    m.partition_errors = partition_errors
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.partition_errors = r.structs(r.length(), 'partition_errors', 8, _read_stop_replica_partition_error_v0)
+    return m, r.at
+
+
+def _write_stop_replica_partition_error_v2(m: StopReplicaPartitionError, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    w(_PACK_ihx(m.partition_index, m.error_code))
+
+
+def _read_stop_replica_partition_error_v2(r: MessageReader) -> StopReplicaPartitionError:
+    m = new(StopReplicaPartitionError)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: StopReplicaResponse, w: Write) -> None:  # versions 2-4, flexible
     partition_errors = m.partition_errors
-    count = len(partition_errors) + 1
-    w(_PACK_h(m.error_code) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_h(m.error_code) + uvarint(len(partition_errors) + 1))
     for stop_replica_partition_error in partition_errors:
-        raw = stop_replica_partition_error.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_ihx(stop_replica_partition_error.partition_index, stop_replica_partition_error.error_code))
+        _write_stop_replica_partition_error_v2(stop_replica_partition_error, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[StopReplicaResponse, int]:  # versions 2-4, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(StopReplicaResponse)
-    m.error_code, count = _UNPACK_hB(buffer, at)
-    at += 3
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 8 > size - at:
-        refuse_count('partition_errors', count, size - at)
-    partition_errors = []
-    for _ in range(count):
-        stop_replica_partition_error = new(StopReplicaPartitionError)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        stop_replica_partition_error.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        stop_replica_partition_error.partition_index, stop_replica_partition_error.error_code, tags = _UNPACK_ihB(buffer, at)
-        at += 7
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        partition_errors.append(stop_replica_partition_error)
-    m.partition_errors = partition_errors
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.partition_errors = r.structs(r.compact_length(), 'partition_errors', 8, _read_stop_replica_partition_error_v2)
+    r.skip_tags()
+    return m, r.at
 
 
 StopReplicaResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v2, 4: _write_v2}

@@ -3,30 +3,15 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    shared_default,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string,
+    new, shared_default, uvarint,
 )
 
+_PACK_ox = Struct(">?x").pack
 _PACK_Hx = Struct(">Hx").pack
 _PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
@@ -34,15 +19,13 @@ _PACK_ih = Struct(">ih").pack
 _PACK_ii = Struct(">ii").pack
 _PACK_iqx = Struct(">iqx").pack
 _PACK_ix = Struct(">ix").pack
-_PACK_xox = Struct(">x?x").pack
-_UNPACK_oB = Struct(">?B").unpack_from
-_UNPACK_HB = Struct(">HB").unpack_from
-_UNPACK_b = Struct(">b").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_iib = Struct(">iib").unpack_from
-_UNPACK_iqB = Struct(">iqB").unpack_from
+_STRUCT_o = Struct(">?")
+_STRUCT_H = Struct(">H")
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
+_STRUCT_ii = Struct(">ii")
+_STRUCT_iq = Struct(">iq")
 
 
 class Endpoint(Fields):
@@ -256,895 +239,260 @@ class StreamsGroupDescribeResponse(Message):
         self.throttle_time_ms = throttle_time_ms
         self.groups = [] if groups is EMPTY else groups
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for group_ids_item in request.group_ids:
+            self.groups.append(DescribedGroup(group_id=group_ids_item, error_code=code, error_message=message))
+
 
 _DEFAULT_ASSIGNMENT = shared_default(Assignment())
 
 
+def _write_key_value_v0(m: KeyValue, w: Write) -> None:
+    w(compact_string(m.key))
+    w(compact_string(m.value))
+    w(NO_TAGS)
+
+
+def _read_key_value_v0(r: MessageReader) -> KeyValue:
+    m = new(KeyValue)
+    m.key = r.string(r.compact_length(), 'key')
+    m.value = r.string(r.compact_length(), 'value')
+    r.skip_tags()
+    return m
+
+
+def _write_topic_info_v0(m: TopicInfo, w: Write) -> None:
+    w(compact_string(m.name))
+    topic_configs = m.topic_configs
+    w(_PACK_ih(m.partitions, m.replication_factor) + uvarint(len(topic_configs) + 1))
+    for key_value in topic_configs:
+        _write_key_value_v0(key_value, w)
+    w(NO_TAGS)
+
+
+def _read_topic_info_v0(r: MessageReader) -> TopicInfo:
+    m = new(TopicInfo)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions, m.replication_factor = r.fixed(_STRUCT_ih)
+    m.topic_configs = r.structs(r.compact_length(), 'topic_configs', 3, _read_key_value_v0)
+    r.skip_tags()
+    return m
+
+
+def _write_subtopology_v0(m: Subtopology, w: Write) -> None:
+    w(compact_string(m.subtopology_id))
+    source_topics = m.source_topics
+    w(uvarint(len(source_topics) + 1))
+    for element in source_topics:
+        w(compact_string(element))
+    repartition_sink_topics = m.repartition_sink_topics
+    w(uvarint(len(repartition_sink_topics) + 1))
+    for repartition_sink_topics_element in repartition_sink_topics:
+        w(compact_string(repartition_sink_topics_element))
+    state_changelog_topics = m.state_changelog_topics
+    w(uvarint(len(state_changelog_topics) + 1))
+    for topic_info in state_changelog_topics:
+        _write_topic_info_v0(topic_info, w)
+    repartition_source_topics = m.repartition_source_topics
+    w(uvarint(len(repartition_source_topics) + 1))
+    for repartition_source_topics_topic_info in repartition_source_topics:
+        _write_topic_info_v0(repartition_source_topics_topic_info, w)
+    w(NO_TAGS)
+
+
+def _read_subtopology_v0(r: MessageReader) -> Subtopology:
+    m = new(Subtopology)
+    m.subtopology_id = r.string(r.compact_length(), 'subtopology_id')
+    m.source_topics = r.compact_strings(r.compact_length(), 'source_topics')
+    m.repartition_sink_topics = r.compact_strings(r.compact_length(), 'repartition_sink_topics')
+    m.state_changelog_topics = r.structs(r.compact_length(), 'state_changelog_topics', 9, _read_topic_info_v0)
+    m.repartition_source_topics = r.structs(r.compact_length(), 'repartition_source_topics', 9, _read_topic_info_v0)
+    r.skip_tags()
+    return m
+
+
+def _write_topology_v0(m: Topology, w: Write) -> None:
+    subtopologies = m.subtopologies
+    w(_PACK_i(m.epoch) + (uvarint((-1 if subtopologies is None else len(subtopologies)) + 1)))
+    for subtopology in subtopologies or ():
+        _write_subtopology_v0(subtopology, w)
+    w(NO_TAGS)
+
+
+def _read_topology_v0(r: MessageReader) -> Topology:
+    m = new(Topology)
+    (m.epoch,) = r.fixed(_STRUCT_i)
+    m.subtopologies = r.nullable_structs(r.compact_length(), 'subtopologies', 6, _read_subtopology_v0)
+    r.skip_tags()
+    return m
+
+
+def _write_endpoint_v0(m: Endpoint, w: Write) -> None:
+    w(compact_string(m.host))
+    w(_PACK_Hx(m.port))
+
+
+def _read_endpoint_v0(r: MessageReader) -> Endpoint:
+    m = new(Endpoint)
+    m.host = r.string(r.compact_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_H)
+    r.skip_tags()
+    return m
+
+
+def _write_task_offset_v0(m: TaskOffset, w: Write) -> None:
+    w(compact_string(m.subtopology_id))
+    w(_PACK_iqx(m.partition, m.offset))
+
+
+def _read_task_offset_v0(r: MessageReader) -> TaskOffset:
+    m = new(TaskOffset)
+    m.subtopology_id = r.string(r.compact_length(), 'subtopology_id')
+    m.partition, m.offset = r.fixed(_STRUCT_iq)
+    r.skip_tags()
+    return m
+
+
+def _write_task_ids_v0(m: TaskIds, w: Write) -> None:
+    w(compact_string(m.subtopology_id))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+    w(NO_TAGS)
+
+
+def _read_task_ids_v0(r: MessageReader) -> TaskIds:
+    m = new(TaskIds)
+    m.subtopology_id = r.string(r.compact_length(), 'subtopology_id')
+    m.partitions = r.numbers(r.compact_length(), 'partitions', 4, "i")
+    r.skip_tags()
+    return m
+
+
+def _write_assignment_v0(m: Assignment, w: Write) -> None:
+    active_tasks = m.active_tasks
+    w(uvarint(len(active_tasks) + 1))
+    for task_ids in active_tasks:
+        _write_task_ids_v0(task_ids, w)
+    standby_tasks = m.standby_tasks
+    w(uvarint(len(standby_tasks) + 1))
+    for standby_tasks_task_ids in standby_tasks:
+        _write_task_ids_v0(standby_tasks_task_ids, w)
+    warmup_tasks = m.warmup_tasks
+    w(uvarint(len(warmup_tasks) + 1))
+    for warmup_tasks_task_ids in warmup_tasks:
+        _write_task_ids_v0(warmup_tasks_task_ids, w)
+    w(NO_TAGS)
+
+
+def _read_assignment_v0(r: MessageReader) -> Assignment:
+    m = new(Assignment)
+    m.active_tasks = r.structs(r.compact_length(), 'active_tasks', 3, _read_task_ids_v0)
+    m.standby_tasks = r.structs(r.compact_length(), 'standby_tasks', 3, _read_task_ids_v0)
+    m.warmup_tasks = r.structs(r.compact_length(), 'warmup_tasks', 3, _read_task_ids_v0)
+    r.skip_tags()
+    return m
+
+
+def _write_member_v0(m: Member, w: Write) -> None:
+    w(compact_string(m.member_id))
+    w(_PACK_i(m.member_epoch) + compact_nullable_string(m.instance_id))
+    w(compact_nullable_string(m.rack_id))
+    w(compact_string(m.client_id))
+    w(compact_string(m.client_host))
+    w(_PACK_i(m.topology_epoch) + compact_string(m.process_id))
+    user_endpoint = m.user_endpoint
+    if user_endpoint is None:
+        w(b"\xff")
+    else:
+        w(b"\x01")
+        _write_endpoint_v0(user_endpoint, w)
+    client_tags = m.client_tags
+    w(uvarint(len(client_tags) + 1))
+    for key_value in client_tags:
+        _write_key_value_v0(key_value, w)
+    task_offsets = m.task_offsets
+    w(uvarint(len(task_offsets) + 1))
+    for task_offset in task_offsets:
+        _write_task_offset_v0(task_offset, w)
+    task_end_offsets = m.task_end_offsets
+    w(uvarint(len(task_end_offsets) + 1))
+    for task_end_offsets_task_offset in task_end_offsets:
+        _write_task_offset_v0(task_end_offsets_task_offset, w)
+    assignment = m.assignment
+    _write_assignment_v0(assignment, w)
+    target_assignment = m.target_assignment
+    _write_assignment_v0(target_assignment, w)
+    w(_PACK_ox(m.is_classic))
+
+
+def _read_member_v0(r: MessageReader) -> Member:
+    m = new(Member)
+    m.member_id = r.string(r.compact_length(), 'member_id')
+    (m.member_epoch,) = r.fixed(_STRUCT_i)
+    m.instance_id = r.nullable_string(r.compact_length(), 'instance_id')
+    m.rack_id = r.nullable_string(r.compact_length(), 'rack_id')
+    m.client_id = r.string(r.compact_length(), 'client_id')
+    m.client_host = r.string(r.compact_length(), 'client_host')
+    (m.topology_epoch,) = r.fixed(_STRUCT_i)
+    m.process_id = r.string(r.compact_length(), 'process_id')
+    m.user_endpoint = _read_endpoint_v0(r) if r.marker() >= 0 else None
+    m.client_tags = r.structs(r.compact_length(), 'client_tags', 3, _read_key_value_v0)
+    m.task_offsets = r.structs(r.compact_length(), 'task_offsets', 14, _read_task_offset_v0)
+    m.task_end_offsets = r.structs(r.compact_length(), 'task_end_offsets', 14, _read_task_offset_v0)
+    m.assignment = _read_assignment_v0(r)
+    m.target_assignment = _read_assignment_v0(r)
+    (m.is_classic,) = r.fixed(_STRUCT_o)
+    r.skip_tags()
+    return m
+
+
+def _write_described_group_v0(m: DescribedGroup, w: Write) -> None:
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.error_message))
+    w(compact_string(m.group_id))
+    w(compact_string(m.group_state))
+    topology = m.topology
+    w(_PACK_ii(m.group_epoch, m.assignment_epoch))
+    if topology is None:
+        w(b"\xff")
+    else:
+        w(b"\x01")
+        _write_topology_v0(topology, w)
+    members = m.members
+    w(uvarint(len(members) + 1))
+    for member in members:
+        _write_member_v0(member, w)
+    w(_PACK_ix(m.authorized_operations))
+
+
+def _read_described_group_v0(r: MessageReader) -> DescribedGroup:
+    m = new(DescribedGroup)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.group_state = r.string(r.compact_length(), 'group_state')
+    m.group_epoch, m.assignment_epoch = r.fixed(_STRUCT_ii)
+    m.topology = _read_topology_v0(r) if r.marker() >= 0 else None
+    m.members = r.structs(r.compact_length(), 'members', 28, _read_member_v0)
+    (m.authorized_operations,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: StreamsGroupDescribeResponse, w: Write) -> None:  # version 0, flexible
     groups = m.groups
-    count = len(groups) + 1
-    w(_PACK_i(m.throttle_time_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.throttle_time_ms) + uvarint(len(groups) + 1))
     for described_group in groups:
-        error_message = described_group.error_message
-        w(_PACK_h(described_group.error_code) + (NULL if error_message is None else compact_string(error_message)))
-        raw = described_group.group_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = described_group.group_state.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        topology = described_group.topology
-        w(_PACK_ii(described_group.group_epoch, described_group.assignment_epoch))
-        if topology is None:
-            w(b"\xff")
-        else:
-            w(b"\x01")
-            subtopologies = topology.subtopologies
-            count = (-1 if subtopologies is None else len(subtopologies)) + 1
-            w(_PACK_i(topology.epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for subtopology in subtopologies or ():
-                raw = subtopology.subtopology_id.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                source_topics = subtopology.source_topics
-                count = len(source_topics) + 1
-                w(UVARINT[count] if count < 128 else uvarint(count))
-                for element in source_topics:
-                    raw = element.encode()
-                    count = len(raw) + 1
-                    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                repartition_sink_topics = subtopology.repartition_sink_topics
-                count = len(repartition_sink_topics) + 1
-                w(UVARINT[count] if count < 128 else uvarint(count))
-                for subtopology_element in repartition_sink_topics:
-                    raw = subtopology_element.encode()
-                    count = len(raw) + 1
-                    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                state_changelog_topics = subtopology.state_changelog_topics
-                count = len(state_changelog_topics) + 1
-                w(UVARINT[count] if count < 128 else uvarint(count))
-                for topic_info in state_changelog_topics:
-                    raw = topic_info.name.encode()
-                    count = len(raw) + 1
-                    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                    topic_configs = topic_info.topic_configs
-                    count = len(topic_configs) + 1
-                    w(_PACK_ih(topic_info.partitions, topic_info.replication_factor) + (UVARINT[count] if count < 128 else uvarint(count)))
-                    for key_value in topic_configs:
-                        raw = key_value.key.encode()
-                        count = len(raw) + 1
-                        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                        raw = key_value.value.encode()
-                        count = len(raw) + 1
-                        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                        w(NO_TAGS)
-                    w(NO_TAGS)
-                repartition_source_topics = subtopology.repartition_source_topics
-                count = len(repartition_source_topics) + 1
-                w(UVARINT[count] if count < 128 else uvarint(count))
-                for subtopology_topic_info in repartition_source_topics:
-                    raw = subtopology_topic_info.name.encode()
-                    count = len(raw) + 1
-                    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                    subtopology_topic_info_topic_configs = subtopology_topic_info.topic_configs
-                    count = len(subtopology_topic_info_topic_configs) + 1
-                    w(_PACK_ih(subtopology_topic_info.partitions, subtopology_topic_info.replication_factor) + (UVARINT[count] if count < 128 else uvarint(count)))
-                    for subtopology_topic_info_key_value in subtopology_topic_info_topic_configs:
-                        raw = subtopology_topic_info_key_value.key.encode()
-                        count = len(raw) + 1
-                        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                        raw = subtopology_topic_info_key_value.value.encode()
-                        count = len(raw) + 1
-                        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                        w(NO_TAGS)
-                    w(NO_TAGS)
-                w(NO_TAGS)
-            w(NO_TAGS)
-        members = described_group.members
-        count = len(members) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for member in members:
-            raw = member.member_id.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            instance_id = member.instance_id
-            w(_PACK_i(member.member_epoch) + (NULL if instance_id is None else compact_string(instance_id)))
-            rack_id = member.rack_id
-            w(NULL if rack_id is None else compact_string(rack_id))
-            raw = member.client_id.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            raw = member.client_host.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            raw = member.process_id.encode()
-            count = len(raw) + 1
-            w(_PACK_i(member.topology_epoch) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-            user_endpoint = member.user_endpoint
-            if user_endpoint is None:
-                w(b"\xff")
-            else:
-                w(b"\x01")
-                raw = user_endpoint.host.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                w(_PACK_Hx(user_endpoint.port))
-            client_tags = member.client_tags
-            count = len(client_tags) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for member_key_value in client_tags:
-                raw = member_key_value.key.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                raw = member_key_value.value.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                w(NO_TAGS)
-            task_offsets = member.task_offsets
-            count = len(task_offsets) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for task_offset in task_offsets:
-                raw = task_offset.subtopology_id.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                w(_PACK_iqx(task_offset.partition, task_offset.offset))
-            task_end_offsets = member.task_end_offsets
-            count = len(task_end_offsets) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for member_task_offset in task_end_offsets:
-                raw = member_task_offset.subtopology_id.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                w(_PACK_iqx(member_task_offset.partition, member_task_offset.offset))
-            assignment = member.assignment
-            active_tasks = assignment.active_tasks
-            count = len(active_tasks) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for task_ids in active_tasks:
-                raw = task_ids.subtopology_id.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                partitions = task_ids.partitions
-                count = len(partitions) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
-                w(NO_TAGS)
-            standby_tasks = assignment.standby_tasks
-            count = len(standby_tasks) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for assignment_task_ids in standby_tasks:
-                raw = assignment_task_ids.subtopology_id.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                assignment_task_ids_partitions = assignment_task_ids.partitions
-                count = len(assignment_task_ids_partitions) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(assignment_task_ids_partitions)](*assignment_task_ids_partitions) if len(assignment_task_ids_partitions) < 16 else pack(f">{len(assignment_task_ids_partitions)}i", *assignment_task_ids_partitions)))
-                w(NO_TAGS)
-            warmup_tasks = assignment.warmup_tasks
-            count = len(warmup_tasks) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for assignment_task_ids_2 in warmup_tasks:
-                raw = assignment_task_ids_2.subtopology_id.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                assignment_task_ids_2_partitions = assignment_task_ids_2.partitions
-                count = len(assignment_task_ids_2_partitions) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(assignment_task_ids_2_partitions)](*assignment_task_ids_2_partitions) if len(assignment_task_ids_2_partitions) < 16 else pack(f">{len(assignment_task_ids_2_partitions)}i", *assignment_task_ids_2_partitions)))
-                w(NO_TAGS)
-            target_assignment = member.target_assignment
-            target_assignment_active_tasks = target_assignment.active_tasks
-            count = len(target_assignment_active_tasks) + 1
-            w(NO_TAGS + (UVARINT[count] if count < 128 else uvarint(count)))
-            for target_assignment_task_ids in target_assignment_active_tasks:
-                raw = target_assignment_task_ids.subtopology_id.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                target_assignment_task_ids_partitions = target_assignment_task_ids.partitions
-                count = len(target_assignment_task_ids_partitions) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(target_assignment_task_ids_partitions)](*target_assignment_task_ids_partitions) if len(target_assignment_task_ids_partitions) < 16 else pack(f">{len(target_assignment_task_ids_partitions)}i", *target_assignment_task_ids_partitions)))
-                w(NO_TAGS)
-            target_assignment_standby_tasks = target_assignment.standby_tasks
-            count = len(target_assignment_standby_tasks) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for target_assignment_task_ids_2 in target_assignment_standby_tasks:
-                raw = target_assignment_task_ids_2.subtopology_id.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                target_assignment_task_ids_2_partitions = target_assignment_task_ids_2.partitions
-                count = len(target_assignment_task_ids_2_partitions) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(target_assignment_task_ids_2_partitions)](*target_assignment_task_ids_2_partitions) if len(target_assignment_task_ids_2_partitions) < 16 else pack(f">{len(target_assignment_task_ids_2_partitions)}i", *target_assignment_task_ids_2_partitions)))
-                w(NO_TAGS)
-            target_assignment_warmup_tasks = target_assignment.warmup_tasks
-            count = len(target_assignment_warmup_tasks) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for target_assignment_task_ids_3 in target_assignment_warmup_tasks:
-                raw = target_assignment_task_ids_3.subtopology_id.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                target_assignment_task_ids_3_partitions = target_assignment_task_ids_3.partitions
-                count = len(target_assignment_task_ids_3_partitions) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(target_assignment_task_ids_3_partitions)](*target_assignment_task_ids_3_partitions) if len(target_assignment_task_ids_3_partitions) < 16 else pack(f">{len(target_assignment_task_ids_3_partitions)}i", *target_assignment_task_ids_3_partitions)))
-                w(NO_TAGS)
-            w(_PACK_xox(member.is_classic))
-        w(_PACK_ix(described_group.authorized_operations))
+        _write_described_group_v0(described_group, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(StreamsGroupDescribeResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 20 > size - at:
-        refuse_count('groups', count, size - at)
-    groups = []
-    for _ in range(count):
-        described_group = new(DescribedGroup)
-        described_group.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            described_group.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            described_group.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_id', count, size - at)
-        described_group.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_state', count, size - at)
-        described_group.group_state = str(buffer[at:stop], "utf-8")
-        at = stop
-        described_group.group_epoch, described_group.assignment_epoch, topology_marker = _UNPACK_iib(buffer, at)
-        at += 9
-        if topology_marker < 0:
-            described_group.topology = None
-        else:
-            topology = new(Topology)
-            topology.epoch, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                topology.subtopologies = None
-            else:
-                if count < 0 or count * 6 > size - at:
-                    refuse_count('subtopologies', count, size - at)
-                subtopologies = []
-                for _ in range(count):
-                    subtopology = new(Subtopology)
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('subtopology_id', count, size - at)
-                    subtopology.subtopology_id = str(buffer[at:stop], "utf-8")
-                    at = stop
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    if count < 0 or count > size - at:
-                        refuse_count('source_topics', count, size - at)
-                    source_topics = []
-                    for _ in range(count):
-                        count = buffer[at]
-                        at += 1
-                        if count > 127:
-                            count, at = uvarint_rest(buffer, at, count)
-                        count -= 1
-                        stop = at + count
-                        if count < 0 or stop > size or count > 32767:
-                            refuse_length('source_topics', count, size - at)
-                        element = str(buffer[at:stop], "utf-8")
-                        at = stop
-                        source_topics.append(element)
-                    subtopology.source_topics = source_topics
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    if count < 0 or count > size - at:
-                        refuse_count('repartition_sink_topics', count, size - at)
-                    repartition_sink_topics = []
-                    for _ in range(count):
-                        count = buffer[at]
-                        at += 1
-                        if count > 127:
-                            count, at = uvarint_rest(buffer, at, count)
-                        count -= 1
-                        stop = at + count
-                        if count < 0 or stop > size or count > 32767:
-                            refuse_length('repartition_sink_topics', count, size - at)
-                        repartition_sink_topics_element = str(buffer[at:stop], "utf-8")
-                        at = stop
-                        repartition_sink_topics.append(repartition_sink_topics_element)
-                    subtopology.repartition_sink_topics = repartition_sink_topics
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    if count < 0 or count * 9 > size - at:
-                        refuse_count('state_changelog_topics', count, size - at)
-                    state_changelog_topics = []
-                    for _ in range(count):
-                        topic_info = new(TopicInfo)
-                        count = buffer[at]
-                        at += 1
-                        if count > 127:
-                            count, at = uvarint_rest(buffer, at, count)
-                        count -= 1
-                        stop = at + count
-                        if count < 0 or stop > size or count > 32767:
-                            refuse_length('name', count, size - at)
-                        topic_info.name = str(buffer[at:stop], "utf-8")
-                        at = stop
-                        topic_info.partitions, topic_info.replication_factor, count = _UNPACK_ihB(buffer, at)
-                        at += 7
-                        if count > 127:
-                            count, at = uvarint_rest(buffer, at, count)
-                        count -= 1
-                        if count < 0 or count * 3 > size - at:
-                            refuse_count('topic_configs', count, size - at)
-                        topic_configs = []
-                        for _ in range(count):
-                            key_value = new(KeyValue)
-                            count = buffer[at]
-                            at += 1
-                            if count > 127:
-                                count, at = uvarint_rest(buffer, at, count)
-                            count -= 1
-                            stop = at + count
-                            if count < 0 or stop > size or count > 32767:
-                                refuse_length('key', count, size - at)
-                            key_value.key = str(buffer[at:stop], "utf-8")
-                            at = stop
-                            count = buffer[at]
-                            at += 1
-                            if count > 127:
-                                count, at = uvarint_rest(buffer, at, count)
-                            count -= 1
-                            stop = at + count
-                            if count < 0 or stop > size or count > 32767:
-                                refuse_length('value', count, size - at)
-                            key_value.value = str(buffer[at:stop], "utf-8")
-                            at = stop
-                            tags = buffer[at]
-                            at += 1
-                            if tags:
-                                at = skip_tags(buffer, at - 1)
-                            topic_configs.append(key_value)
-                        topic_info.topic_configs = topic_configs
-                        tags = buffer[at]
-                        at += 1
-                        if tags:
-                            at = skip_tags(buffer, at - 1)
-                        state_changelog_topics.append(topic_info)
-                    subtopology.state_changelog_topics = state_changelog_topics
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    if count < 0 or count * 9 > size - at:
-                        refuse_count('repartition_source_topics', count, size - at)
-                    repartition_source_topics = []
-                    for _ in range(count):
-                        repartition_source_topics_topic_info = new(TopicInfo)
-                        count = buffer[at]
-                        at += 1
-                        if count > 127:
-                            count, at = uvarint_rest(buffer, at, count)
-                        count -= 1
-                        stop = at + count
-                        if count < 0 or stop > size or count > 32767:
-                            refuse_length('name', count, size - at)
-                        repartition_source_topics_topic_info.name = str(buffer[at:stop], "utf-8")
-                        at = stop
-                        repartition_source_topics_topic_info.partitions, repartition_source_topics_topic_info.replication_factor, count = _UNPACK_ihB(buffer, at)
-                        at += 7
-                        if count > 127:
-                            count, at = uvarint_rest(buffer, at, count)
-                        count -= 1
-                        if count < 0 or count * 3 > size - at:
-                            refuse_count('topic_configs', count, size - at)
-                        repartition_source_topics_topic_info_topic_configs = []
-                        for _ in range(count):
-                            repartition_source_topics_topic_info_topic_configs_key_value = new(KeyValue)
-                            count = buffer[at]
-                            at += 1
-                            if count > 127:
-                                count, at = uvarint_rest(buffer, at, count)
-                            count -= 1
-                            stop = at + count
-                            if count < 0 or stop > size or count > 32767:
-                                refuse_length('key', count, size - at)
-                            repartition_source_topics_topic_info_topic_configs_key_value.key = str(buffer[at:stop], "utf-8")
-                            at = stop
-                            count = buffer[at]
-                            at += 1
-                            if count > 127:
-                                count, at = uvarint_rest(buffer, at, count)
-                            count -= 1
-                            stop = at + count
-                            if count < 0 or stop > size or count > 32767:
-                                refuse_length('value', count, size - at)
-                            repartition_source_topics_topic_info_topic_configs_key_value.value = str(buffer[at:stop], "utf-8")
-                            at = stop
-                            tags = buffer[at]
-                            at += 1
-                            if tags:
-                                at = skip_tags(buffer, at - 1)
-                            repartition_source_topics_topic_info_topic_configs.append(repartition_source_topics_topic_info_topic_configs_key_value)
-                        repartition_source_topics_topic_info.topic_configs = repartition_source_topics_topic_info_topic_configs
-                        tags = buffer[at]
-                        at += 1
-                        if tags:
-                            at = skip_tags(buffer, at - 1)
-                        repartition_source_topics.append(repartition_source_topics_topic_info)
-                    subtopology.repartition_source_topics = repartition_source_topics
-                    tags = buffer[at]
-                    at += 1
-                    if tags:
-                        at = skip_tags(buffer, at - 1)
-                    subtopologies.append(subtopology)
-                topology.subtopologies = subtopologies
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            described_group.topology = topology
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 28 > size - at:
-            refuse_count('members', count, size - at)
-        members = []
-        for _ in range(count):
-            member = new(Member)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('member_id', count, size - at)
-            member.member_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            member.member_epoch, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                member.instance_id = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('instance_id', count, size - at)
-                member.instance_id = str(buffer[at:stop], "utf-8")
-                at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                member.rack_id = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('rack_id', count, size - at)
-                member.rack_id = str(buffer[at:stop], "utf-8")
-                at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('client_id', count, size - at)
-            member.client_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('client_host', count, size - at)
-            member.client_host = str(buffer[at:stop], "utf-8")
-            at = stop
-            member.topology_epoch, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('process_id', count, size - at)
-            member.process_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            (user_endpoint_marker,) = _UNPACK_b(buffer, at)
-            at += 1
-            if user_endpoint_marker < 0:
-                member.user_endpoint = None
-            else:
-                user_endpoint = new(Endpoint)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('host', count, size - at)
-                user_endpoint.host = str(buffer[at:stop], "utf-8")
-                at = stop
-                user_endpoint.port, tags = _UNPACK_HB(buffer, at)
-                at += 3
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                member.user_endpoint = user_endpoint
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 3 > size - at:
-                refuse_count('client_tags', count, size - at)
-            client_tags = []
-            for _ in range(count):
-                client_tags_key_value = new(KeyValue)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('key', count, size - at)
-                client_tags_key_value.key = str(buffer[at:stop], "utf-8")
-                at = stop
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('value', count, size - at)
-                client_tags_key_value.value = str(buffer[at:stop], "utf-8")
-                at = stop
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                client_tags.append(client_tags_key_value)
-            member.client_tags = client_tags
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 14 > size - at:
-                refuse_count('task_offsets', count, size - at)
-            task_offsets = []
-            for _ in range(count):
-                task_offset = new(TaskOffset)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('subtopology_id', count, size - at)
-                task_offset.subtopology_id = str(buffer[at:stop], "utf-8")
-                at = stop
-                task_offset.partition, task_offset.offset, tags = _UNPACK_iqB(buffer, at)
-                at += 13
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                task_offsets.append(task_offset)
-            member.task_offsets = task_offsets
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 14 > size - at:
-                refuse_count('task_end_offsets', count, size - at)
-            task_end_offsets = []
-            for _ in range(count):
-                task_end_offsets_task_offset = new(TaskOffset)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('subtopology_id', count, size - at)
-                task_end_offsets_task_offset.subtopology_id = str(buffer[at:stop], "utf-8")
-                at = stop
-                task_end_offsets_task_offset.partition, task_end_offsets_task_offset.offset, tags = _UNPACK_iqB(buffer, at)
-                at += 13
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                task_end_offsets.append(task_end_offsets_task_offset)
-            member.task_end_offsets = task_end_offsets
-            assignment = new(Assignment)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 3 > size - at:
-                refuse_count('active_tasks', count, size - at)
-            active_tasks = []
-            for _ in range(count):
-                task_ids = new(TaskIds)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('subtopology_id', count, size - at)
-                task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-                at = stop
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('partitions', count, size - at)
-                task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                at += count * 4
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                active_tasks.append(task_ids)
-            assignment.active_tasks = active_tasks
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 3 > size - at:
-                refuse_count('standby_tasks', count, size - at)
-            standby_tasks = []
-            for _ in range(count):
-                standby_tasks_task_ids = new(TaskIds)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('subtopology_id', count, size - at)
-                standby_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-                at = stop
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('partitions', count, size - at)
-                standby_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                at += count * 4
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                standby_tasks.append(standby_tasks_task_ids)
-            assignment.standby_tasks = standby_tasks
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 3 > size - at:
-                refuse_count('warmup_tasks', count, size - at)
-            warmup_tasks = []
-            for _ in range(count):
-                warmup_tasks_task_ids = new(TaskIds)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('subtopology_id', count, size - at)
-                warmup_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-                at = stop
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('partitions', count, size - at)
-                warmup_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                at += count * 4
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                warmup_tasks.append(warmup_tasks_task_ids)
-            assignment.warmup_tasks = warmup_tasks
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            member.assignment = assignment
-            target_assignment = new(Assignment)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 3 > size - at:
-                refuse_count('active_tasks', count, size - at)
-            target_assignment_active_tasks = []
-            for _ in range(count):
-                target_assignment_active_tasks_task_ids = new(TaskIds)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('subtopology_id', count, size - at)
-                target_assignment_active_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-                at = stop
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('partitions', count, size - at)
-                target_assignment_active_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                at += count * 4
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                target_assignment_active_tasks.append(target_assignment_active_tasks_task_ids)
-            target_assignment.active_tasks = target_assignment_active_tasks
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 3 > size - at:
-                refuse_count('standby_tasks', count, size - at)
-            target_assignment_standby_tasks = []
-            for _ in range(count):
-                target_assignment_standby_tasks_task_ids = new(TaskIds)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('subtopology_id', count, size - at)
-                target_assignment_standby_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-                at = stop
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('partitions', count, size - at)
-                target_assignment_standby_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                at += count * 4
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                target_assignment_standby_tasks.append(target_assignment_standby_tasks_task_ids)
-            target_assignment.standby_tasks = target_assignment_standby_tasks
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 3 > size - at:
-                refuse_count('warmup_tasks', count, size - at)
-            target_assignment_warmup_tasks = []
-            for _ in range(count):
-                target_assignment_warmup_tasks_task_ids = new(TaskIds)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('subtopology_id', count, size - at)
-                target_assignment_warmup_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-                at = stop
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('partitions', count, size - at)
-                target_assignment_warmup_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                at += count * 4
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                target_assignment_warmup_tasks.append(target_assignment_warmup_tasks_task_ids)
-            target_assignment.warmup_tasks = target_assignment_warmup_tasks
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            member.target_assignment = target_assignment
-            member.is_classic, tags = _UNPACK_oB(buffer, at)
-            at += 2
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            members.append(member)
-        described_group.members = members
-        described_group.authorized_operations, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        groups.append(described_group)
-    m.groups = groups
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.groups = r.structs(r.compact_length(), 'groups', 20, _read_described_group_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 StreamsGroupDescribeResponse._WRITERS = {0: _write_v0}

@@ -3,28 +3,11 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, compact_nullable_string,
+    compact_string, new, uvarint,
 )
 
 _PACK_ox = Struct(">?x").pack
@@ -33,14 +16,12 @@ _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ii = Struct(">ii").pack
 _PACK_iqx = Struct(">iqx").pack
-_UNPACK_oB = Struct(">?B").unpack_from
-_UNPACK_HB = Struct(">HB").unpack_from
-_UNPACK_b = Struct(">b").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ib = Struct(">ib").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_iiB = Struct(">iiB").unpack_from
-_UNPACK_iqB = Struct(">iqB").unpack_from
+_STRUCT_o = Struct(">?")
+_STRUCT_H = Struct(">H")
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
+_STRUCT_ii = Struct(">ii")
+_STRUCT_iq = Struct(">iq")
 
 
 class KeyValue(Fields):
@@ -221,767 +202,223 @@ class StreamsGroupHeartbeatRequest(Message):
         self.shutdown_application = shutdown_application
 
 
+def _write_key_value_v0(m: KeyValue, w: Write) -> None:
+    w(compact_string(m.key))
+    w(compact_string(m.value))
+    w(NO_TAGS)
+
+
+def _read_key_value_v0(r: MessageReader) -> KeyValue:
+    m = new(KeyValue)
+    m.key = r.string(r.compact_length(), 'key')
+    m.value = r.string(r.compact_length(), 'value')
+    r.skip_tags()
+    return m
+
+
+def _write_topic_info_v0(m: TopicInfo, w: Write) -> None:
+    w(compact_string(m.name))
+    topic_configs = m.topic_configs
+    w(_PACK_ih(m.partitions, m.replication_factor) + uvarint(len(topic_configs) + 1))
+    for key_value in topic_configs:
+        _write_key_value_v0(key_value, w)
+    w(NO_TAGS)
+
+
+def _read_topic_info_v0(r: MessageReader) -> TopicInfo:
+    m = new(TopicInfo)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions, m.replication_factor = r.fixed(_STRUCT_ih)
+    m.topic_configs = r.structs(r.compact_length(), 'topic_configs', 3, _read_key_value_v0)
+    r.skip_tags()
+    return m
+
+
+def _write_copartition_group_v0(m: CopartitionGroup, w: Write) -> None:
+    source_topics = m.source_topics
+    w(uvarint(len(source_topics) + 1) + pack(f">{len(source_topics)}h", *source_topics))
+    source_topic_regex = m.source_topic_regex
+    w(uvarint(len(source_topic_regex) + 1) + pack(f">{len(source_topic_regex)}h", *source_topic_regex))
+    repartition_source_topics = m.repartition_source_topics
+    w(uvarint(len(repartition_source_topics) + 1) + pack(f">{len(repartition_source_topics)}h", *repartition_source_topics))
+    w(NO_TAGS)
+
+
+def _read_copartition_group_v0(r: MessageReader) -> CopartitionGroup:
+    m = new(CopartitionGroup)
+    m.source_topics = r.numbers(r.compact_length(), 'source_topics', 2, "h")
+    m.source_topic_regex = r.numbers(r.compact_length(), 'source_topic_regex', 2, "h")
+    m.repartition_source_topics = r.numbers(r.compact_length(), 'repartition_source_topics', 2, "h")
+    r.skip_tags()
+    return m
+
+
+def _write_subtopology_v0(m: Subtopology, w: Write) -> None:
+    w(compact_string(m.subtopology_id))
+    source_topics = m.source_topics
+    w(uvarint(len(source_topics) + 1))
+    for element in source_topics:
+        w(compact_string(element))
+    source_topic_regex = m.source_topic_regex
+    w(uvarint(len(source_topic_regex) + 1))
+    for source_topic_regex_element in source_topic_regex:
+        w(compact_string(source_topic_regex_element))
+    state_changelog_topics = m.state_changelog_topics
+    w(uvarint(len(state_changelog_topics) + 1))
+    for topic_info in state_changelog_topics:
+        _write_topic_info_v0(topic_info, w)
+    repartition_sink_topics = m.repartition_sink_topics
+    w(uvarint(len(repartition_sink_topics) + 1))
+    for repartition_sink_topics_element in repartition_sink_topics:
+        w(compact_string(repartition_sink_topics_element))
+    repartition_source_topics = m.repartition_source_topics
+    w(uvarint(len(repartition_source_topics) + 1))
+    for repartition_source_topics_topic_info in repartition_source_topics:
+        _write_topic_info_v0(repartition_source_topics_topic_info, w)
+    copartition_groups = m.copartition_groups
+    w(uvarint(len(copartition_groups) + 1))
+    for copartition_group in copartition_groups:
+        _write_copartition_group_v0(copartition_group, w)
+    w(NO_TAGS)
+
+
+def _read_subtopology_v0(r: MessageReader) -> Subtopology:
+    m = new(Subtopology)
+    m.subtopology_id = r.string(r.compact_length(), 'subtopology_id')
+    m.source_topics = r.compact_strings(r.compact_length(), 'source_topics')
+    m.source_topic_regex = r.compact_strings(r.compact_length(), 'source_topic_regex')
+    m.state_changelog_topics = r.structs(r.compact_length(), 'state_changelog_topics', 9, _read_topic_info_v0)
+    m.repartition_sink_topics = r.compact_strings(r.compact_length(), 'repartition_sink_topics')
+    m.repartition_source_topics = r.structs(r.compact_length(), 'repartition_source_topics', 9, _read_topic_info_v0)
+    m.copartition_groups = r.structs(r.compact_length(), 'copartition_groups', 4, _read_copartition_group_v0)
+    r.skip_tags()
+    return m
+
+
+def _write_topology_v0(m: Topology, w: Write) -> None:
+    subtopologies = m.subtopologies
+    w(_PACK_i(m.epoch) + uvarint(len(subtopologies) + 1))
+    for subtopology in subtopologies:
+        _write_subtopology_v0(subtopology, w)
+    w(NO_TAGS)
+
+
+def _read_topology_v0(r: MessageReader) -> Topology:
+    m = new(Topology)
+    (m.epoch,) = r.fixed(_STRUCT_i)
+    m.subtopologies = r.structs(r.compact_length(), 'subtopologies', 8, _read_subtopology_v0)
+    r.skip_tags()
+    return m
+
+
+def _write_task_ids_v0(m: TaskIds, w: Write) -> None:
+    w(compact_string(m.subtopology_id))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+    w(NO_TAGS)
+
+
+def _read_task_ids_v0(r: MessageReader) -> TaskIds:
+    m = new(TaskIds)
+    m.subtopology_id = r.string(r.compact_length(), 'subtopology_id')
+    m.partitions = r.numbers(r.compact_length(), 'partitions', 4, "i")
+    r.skip_tags()
+    return m
+
+
+def _write_endpoint_v0(m: Endpoint, w: Write) -> None:
+    w(compact_string(m.host))
+    w(_PACK_Hx(m.port))
+
+
+def _read_endpoint_v0(r: MessageReader) -> Endpoint:
+    m = new(Endpoint)
+    m.host = r.string(r.compact_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_H)
+    r.skip_tags()
+    return m
+
+
+def _write_task_offset_v0(m: TaskOffset, w: Write) -> None:
+    w(compact_string(m.subtopology_id))
+    w(_PACK_iqx(m.partition, m.offset))
+
+
+def _read_task_offset_v0(r: MessageReader) -> TaskOffset:
+    m = new(TaskOffset)
+    m.subtopology_id = r.string(r.compact_length(), 'subtopology_id')
+    m.partition, m.offset = r.fixed(_STRUCT_iq)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: StreamsGroupHeartbeatRequest, w: Write) -> None:  # version 0, flexible
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.member_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    instance_id = m.instance_id
-    w(_PACK_ii(m.member_epoch, m.endpoint_information_epoch) + (NULL if instance_id is None else compact_string(instance_id)))
-    rack_id = m.rack_id
-    w(NULL if rack_id is None else compact_string(rack_id))
+    w(compact_string(m.group_id))
+    w(compact_string(m.member_id))
+    w(_PACK_ii(m.member_epoch, m.endpoint_information_epoch) + compact_nullable_string(m.instance_id))
+    w(compact_nullable_string(m.rack_id))
     topology = m.topology
     w(_PACK_i(m.rebalance_timeout_ms))
     if topology is None:
         w(b"\xff")
     else:
         w(b"\x01")
-        subtopologies = topology.subtopologies
-        count = len(subtopologies) + 1
-        w(_PACK_i(topology.epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for subtopology in subtopologies:
-            raw = subtopology.subtopology_id.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            source_topics = subtopology.source_topics
-            count = len(source_topics) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for element in source_topics:
-                raw = element.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            source_topic_regex = subtopology.source_topic_regex
-            count = len(source_topic_regex) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for subtopology_element in source_topic_regex:
-                raw = subtopology_element.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            state_changelog_topics = subtopology.state_changelog_topics
-            count = len(state_changelog_topics) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for topic_info in state_changelog_topics:
-                raw = topic_info.name.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                topic_configs = topic_info.topic_configs
-                count = len(topic_configs) + 1
-                w(_PACK_ih(topic_info.partitions, topic_info.replication_factor) + (UVARINT[count] if count < 128 else uvarint(count)))
-                for key_value in topic_configs:
-                    raw = key_value.key.encode()
-                    count = len(raw) + 1
-                    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                    raw = key_value.value.encode()
-                    count = len(raw) + 1
-                    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                    w(NO_TAGS)
-                w(NO_TAGS)
-            repartition_sink_topics = subtopology.repartition_sink_topics
-            count = len(repartition_sink_topics) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for subtopology_element_2 in repartition_sink_topics:
-                raw = subtopology_element_2.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            repartition_source_topics = subtopology.repartition_source_topics
-            count = len(repartition_source_topics) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for subtopology_topic_info in repartition_source_topics:
-                raw = subtopology_topic_info.name.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                subtopology_topic_info_topic_configs = subtopology_topic_info.topic_configs
-                count = len(subtopology_topic_info_topic_configs) + 1
-                w(_PACK_ih(subtopology_topic_info.partitions, subtopology_topic_info.replication_factor) + (UVARINT[count] if count < 128 else uvarint(count)))
-                for subtopology_topic_info_key_value in subtopology_topic_info_topic_configs:
-                    raw = subtopology_topic_info_key_value.key.encode()
-                    count = len(raw) + 1
-                    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                    raw = subtopology_topic_info_key_value.value.encode()
-                    count = len(raw) + 1
-                    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                    w(NO_TAGS)
-                w(NO_TAGS)
-            copartition_groups = subtopology.copartition_groups
-            count = len(copartition_groups) + 1
-            w(UVARINT[count] if count < 128 else uvarint(count))
-            for copartition_group in copartition_groups:
-                copartition_group_source_topics = copartition_group.source_topics
-                count = len(copartition_group_source_topics) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(copartition_group_source_topics)}h", *copartition_group_source_topics))
-                copartition_group_source_topic_regex = copartition_group.source_topic_regex
-                count = len(copartition_group_source_topic_regex) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(copartition_group_source_topic_regex)}h", *copartition_group_source_topic_regex))
-                copartition_group_repartition_source_topics = copartition_group.repartition_source_topics
-                count = len(copartition_group_repartition_source_topics) + 1
-                w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(copartition_group_repartition_source_topics)}h", *copartition_group_repartition_source_topics))
-                w(NO_TAGS)
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_topology_v0(topology, w)
     active_tasks = m.active_tasks
-    count = (-1 if active_tasks is None else len(active_tasks)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if active_tasks is None else len(active_tasks)) + 1))
     for task_ids in active_tasks or ():
-        raw = task_ids.subtopology_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = task_ids.partitions
-        count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
-        w(NO_TAGS)
+        _write_task_ids_v0(task_ids, w)
     standby_tasks = m.standby_tasks
-    count = (-1 if standby_tasks is None else len(standby_tasks)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if standby_tasks is None else len(standby_tasks)) + 1))
     for standby_tasks_task_ids in standby_tasks or ():
-        raw = standby_tasks_task_ids.subtopology_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        standby_tasks_task_ids_partitions = standby_tasks_task_ids.partitions
-        count = len(standby_tasks_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(standby_tasks_task_ids_partitions)](*standby_tasks_task_ids_partitions) if len(standby_tasks_task_ids_partitions) < 16 else pack(f">{len(standby_tasks_task_ids_partitions)}i", *standby_tasks_task_ids_partitions)))
-        w(NO_TAGS)
+        _write_task_ids_v0(standby_tasks_task_ids, w)
     warmup_tasks = m.warmup_tasks
-    count = (-1 if warmup_tasks is None else len(warmup_tasks)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if warmup_tasks is None else len(warmup_tasks)) + 1))
     for warmup_tasks_task_ids in warmup_tasks or ():
-        raw = warmup_tasks_task_ids.subtopology_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        warmup_tasks_task_ids_partitions = warmup_tasks_task_ids.partitions
-        count = len(warmup_tasks_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(warmup_tasks_task_ids_partitions)](*warmup_tasks_task_ids_partitions) if len(warmup_tasks_task_ids_partitions) < 16 else pack(f">{len(warmup_tasks_task_ids_partitions)}i", *warmup_tasks_task_ids_partitions)))
-        w(NO_TAGS)
-    process_id = m.process_id
-    w(NULL if process_id is None else compact_string(process_id))
+        _write_task_ids_v0(warmup_tasks_task_ids, w)
+    w(compact_nullable_string(m.process_id))
     user_endpoint = m.user_endpoint
     if user_endpoint is None:
         w(b"\xff")
     else:
         w(b"\x01")
-        raw = user_endpoint.host.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_Hx(user_endpoint.port))
+        _write_endpoint_v0(user_endpoint, w)
     client_tags = m.client_tags
-    count = (-1 if client_tags is None else len(client_tags)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
-    for client_tags_key_value in client_tags or ():
-        raw = client_tags_key_value.key.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = client_tags_key_value.value.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(NO_TAGS)
+    w(uvarint((-1 if client_tags is None else len(client_tags)) + 1))
+    for key_value in client_tags or ():
+        _write_key_value_v0(key_value, w)
     task_offsets = m.task_offsets
-    count = (-1 if task_offsets is None else len(task_offsets)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if task_offsets is None else len(task_offsets)) + 1))
     for task_offset in task_offsets or ():
-        raw = task_offset.subtopology_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_iqx(task_offset.partition, task_offset.offset))
+        _write_task_offset_v0(task_offset, w)
     task_end_offsets = m.task_end_offsets
-    count = (-1 if task_end_offsets is None else len(task_end_offsets)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if task_end_offsets is None else len(task_end_offsets)) + 1))
     for task_end_offsets_task_offset in task_end_offsets or ():
-        raw = task_end_offsets_task_offset.subtopology_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_iqx(task_end_offsets_task_offset.partition, task_end_offsets_task_offset.offset))
+        _write_task_offset_v0(task_end_offsets_task_offset, w)
     w(_PACK_ox(m.shutdown_application))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(StreamsGroupHeartbeatRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('group_id', count, size - at)
-    m.group_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('member_id', count, size - at)
-    m.member_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.member_epoch, m.endpoint_information_epoch, count = _UNPACK_iiB(buffer, at)
-    at += 9
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.instance_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('instance_id', count, size - at)
-        m.instance_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.rack_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('rack_id', count, size - at)
-        m.rack_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.rebalance_timeout_ms, topology_marker = _UNPACK_ib(buffer, at)
-    at += 5
-    if topology_marker < 0:
-        m.topology = None
-    else:
-        topology = new(Topology)
-        topology.epoch, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 8 > size - at:
-            refuse_count('subtopologies', count, size - at, elements_left)
-        subtopologies = []
-        for _ in range(count):
-            subtopology = new(Subtopology)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('subtopology_id', count, size - at)
-            subtopology.subtopology_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count > size - at:
-                refuse_count('source_topics', count, size - at, elements_left)
-            source_topics = []
-            for _ in range(count):
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('source_topics', count, size - at)
-                element = str(buffer[at:stop], "utf-8")
-                at = stop
-                source_topics.append(element)
-            subtopology.source_topics = source_topics
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count > size - at:
-                refuse_count('source_topic_regex', count, size - at, elements_left)
-            source_topic_regex = []
-            for _ in range(count):
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('source_topic_regex', count, size - at)
-                source_topic_regex_element = str(buffer[at:stop], "utf-8")
-                at = stop
-                source_topic_regex.append(source_topic_regex_element)
-            subtopology.source_topic_regex = source_topic_regex
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 9 > size - at:
-                refuse_count('state_changelog_topics', count, size - at, elements_left)
-            state_changelog_topics = []
-            for _ in range(count):
-                topic_info = new(TopicInfo)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('name', count, size - at)
-                topic_info.name = str(buffer[at:stop], "utf-8")
-                at = stop
-                topic_info.partitions, topic_info.replication_factor, count = _UNPACK_ihB(buffer, at)
-                at += 7
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                elements_left -= count
-                if count < 0 or elements_left < 0 or count * 3 > size - at:
-                    refuse_count('topic_configs', count, size - at, elements_left)
-                topic_configs = []
-                for _ in range(count):
-                    key_value = new(KeyValue)
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('key', count, size - at)
-                    key_value.key = str(buffer[at:stop], "utf-8")
-                    at = stop
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('value', count, size - at)
-                    key_value.value = str(buffer[at:stop], "utf-8")
-                    at = stop
-                    tags = buffer[at]
-                    at += 1
-                    if tags:
-                        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-                    topic_configs.append(key_value)
-                topic_info.topic_configs = topic_configs
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-                state_changelog_topics.append(topic_info)
-            subtopology.state_changelog_topics = state_changelog_topics
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count > size - at:
-                refuse_count('repartition_sink_topics', count, size - at, elements_left)
-            repartition_sink_topics = []
-            for _ in range(count):
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('repartition_sink_topics', count, size - at)
-                repartition_sink_topics_element = str(buffer[at:stop], "utf-8")
-                at = stop
-                repartition_sink_topics.append(repartition_sink_topics_element)
-            subtopology.repartition_sink_topics = repartition_sink_topics
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 9 > size - at:
-                refuse_count('repartition_source_topics', count, size - at, elements_left)
-            repartition_source_topics = []
-            for _ in range(count):
-                repartition_source_topics_topic_info = new(TopicInfo)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('name', count, size - at)
-                repartition_source_topics_topic_info.name = str(buffer[at:stop], "utf-8")
-                at = stop
-                repartition_source_topics_topic_info.partitions, repartition_source_topics_topic_info.replication_factor, count = _UNPACK_ihB(buffer, at)
-                at += 7
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                elements_left -= count
-                if count < 0 or elements_left < 0 or count * 3 > size - at:
-                    refuse_count('topic_configs', count, size - at, elements_left)
-                repartition_source_topics_topic_info_topic_configs = []
-                for _ in range(count):
-                    repartition_source_topics_topic_info_topic_configs_key_value = new(KeyValue)
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('key', count, size - at)
-                    repartition_source_topics_topic_info_topic_configs_key_value.key = str(buffer[at:stop], "utf-8")
-                    at = stop
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('value', count, size - at)
-                    repartition_source_topics_topic_info_topic_configs_key_value.value = str(buffer[at:stop], "utf-8")
-                    at = stop
-                    tags = buffer[at]
-                    at += 1
-                    if tags:
-                        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-                    repartition_source_topics_topic_info_topic_configs.append(repartition_source_topics_topic_info_topic_configs_key_value)
-                repartition_source_topics_topic_info.topic_configs = repartition_source_topics_topic_info_topic_configs
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-                repartition_source_topics.append(repartition_source_topics_topic_info)
-            subtopology.repartition_source_topics = repartition_source_topics
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('copartition_groups', count, size - at, elements_left)
-            copartition_groups = []
-            for _ in range(count):
-                copartition_group = new(CopartitionGroup)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                elements_left -= count
-                if count < 0 or elements_left < 0 or count * 2 > size - at:
-                    refuse_count('source_topics', count, size - at, elements_left)
-                copartition_group.source_topics = list(unpack_from(f">{count}h", buffer, at))
-                at += count * 2
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                elements_left -= count
-                if count < 0 or elements_left < 0 or count * 2 > size - at:
-                    refuse_count('source_topic_regex', count, size - at, elements_left)
-                copartition_group.source_topic_regex = list(unpack_from(f">{count}h", buffer, at))
-                at += count * 2
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                elements_left -= count
-                if count < 0 or elements_left < 0 or count * 2 > size - at:
-                    refuse_count('repartition_source_topics', count, size - at, elements_left)
-                copartition_group.repartition_source_topics = list(unpack_from(f">{count}h", buffer, at))
-                at += count * 2
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-                copartition_groups.append(copartition_group)
-            subtopology.copartition_groups = copartition_groups
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            subtopologies.append(subtopology)
-        topology.subtopologies = subtopologies
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        m.topology = topology
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.active_tasks = None
-    else:
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 3 > size - at:
-            refuse_count('active_tasks', count, size - at, elements_left)
-        active_tasks = []
-        for _ in range(count):
-            task_ids = new(TaskIds)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('subtopology_id', count, size - at)
-            task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at, elements_left)
-            task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            active_tasks.append(task_ids)
-        m.active_tasks = active_tasks
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.standby_tasks = None
-    else:
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 3 > size - at:
-            refuse_count('standby_tasks', count, size - at, elements_left)
-        standby_tasks = []
-        for _ in range(count):
-            standby_tasks_task_ids = new(TaskIds)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('subtopology_id', count, size - at)
-            standby_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at, elements_left)
-            standby_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            standby_tasks.append(standby_tasks_task_ids)
-        m.standby_tasks = standby_tasks
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.warmup_tasks = None
-    else:
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 3 > size - at:
-            refuse_count('warmup_tasks', count, size - at, elements_left)
-        warmup_tasks = []
-        for _ in range(count):
-            warmup_tasks_task_ids = new(TaskIds)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('subtopology_id', count, size - at)
-            warmup_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at, elements_left)
-            warmup_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            warmup_tasks.append(warmup_tasks_task_ids)
-        m.warmup_tasks = warmup_tasks
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.process_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('process_id', count, size - at)
-        m.process_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    (user_endpoint_marker,) = _UNPACK_b(buffer, at)
-    at += 1
-    if user_endpoint_marker < 0:
-        m.user_endpoint = None
-    else:
-        user_endpoint = new(Endpoint)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        user_endpoint.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        user_endpoint.port, tags = _UNPACK_HB(buffer, at)
-        at += 3
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        m.user_endpoint = user_endpoint
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.client_tags = None
-    else:
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 3 > size - at:
-            refuse_count('client_tags', count, size - at, elements_left)
-        client_tags = []
-        for _ in range(count):
-            client_tags_key_value = new(KeyValue)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('key', count, size - at)
-            client_tags_key_value.key = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('value', count, size - at)
-            client_tags_key_value.value = str(buffer[at:stop], "utf-8")
-            at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            client_tags.append(client_tags_key_value)
-        m.client_tags = client_tags
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.task_offsets = None
-    else:
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 14 > size - at:
-            refuse_count('task_offsets', count, size - at, elements_left)
-        task_offsets = []
-        for _ in range(count):
-            task_offset = new(TaskOffset)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('subtopology_id', count, size - at)
-            task_offset.subtopology_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            task_offset.partition, task_offset.offset, tags = _UNPACK_iqB(buffer, at)
-            at += 13
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            task_offsets.append(task_offset)
-        m.task_offsets = task_offsets
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.task_end_offsets = None
-    else:
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 14 > size - at:
-            refuse_count('task_end_offsets', count, size - at, elements_left)
-        task_end_offsets = []
-        for _ in range(count):
-            task_end_offsets_task_offset = new(TaskOffset)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('subtopology_id', count, size - at)
-            task_end_offsets_task_offset.subtopology_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            task_end_offsets_task_offset.partition, task_end_offsets_task_offset.offset, tags = _UNPACK_iqB(buffer, at)
-            at += 13
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            task_end_offsets.append(task_end_offsets_task_offset)
-        m.task_end_offsets = task_end_offsets
-    m.shutdown_application, tags = _UNPACK_oB(buffer, at)
-    at += 2
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.member_id = r.string(r.compact_length(), 'member_id')
+    m.member_epoch, m.endpoint_information_epoch = r.fixed(_STRUCT_ii)
+    m.instance_id = r.nullable_string(r.compact_length(), 'instance_id')
+    m.rack_id = r.nullable_string(r.compact_length(), 'rack_id')
+    (m.rebalance_timeout_ms,) = r.fixed(_STRUCT_i)
+    m.topology = _read_topology_v0(r) if r.marker() >= 0 else None
+    m.active_tasks = r.nullable_structs(r.compact_length(), 'active_tasks', 3, _read_task_ids_v0)
+    m.standby_tasks = r.nullable_structs(r.compact_length(), 'standby_tasks', 3, _read_task_ids_v0)
+    m.warmup_tasks = r.nullable_structs(r.compact_length(), 'warmup_tasks', 3, _read_task_ids_v0)
+    m.process_id = r.nullable_string(r.compact_length(), 'process_id')
+    m.user_endpoint = _read_endpoint_v0(r) if r.marker() >= 0 else None
+    m.client_tags = r.nullable_structs(r.compact_length(), 'client_tags', 3, _read_key_value_v0)
+    m.task_offsets = r.nullable_structs(r.compact_length(), 'task_offsets', 14, _read_task_offset_v0)
+    m.task_end_offsets = r.nullable_structs(r.compact_length(), 'task_end_offsets', 14, _read_task_offset_v0)
+    (m.shutdown_application,) = r.fixed(_STRUCT_o)
+    r.skip_tags()
+    return m, r.at
 
 
 StreamsGroupHeartbeatRequest._WRITERS = {0: _write_v0}

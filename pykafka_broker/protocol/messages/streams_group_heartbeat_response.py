@@ -3,28 +3,12 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    shared_default,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string,
+    new, shared_default, uvarint,
 )
 
 _PACK_Hx = Struct(">Hx").pack
@@ -32,11 +16,11 @@ _PACK_b = Struct(">b").pack
 _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_iiii = Struct(">iiii").pack
-_UNPACK_HB = Struct(">HB").unpack_from
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_iiiiB = Struct(">iiiiB").unpack_from
+_STRUCT_H = Struct(">H")
+_STRUCT_b = Struct(">b")
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
+_STRUCT_iiii = Struct(">iiii")
 
 
 class Status(Fields):
@@ -152,370 +136,135 @@ class StreamsGroupHeartbeatResponse(Message):
         self.endpoint_information_epoch = endpoint_information_epoch
         self.partitions_by_user_endpoint = partitions_by_user_endpoint
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        return answer
+
 
 _DEFAULT_ENDPOINT = shared_default(Endpoint())
 
 
+def _write_status_v0(m: Status, w: Write) -> None:
+    w(_PACK_b(m.status_code) + compact_string(m.status_detail))
+    w(NO_TAGS)
+
+
+def _read_status_v0(r: MessageReader) -> Status:
+    m = new(Status)
+    (m.status_code,) = r.fixed(_STRUCT_b)
+    m.status_detail = r.string(r.compact_length(), 'status_detail')
+    r.skip_tags()
+    return m
+
+
+def _write_task_ids_v0(m: TaskIds, w: Write) -> None:
+    w(compact_string(m.subtopology_id))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+    w(NO_TAGS)
+
+
+def _read_task_ids_v0(r: MessageReader) -> TaskIds:
+    m = new(TaskIds)
+    m.subtopology_id = r.string(r.compact_length(), 'subtopology_id')
+    m.partitions = r.numbers(r.compact_length(), 'partitions', 4, "i")
+    r.skip_tags()
+    return m
+
+
+def _write_endpoint_v0(m: Endpoint, w: Write) -> None:
+    w(compact_string(m.host))
+    w(_PACK_Hx(m.port))
+
+
+def _read_endpoint_v0(r: MessageReader) -> Endpoint:
+    m = new(Endpoint)
+    m.host = r.string(r.compact_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_H)
+    r.skip_tags()
+    return m
+
+
+def _write_topic_partition_v0(m: TopicPartition, w: Write) -> None:
+    w(compact_string(m.topic))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+    w(NO_TAGS)
+
+
+def _read_topic_partition_v0(r: MessageReader) -> TopicPartition:
+    m = new(TopicPartition)
+    m.topic = r.string(r.compact_length(), 'topic')
+    m.partitions = r.numbers(r.compact_length(), 'partitions', 4, "i")
+    r.skip_tags()
+    return m
+
+
+def _write_endpoint_to_partitions_v0(m: EndpointToPartitions, w: Write) -> None:
+    user_endpoint = m.user_endpoint
+    _write_endpoint_v0(user_endpoint, w)
+    active_partitions = m.active_partitions
+    w(uvarint(len(active_partitions) + 1))
+    for topic_partition in active_partitions:
+        _write_topic_partition_v0(topic_partition, w)
+    standby_partitions = m.standby_partitions
+    w(uvarint(len(standby_partitions) + 1))
+    for standby_partitions_topic_partition in standby_partitions:
+        _write_topic_partition_v0(standby_partitions_topic_partition, w)
+    w(NO_TAGS)
+
+
+def _read_endpoint_to_partitions_v0(r: MessageReader) -> EndpointToPartitions:
+    m = new(EndpointToPartitions)
+    m.user_endpoint = _read_endpoint_v0(r)
+    m.active_partitions = r.structs(r.compact_length(), 'active_partitions', 3, _read_topic_partition_v0)
+    m.standby_partitions = r.structs(r.compact_length(), 'standby_partitions', 3, _read_topic_partition_v0)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: StreamsGroupHeartbeatResponse, w: Write) -> None:  # version 0, flexible
-    error_message = m.error_message
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
-    raw = m.member_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + compact_nullable_string(m.error_message))
+    w(compact_string(m.member_id))
     status = m.status
-    count = (-1 if status is None else len(status)) + 1
-    w(_PACK_iiii(m.member_epoch, m.heartbeat_interval_ms, m.acceptable_recovery_lag, m.task_offset_interval_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iiii(m.member_epoch, m.heartbeat_interval_ms, m.acceptable_recovery_lag, m.task_offset_interval_ms) + (uvarint((-1 if status is None else len(status)) + 1)))
     for status_status in status or ():
-        raw = status_status.status_detail.encode()
-        count = len(raw) + 1
-        w(_PACK_b(status_status.status_code) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(NO_TAGS)
+        _write_status_v0(status_status, w)
     active_tasks = m.active_tasks
-    count = (-1 if active_tasks is None else len(active_tasks)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if active_tasks is None else len(active_tasks)) + 1))
     for task_ids in active_tasks or ():
-        raw = task_ids.subtopology_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = task_ids.partitions
-        count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
-        w(NO_TAGS)
+        _write_task_ids_v0(task_ids, w)
     standby_tasks = m.standby_tasks
-    count = (-1 if standby_tasks is None else len(standby_tasks)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if standby_tasks is None else len(standby_tasks)) + 1))
     for standby_tasks_task_ids in standby_tasks or ():
-        raw = standby_tasks_task_ids.subtopology_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        standby_tasks_task_ids_partitions = standby_tasks_task_ids.partitions
-        count = len(standby_tasks_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(standby_tasks_task_ids_partitions)](*standby_tasks_task_ids_partitions) if len(standby_tasks_task_ids_partitions) < 16 else pack(f">{len(standby_tasks_task_ids_partitions)}i", *standby_tasks_task_ids_partitions)))
-        w(NO_TAGS)
+        _write_task_ids_v0(standby_tasks_task_ids, w)
     warmup_tasks = m.warmup_tasks
-    count = (-1 if warmup_tasks is None else len(warmup_tasks)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if warmup_tasks is None else len(warmup_tasks)) + 1))
     for warmup_tasks_task_ids in warmup_tasks or ():
-        raw = warmup_tasks_task_ids.subtopology_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        warmup_tasks_task_ids_partitions = warmup_tasks_task_ids.partitions
-        count = len(warmup_tasks_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(warmup_tasks_task_ids_partitions)](*warmup_tasks_task_ids_partitions) if len(warmup_tasks_task_ids_partitions) < 16 else pack(f">{len(warmup_tasks_task_ids_partitions)}i", *warmup_tasks_task_ids_partitions)))
-        w(NO_TAGS)
+        _write_task_ids_v0(warmup_tasks_task_ids, w)
     partitions_by_user_endpoint = m.partitions_by_user_endpoint
-    count = (-1 if partitions_by_user_endpoint is None else len(partitions_by_user_endpoint)) + 1
-    w(_PACK_i(m.endpoint_information_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.endpoint_information_epoch) + (uvarint((-1 if partitions_by_user_endpoint is None else len(partitions_by_user_endpoint)) + 1)))
     for endpoint_to_partitions in partitions_by_user_endpoint or ():
-        user_endpoint = endpoint_to_partitions.user_endpoint
-        raw = user_endpoint.host.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        active_partitions = endpoint_to_partitions.active_partitions
-        count = len(active_partitions) + 1
-        w(_PACK_Hx(user_endpoint.port) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for topic_partition in active_partitions:
-            raw = topic_partition.topic.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            topic_partition_partitions = topic_partition.partitions
-            count = len(topic_partition_partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(topic_partition_partitions)](*topic_partition_partitions) if len(topic_partition_partitions) < 16 else pack(f">{len(topic_partition_partitions)}i", *topic_partition_partitions)))
-            w(NO_TAGS)
-        standby_partitions = endpoint_to_partitions.standby_partitions
-        count = len(standby_partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for endpoint_to_partitions_topic_partition in standby_partitions:
-            raw = endpoint_to_partitions_topic_partition.topic.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            endpoint_to_partitions_topic_partition_partitions = endpoint_to_partitions_topic_partition.partitions
-            count = len(endpoint_to_partitions_topic_partition_partitions) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(endpoint_to_partitions_topic_partition_partitions)](*endpoint_to_partitions_topic_partition_partitions) if len(endpoint_to_partitions_topic_partition_partitions) < 16 else pack(f">{len(endpoint_to_partitions_topic_partition_partitions)}i", *endpoint_to_partitions_topic_partition_partitions)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_endpoint_to_partitions_v0(endpoint_to_partitions, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(StreamsGroupHeartbeatResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('member_id', count, size - at)
-    m.member_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.member_epoch, m.heartbeat_interval_ms, m.acceptable_recovery_lag, m.task_offset_interval_ms, count = _UNPACK_iiiiB(buffer, at)
-    at += 17
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.status = None
-    else:
-        if count < 0 or count * 3 > size - at:
-            refuse_count('status', count, size - at)
-        status = []
-        for _ in range(count):
-            status_status = new(Status)
-            status_status.status_code, count = _UNPACK_bB(buffer, at)
-            at += 2
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('status_detail', count, size - at)
-            status_status.status_detail = str(buffer[at:stop], "utf-8")
-            at = stop
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            status.append(status_status)
-        m.status = status
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.active_tasks = None
-    else:
-        if count < 0 or count * 3 > size - at:
-            refuse_count('active_tasks', count, size - at)
-        active_tasks = []
-        for _ in range(count):
-            task_ids = new(TaskIds)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('subtopology_id', count, size - at)
-            task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at)
-            task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            active_tasks.append(task_ids)
-        m.active_tasks = active_tasks
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.standby_tasks = None
-    else:
-        if count < 0 or count * 3 > size - at:
-            refuse_count('standby_tasks', count, size - at)
-        standby_tasks = []
-        for _ in range(count):
-            standby_tasks_task_ids = new(TaskIds)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('subtopology_id', count, size - at)
-            standby_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at)
-            standby_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            standby_tasks.append(standby_tasks_task_ids)
-        m.standby_tasks = standby_tasks
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.warmup_tasks = None
-    else:
-        if count < 0 or count * 3 > size - at:
-            refuse_count('warmup_tasks', count, size - at)
-        warmup_tasks = []
-        for _ in range(count):
-            warmup_tasks_task_ids = new(TaskIds)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('subtopology_id', count, size - at)
-            warmup_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at)
-            warmup_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            warmup_tasks.append(warmup_tasks_task_ids)
-        m.warmup_tasks = warmup_tasks
-    m.endpoint_information_epoch, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.partitions_by_user_endpoint = None
-    else:
-        if count < 0 or count * 7 > size - at:
-            refuse_count('partitions_by_user_endpoint', count, size - at)
-        partitions_by_user_endpoint = []
-        for _ in range(count):
-            endpoint_to_partitions = new(EndpointToPartitions)
-            user_endpoint = new(Endpoint)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('host', count, size - at)
-            user_endpoint.host = str(buffer[at:stop], "utf-8")
-            at = stop
-            user_endpoint.port, tags = _UNPACK_HB(buffer, at)
-            at += 3
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            endpoint_to_partitions.user_endpoint = user_endpoint
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 3 > size - at:
-                refuse_count('active_partitions', count, size - at)
-            active_partitions = []
-            for _ in range(count):
-                topic_partition = new(TopicPartition)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('topic', count, size - at)
-                topic_partition.topic = str(buffer[at:stop], "utf-8")
-                at = stop
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('partitions', count, size - at)
-                topic_partition.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                at += count * 4
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                active_partitions.append(topic_partition)
-            endpoint_to_partitions.active_partitions = active_partitions
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 3 > size - at:
-                refuse_count('standby_partitions', count, size - at)
-            standby_partitions = []
-            for _ in range(count):
-                standby_partitions_topic_partition = new(TopicPartition)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('topic', count, size - at)
-                standby_partitions_topic_partition.topic = str(buffer[at:stop], "utf-8")
-                at = stop
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count < 0 or count * 4 > size - at:
-                    refuse_count('partitions', count, size - at)
-                standby_partitions_topic_partition.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                at += count * 4
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                standby_partitions.append(standby_partitions_topic_partition)
-            endpoint_to_partitions.standby_partitions = standby_partitions
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions_by_user_endpoint.append(endpoint_to_partitions)
-        m.partitions_by_user_endpoint = partitions_by_user_endpoint
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.member_id = r.string(r.compact_length(), 'member_id')
+    m.member_epoch, m.heartbeat_interval_ms, m.acceptable_recovery_lag, m.task_offset_interval_ms = r.fixed(_STRUCT_iiii)
+    m.status = r.nullable_structs(r.compact_length(), 'status', 3, _read_status_v0)
+    m.active_tasks = r.nullable_structs(r.compact_length(), 'active_tasks', 3, _read_task_ids_v0)
+    m.standby_tasks = r.nullable_structs(r.compact_length(), 'standby_tasks', 3, _read_task_ids_v0)
+    m.warmup_tasks = r.nullable_structs(r.compact_length(), 'warmup_tasks', 3, _read_task_ids_v0)
+    (m.endpoint_information_epoch,) = r.fixed(_STRUCT_i)
+    m.partitions_by_user_endpoint = r.nullable_structs(r.compact_length(), 'partitions_by_user_endpoint', 7, _read_endpoint_to_partitions_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 StreamsGroupHeartbeatResponse._WRITERS = {0: _write_v0}

@@ -4,19 +4,10 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_length,
-    skip_tags,
-    uvarint,
+    Buffer, Message, NO_TAGS, NULL, UVARINT, Write, compact_string, new, refuse_length, skip_tags, uvarint,
     uvarint_rest,
 )
 
@@ -50,6 +41,11 @@ class SyncGroupResponse(Message):
         self.protocol_type = protocol_type
         self.protocol_name = protocol_name
         self.assignment = assignment
+
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
 
 
 def _write_v0(m: SyncGroupResponse, w: Write) -> None:  # version 0

@@ -4,22 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, NO_TAGS, UVARINT, Write, new, refuse_count, refuse_length, skip_tags, string_length,
+    uvarint, uvarint_rest,
 )
 
 _PACK_h = Struct(">h").pack
@@ -79,6 +68,14 @@ class TxnOffsetCommitResponse(Message):
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.topics = [] if topics is EMPTY else topics
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for txn_offset_commit_request_topic in request.topics:
+            answer = TxnOffsetCommitResponseTopic(name=txn_offset_commit_request_topic.name)
+            for txn_offset_commit_request_partition in txn_offset_commit_request_topic.partitions:
+                answer.partitions.append(TxnOffsetCommitResponsePartition(partition_index=txn_offset_commit_request_partition.partition_index, error_code=code))
+            if answer.partitions:
+                self.topics.append(answer)
 
 
 def _write_v0(m: TxnOffsetCommitResponse, w: Write) -> None:  # versions 0-2

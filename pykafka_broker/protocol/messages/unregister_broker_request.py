@@ -6,16 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    MOST_ELEMENTS,
-    Message,
-    Write,
-    new,
-    skip_counted_tags,
+    Buffer, MOST_ELEMENTS, Message, MessageReader, Write, new,
 )
 
 _PACK_ix = Struct(">ix").pack
-_UNPACK_iB = Struct(">iB").unpack_from
+_STRUCT_i = Struct(">i")
 
 
 class UnregisterBrokerRequest(Message):
@@ -39,13 +34,11 @@ def _write_v0(m: UnregisterBrokerRequest, w: Write) -> None:  # version 0, flexi
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UnregisterBrokerRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(UnregisterBrokerRequest)
-    m.broker_id, tags = _UNPACK_iB(buffer, at)
-    at += 5
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    (m.broker_id,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m, r.at
 
 
 UnregisterBrokerRequest._WRITERS = {0: _write_v0}

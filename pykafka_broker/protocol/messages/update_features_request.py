@@ -6,32 +6,18 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, compact_string, new, refuse_field,
     uvarint,
-    uvarint_rest,
 )
 
 _PACK_ox = Struct(">?x").pack
 _PACK_hox = Struct(">h?x").pack
 _PACK_hbx = Struct(">hbx").pack
 _PACK_i = Struct(">i").pack
-_UNPACK_oB = Struct(">?B").unpack_from
-_UNPACK_hoB = Struct(">h?B").unpack_from
-_UNPACK_hbB = Struct(">hbB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
+_STRUCT_o = Struct(">?")
+_STRUCT_ho = Struct(">h?")
+_STRUCT_hb = Struct(">hb")
+_STRUCT_i = Struct(">i")
 
 
 class FeatureUpdateKey(Fields):
@@ -72,113 +58,74 @@ class UpdateFeaturesRequest(Message):
         self.validate_only = validate_only
 
 
+def _write_feature_update_key_v0(m: FeatureUpdateKey, w: Write) -> None:
+    if m.upgrade_type != 1:
+        refuse_field('upgrade_type')
+    w(compact_string(m.feature))
+    w(_PACK_hox(m.max_version_level, m.allow_downgrade))
+
+
+def _read_feature_update_key_v0(r: MessageReader) -> FeatureUpdateKey:
+    m = new(FeatureUpdateKey)
+    m.upgrade_type = 1
+    m.feature = r.string(r.compact_length(), 'feature')
+    m.max_version_level, m.allow_downgrade = r.fixed(_STRUCT_ho)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: UpdateFeaturesRequest, w: Write) -> None:  # version 0, flexible
     if m.validate_only:
         refuse_field('validate_only')
     feature_updates = m.feature_updates
-    count = len(feature_updates) + 1
-    w(_PACK_i(m.timeout_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.timeout_ms) + uvarint(len(feature_updates) + 1))
     for feature_update_key in feature_updates:
-        if feature_update_key.upgrade_type != 1:
-            refuse_field('upgrade_type')
-        raw = feature_update_key.feature.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_hox(feature_update_key.max_version_level, feature_update_key.allow_downgrade))
+        _write_feature_update_key_v0(feature_update_key, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateFeaturesRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(UpdateFeaturesRequest)
     m.validate_only = False
-    m.timeout_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 5 > size - at:
-        refuse_count('feature_updates', count, size - at, elements_left)
-    feature_updates = []
-    for _ in range(count):
-        feature_update_key = new(FeatureUpdateKey)
-        feature_update_key.upgrade_type = 1
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('feature', count, size - at)
-        feature_update_key.feature = str(buffer[at:stop], "utf-8")
-        at = stop
-        feature_update_key.max_version_level, feature_update_key.allow_downgrade, tags = _UNPACK_hoB(buffer, at)
-        at += 4
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        feature_updates.append(feature_update_key)
-    m.feature_updates = feature_updates
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    (m.timeout_ms,) = r.fixed(_STRUCT_i)
+    m.feature_updates = r.structs(r.compact_length(), 'feature_updates', 5, _read_feature_update_key_v0)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_feature_update_key_v1(m: FeatureUpdateKey, w: Write) -> None:
+    if m.allow_downgrade:
+        refuse_field('allow_downgrade')
+    w(compact_string(m.feature))
+    w(_PACK_hbx(m.max_version_level, m.upgrade_type))
+
+
+def _read_feature_update_key_v1(r: MessageReader) -> FeatureUpdateKey:
+    m = new(FeatureUpdateKey)
+    m.allow_downgrade = False
+    m.feature = r.string(r.compact_length(), 'feature')
+    m.max_version_level, m.upgrade_type = r.fixed(_STRUCT_hb)
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: UpdateFeaturesRequest, w: Write) -> None:  # versions 1-2, flexible
     feature_updates = m.feature_updates
-    count = len(feature_updates) + 1
-    w(_PACK_i(m.timeout_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.timeout_ms) + uvarint(len(feature_updates) + 1))
     for feature_update_key in feature_updates:
-        if feature_update_key.allow_downgrade:
-            refuse_field('allow_downgrade')
-        raw = feature_update_key.feature.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_hbx(feature_update_key.max_version_level, feature_update_key.upgrade_type))
+        _write_feature_update_key_v1(feature_update_key, w)
     w(_PACK_ox(m.validate_only))
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[UpdateFeaturesRequest, int]:  # versions 1-2, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(UpdateFeaturesRequest)
-    m.timeout_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 5 > size - at:
-        refuse_count('feature_updates', count, size - at, elements_left)
-    feature_updates = []
-    for _ in range(count):
-        feature_update_key = new(FeatureUpdateKey)
-        feature_update_key.allow_downgrade = False
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('feature', count, size - at)
-        feature_update_key.feature = str(buffer[at:stop], "utf-8")
-        at = stop
-        feature_update_key.max_version_level, feature_update_key.upgrade_type, tags = _UNPACK_hbB(buffer, at)
-        at += 4
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        feature_updates.append(feature_update_key)
-    m.feature_updates = feature_updates
-    m.validate_only, tags = _UNPACK_oB(buffer, at)
-    at += 2
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    (m.timeout_ms,) = r.fixed(_STRUCT_i)
+    m.feature_updates = r.structs(r.compact_length(), 'feature_updates', 5, _read_feature_update_key_v1)
+    (m.validate_only,) = r.fixed(_STRUCT_o)
+    r.skip_tags()
+    return m, r.at
 
 
 UpdateFeaturesRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1}

@@ -4,30 +4,17 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string, new,
     uvarint,
-    uvarint_rest,
 )
 
 _PACK_h = Struct(">h").pack
 _PACK_ih = Struct(">ih").pack
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
+_STRUCT_h = Struct(">h")
+_STRUCT_ih = Struct(">ih")
 
 
 class UpdatableFeatureResult(Fields):
@@ -67,113 +54,65 @@ class UpdateFeaturesResponse(Message):
         self.error_message = error_message
         self.results = [] if results is EMPTY else results
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code, error_message=message)
+        if request is not None:
+            answer.add_failed(request, code, message)
+        return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for feature_update_key in request.feature_updates:
+            self.results.append(UpdatableFeatureResult(feature=feature_update_key.feature, error_code=code, error_message=message))
+
+
+def _write_updatable_feature_result_v0(m: UpdatableFeatureResult, w: Write) -> None:
+    w(compact_string(m.feature))
+    w(_PACK_h(m.error_code) + compact_nullable_string(m.error_message))
+    w(NO_TAGS)
+
+
+def _read_updatable_feature_result_v0(r: MessageReader) -> UpdatableFeatureResult:
+    m = new(UpdatableFeatureResult)
+    m.feature = r.string(r.compact_length(), 'feature')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    r.skip_tags()
+    return m
+
 
 def _write_v0(m: UpdateFeaturesResponse, w: Write) -> None:  # versions 0-1, flexible
-    error_message = m.error_message
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + compact_nullable_string(m.error_message))
     results = m.results
-    count = len(results) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(results) + 1))
     for updatable_feature_result in results:
-        raw = updatable_feature_result.feature.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        updatable_feature_result_error_message = updatable_feature_result.error_message
-        w(_PACK_h(updatable_feature_result.error_code) + (NULL if updatable_feature_result_error_message is None else compact_string(updatable_feature_result_error_message)))
-        w(NO_TAGS)
+        _write_updatable_feature_result_v0(updatable_feature_result, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateFeaturesResponse, int]:  # versions 0-1, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(UpdateFeaturesResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('results', count, size - at)
-    results = []
-    for _ in range(count):
-        updatable_feature_result = new(UpdatableFeatureResult)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('feature', count, size - at)
-        updatable_feature_result.feature = str(buffer[at:stop], "utf-8")
-        at = stop
-        updatable_feature_result.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            updatable_feature_result.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            updatable_feature_result.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        results.append(updatable_feature_result)
-    m.results = results
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.results = r.structs(r.compact_length(), 'results', 5, _read_updatable_feature_result_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v2(m: UpdateFeaturesResponse, w: Write) -> None:  # version 2, flexible
-    error_message = m.error_message
-    w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
+    w(_PACK_ih(m.throttle_time_ms, m.error_code) + compact_nullable_string(m.error_message))
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[UpdateFeaturesResponse, int]:  # version 2, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(UpdateFeaturesResponse)
     m.results = []
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    r.skip_tags()
+    return m, r.at
 
 
 UpdateFeaturesResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2}

@@ -3,37 +3,12 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    NULL,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_elements,
-    refuse_field,
-    refuse_length,
-    refuse_tag,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, INT32_PACK, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Pieces, TaggedPieces, Write,
+    ZERO_UUID, classic_nullable_string, classic_string, compact_nullable_string, compact_string, new, refuse_field,
+    uvarint, write_tags,
 )
 
 _PACK_16s = Struct(">16s").pack
@@ -42,27 +17,20 @@ _PACK_h = Struct(">h").pack
 _PACK_hx = Struct(">hx").pack
 _PACK_i = Struct(">i").pack
 _PACK_ioiq = Struct(">i?iq").pack
-_PACK_ih = Struct(">ih").pack
 _PACK_ii = Struct(">ii").pack
 _PACK_iii = Struct(">iii").pack
 _PACK_iiii = Struct(">iiii").pack
 _PACK_iiiii = Struct(">iiiii").pack
 _PACK_iiq = Struct(">iiq").pack
 _PACK_iiqi = Struct(">iiqi").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_b = Struct(">b").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_ioiqB = Struct(">i?iqB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ih = Struct(">ih").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
-_UNPACK_iii = Struct(">iii").unpack_from
-_UNPACK_iiiiB = Struct(">iiiiB").unpack_from
-_UNPACK_iiiii = Struct(">iiiii").unpack_from
-_UNPACK_iiqB = Struct(">iiqB").unpack_from
-_UNPACK_iiqi = Struct(">iiqi").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_b = Struct(">b")
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
+_STRUCT_ioiq = Struct(">i?iq")
+_STRUCT_ii = Struct(">ii")
+_STRUCT_iiii = Struct(">iiii")
+_STRUCT_iiq = Struct(">iiq")
 
 
 class UpdateMetadataPartitionState(Fields):
@@ -177,6 +145,40 @@ class UpdateMetadataRequest(Message):
         self.live_brokers = [] if live_brokers is EMPTY else live_brokers
 
 
+def _write_update_metadata_partition_state_v0(m: UpdateMetadataPartitionState, w: Write) -> None:
+    w(classic_string(m.topic_name))
+    isr = m.isr
+    w(_PACK_iiiii(m.partition_index, m.controller_epoch, m.leader, m.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
+    replicas = m.replicas
+    w(_PACK_ii(m.zk_version, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
+
+
+def _read_update_metadata_partition_state_v0(r: MessageReader) -> UpdateMetadataPartitionState:
+    m = new(UpdateMetadataPartitionState)
+    m.offline_replicas = []
+    m.topic_name = r.string(r.short_length(), 'topic_name')
+    m.partition_index, m.controller_epoch, m.leader, m.leader_epoch = r.fixed(_STRUCT_iiii)
+    m.isr = r.numbers(r.length(), 'isr', 4, "i")
+    (m.zk_version,) = r.fixed(_STRUCT_i)
+    m.replicas = r.numbers(r.length(), 'replicas', 4, "i")
+    return m
+
+
+def _write_update_metadata_broker_v0(m: UpdateMetadataBroker, w: Write) -> None:
+    w(_PACK_i(m.id) + classic_string(m.v0_host))
+    w(_PACK_i(m.v0_port))
+
+
+def _read_update_metadata_broker_v0(r: MessageReader) -> UpdateMetadataBroker:
+    m = new(UpdateMetadataBroker)
+    m.endpoints = []
+    m.rack = ''
+    (m.id,) = r.fixed(_STRUCT_i)
+    m.v0_host = r.string(r.short_length(), 'v0_host')
+    (m.v0_port,) = r.fixed(_STRUCT_i)
+    return m
+
+
 def _write_v0(m: UpdateMetadataRequest, w: Write) -> None:  # version 0
     if m.is_kraft_controller:
         refuse_field('is_kraft_controller')
@@ -187,82 +189,55 @@ def _write_v0(m: UpdateMetadataRequest, w: Write) -> None:  # version 0
     ungrouped_partition_states = m.ungrouped_partition_states
     w(_PACK_iii(m.controller_id, m.controller_epoch, len(ungrouped_partition_states)))
     for update_metadata_partition_state in ungrouped_partition_states:
-        raw = update_metadata_partition_state.topic_name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        isr = update_metadata_partition_state.isr
-        w(_PACK_iiiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-        replicas = update_metadata_partition_state.replicas
-        w(_PACK_ii(update_metadata_partition_state.zk_version, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
+        _write_update_metadata_partition_state_v0(update_metadata_partition_state, w)
     live_brokers = m.live_brokers
     w(_PACK_i(len(live_brokers)))
     for update_metadata_broker in live_brokers:
-        raw = update_metadata_broker.v0_host.encode()
-        w(_PACK_ih(update_metadata_broker.id, len(raw)) + raw)
-        w(_PACK_i(update_metadata_broker.v0_port))
+        _write_update_metadata_broker_v0(update_metadata_broker, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 0
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(UpdateMetadataRequest)
     m.is_kraft_controller = False
     m.type = 0
     m.broker_epoch = -1
     m.topic_states = []
-    m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
-    at += 12
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 30 > size - at:
-        refuse_count('ungrouped_partition_states', count, size - at, elements_left)
-    ungrouped_partition_states = []
-    for _ in range(count):
-        update_metadata_partition_state = new(UpdateMetadataPartitionState)
-        update_metadata_partition_state.offline_replicas = []
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic_name', count, size - at)
-        update_metadata_partition_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
-        at += 20
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('isr', count, size - at, elements_left)
-        update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        update_metadata_partition_state.zk_version, count = _UNPACK_ii(buffer, at)
-        at += 8
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('replicas', count, size - at, elements_left)
-        update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        ungrouped_partition_states.append(update_metadata_partition_state)
-    m.ungrouped_partition_states = ungrouped_partition_states
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 10 > size - at:
-        refuse_count('live_brokers', count, size - at, elements_left)
-    live_brokers = []
-    for _ in range(count):
-        update_metadata_broker = new(UpdateMetadataBroker)
-        update_metadata_broker.endpoints = []
-        update_metadata_broker.rack = ''
-        update_metadata_broker.id, count = _UNPACK_ih(buffer, at)
-        at += 6
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('v0_host', count, size - at)
-        update_metadata_broker.v0_host = str(buffer[at:stop], "utf-8")
-        at = stop
-        (update_metadata_broker.v0_port,) = _UNPACK_i(buffer, at)
-        at += 4
-        live_brokers.append(update_metadata_broker)
-    m.live_brokers = live_brokers
-    return m, at
+    m.controller_id, m.controller_epoch = r.fixed(_STRUCT_ii)
+    m.ungrouped_partition_states = r.structs(r.length(), 'ungrouped_partition_states', 30, _read_update_metadata_partition_state_v0)
+    m.live_brokers = r.structs(r.length(), 'live_brokers', 10, _read_update_metadata_broker_v0)
+    return m, r.at
+
+
+def _write_update_metadata_endpoint_v1(m: UpdateMetadataEndpoint, w: Write) -> None:
+    w(_PACK_i(m.port) + classic_string(m.host))
+    w(_PACK_h(m.security_protocol))
+
+
+def _read_update_metadata_endpoint_v1(r: MessageReader) -> UpdateMetadataEndpoint:
+    m = new(UpdateMetadataEndpoint)
+    m.listener = ''
+    (m.port,) = r.fixed(_STRUCT_i)
+    m.host = r.string(r.short_length(), 'host')
+    (m.security_protocol,) = r.fixed(_STRUCT_h)
+    return m
+
+
+def _write_update_metadata_broker_v1(m: UpdateMetadataBroker, w: Write) -> None:
+    endpoints = m.endpoints
+    w(_PACK_ii(m.id, len(endpoints)))
+    for update_metadata_endpoint in endpoints:
+        _write_update_metadata_endpoint_v1(update_metadata_endpoint, w)
+
+
+def _read_update_metadata_broker_v1(r: MessageReader) -> UpdateMetadataBroker:
+    m = new(UpdateMetadataBroker)
+    m.v0_host = ''
+    m.v0_port = 0
+    m.rack = ''
+    (m.id,) = r.fixed(_STRUCT_i)
+    m.endpoints = r.structs(r.length(), 'endpoints', 8, _read_update_metadata_endpoint_v1)
+    return m
 
 
 def _write_v1(m: UpdateMetadataRequest, w: Write) -> None:  # version 1
@@ -275,97 +250,42 @@ def _write_v1(m: UpdateMetadataRequest, w: Write) -> None:  # version 1
     ungrouped_partition_states = m.ungrouped_partition_states
     w(_PACK_iii(m.controller_id, m.controller_epoch, len(ungrouped_partition_states)))
     for update_metadata_partition_state in ungrouped_partition_states:
-        raw = update_metadata_partition_state.topic_name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        isr = update_metadata_partition_state.isr
-        w(_PACK_iiiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-        replicas = update_metadata_partition_state.replicas
-        w(_PACK_ii(update_metadata_partition_state.zk_version, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
+        _write_update_metadata_partition_state_v0(update_metadata_partition_state, w)
     live_brokers = m.live_brokers
     w(_PACK_i(len(live_brokers)))
     for update_metadata_broker in live_brokers:
-        endpoints = update_metadata_broker.endpoints
-        w(_PACK_ii(update_metadata_broker.id, len(endpoints)))
-        for update_metadata_endpoint in endpoints:
-            raw = update_metadata_endpoint.host.encode()
-            w(_PACK_ih(update_metadata_endpoint.port, len(raw)) + raw)
-            w(_PACK_h(update_metadata_endpoint.security_protocol))
+        _write_update_metadata_broker_v1(update_metadata_broker, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 1
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(UpdateMetadataRequest)
     m.is_kraft_controller = False
     m.type = 0
     m.broker_epoch = -1
     m.topic_states = []
-    m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
-    at += 12
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 30 > size - at:
-        refuse_count('ungrouped_partition_states', count, size - at, elements_left)
-    ungrouped_partition_states = []
-    for _ in range(count):
-        update_metadata_partition_state = new(UpdateMetadataPartitionState)
-        update_metadata_partition_state.offline_replicas = []
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic_name', count, size - at)
-        update_metadata_partition_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
-        at += 20
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('isr', count, size - at, elements_left)
-        update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        update_metadata_partition_state.zk_version, count = _UNPACK_ii(buffer, at)
-        at += 8
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('replicas', count, size - at, elements_left)
-        update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        ungrouped_partition_states.append(update_metadata_partition_state)
-    m.ungrouped_partition_states = ungrouped_partition_states
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 8 > size - at:
-        refuse_count('live_brokers', count, size - at, elements_left)
-    live_brokers = []
-    for _ in range(count):
-        update_metadata_broker = new(UpdateMetadataBroker)
-        update_metadata_broker.v0_host = ''
-        update_metadata_broker.v0_port = 0
-        update_metadata_broker.rack = ''
-        update_metadata_broker.id, count = _UNPACK_ii(buffer, at)
-        at += 8
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 8 > size - at:
-            refuse_count('endpoints', count, size - at, elements_left)
-        endpoints = []
-        for _ in range(count):
-            update_metadata_endpoint = new(UpdateMetadataEndpoint)
-            update_metadata_endpoint.listener = ''
-            update_metadata_endpoint.port, count = _UNPACK_ih(buffer, at)
-            at += 6
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('host', count, size - at)
-            update_metadata_endpoint.host = str(buffer[at:stop], "utf-8")
-            at = stop
-            (update_metadata_endpoint.security_protocol,) = _UNPACK_h(buffer, at)
-            at += 2
-            endpoints.append(update_metadata_endpoint)
-        update_metadata_broker.endpoints = endpoints
-        live_brokers.append(update_metadata_broker)
-    m.live_brokers = live_brokers
-    return m, at
+    m.controller_id, m.controller_epoch = r.fixed(_STRUCT_ii)
+    m.ungrouped_partition_states = r.structs(r.length(), 'ungrouped_partition_states', 30, _read_update_metadata_partition_state_v0)
+    m.live_brokers = r.structs(r.length(), 'live_brokers', 8, _read_update_metadata_broker_v1)
+    return m, r.at
+
+
+def _write_update_metadata_broker_v2(m: UpdateMetadataBroker, w: Write) -> None:
+    endpoints = m.endpoints
+    w(_PACK_ii(m.id, len(endpoints)))
+    for update_metadata_endpoint in endpoints:
+        _write_update_metadata_endpoint_v1(update_metadata_endpoint, w)
+    w(classic_nullable_string(m.rack))
+
+
+def _read_update_metadata_broker_v2(r: MessageReader) -> UpdateMetadataBroker:
+    m = new(UpdateMetadataBroker)
+    m.v0_host = ''
+    m.v0_port = 0
+    (m.id,) = r.fixed(_STRUCT_i)
+    m.endpoints = r.structs(r.length(), 'endpoints', 8, _read_update_metadata_endpoint_v1)
+    m.rack = r.nullable_string(r.short_length(), 'rack')
+    return m
 
 
 def _write_v2(m: UpdateMetadataRequest, w: Write) -> None:  # version 2
@@ -378,109 +298,57 @@ def _write_v2(m: UpdateMetadataRequest, w: Write) -> None:  # version 2
     ungrouped_partition_states = m.ungrouped_partition_states
     w(_PACK_iii(m.controller_id, m.controller_epoch, len(ungrouped_partition_states)))
     for update_metadata_partition_state in ungrouped_partition_states:
-        raw = update_metadata_partition_state.topic_name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        isr = update_metadata_partition_state.isr
-        w(_PACK_iiiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-        replicas = update_metadata_partition_state.replicas
-        w(_PACK_ii(update_metadata_partition_state.zk_version, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
+        _write_update_metadata_partition_state_v0(update_metadata_partition_state, w)
     live_brokers = m.live_brokers
     w(_PACK_i(len(live_brokers)))
     for update_metadata_broker in live_brokers:
-        endpoints = update_metadata_broker.endpoints
-        w(_PACK_ii(update_metadata_broker.id, len(endpoints)))
-        for update_metadata_endpoint in endpoints:
-            raw = update_metadata_endpoint.host.encode()
-            w(_PACK_ih(update_metadata_endpoint.port, len(raw)) + raw)
-            w(_PACK_h(update_metadata_endpoint.security_protocol))
-        rack = update_metadata_broker.rack
-        raw = b"" if rack is None else rack.encode()
-        w((_PACK_h(-1 if rack is None else len(raw))) + raw)
+        _write_update_metadata_broker_v2(update_metadata_broker, w)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 2
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(UpdateMetadataRequest)
     m.is_kraft_controller = False
     m.type = 0
     m.broker_epoch = -1
     m.topic_states = []
-    m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
-    at += 12
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 30 > size - at:
-        refuse_count('ungrouped_partition_states', count, size - at, elements_left)
-    ungrouped_partition_states = []
-    for _ in range(count):
-        update_metadata_partition_state = new(UpdateMetadataPartitionState)
-        update_metadata_partition_state.offline_replicas = []
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic_name', count, size - at)
-        update_metadata_partition_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
-        at += 20
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('isr', count, size - at, elements_left)
-        update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        update_metadata_partition_state.zk_version, count = _UNPACK_ii(buffer, at)
-        at += 8
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('replicas', count, size - at, elements_left)
-        update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        ungrouped_partition_states.append(update_metadata_partition_state)
-    m.ungrouped_partition_states = ungrouped_partition_states
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 10 > size - at:
-        refuse_count('live_brokers', count, size - at, elements_left)
-    live_brokers = []
-    for _ in range(count):
-        update_metadata_broker = new(UpdateMetadataBroker)
-        update_metadata_broker.v0_host = ''
-        update_metadata_broker.v0_port = 0
-        update_metadata_broker.id, count = _UNPACK_ii(buffer, at)
-        at += 8
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 8 > size - at:
-            refuse_count('endpoints', count, size - at, elements_left)
-        endpoints = []
-        for _ in range(count):
-            update_metadata_endpoint = new(UpdateMetadataEndpoint)
-            update_metadata_endpoint.listener = ''
-            update_metadata_endpoint.port, count = _UNPACK_ih(buffer, at)
-            at += 6
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('host', count, size - at)
-            update_metadata_endpoint.host = str(buffer[at:stop], "utf-8")
-            at = stop
-            (update_metadata_endpoint.security_protocol,) = _UNPACK_h(buffer, at)
-            at += 2
-            endpoints.append(update_metadata_endpoint)
-        update_metadata_broker.endpoints = endpoints
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        if count == -1:
-            update_metadata_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('rack', count, size - at)
-            update_metadata_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        live_brokers.append(update_metadata_broker)
-    m.live_brokers = live_brokers
-    return m, at
+    m.controller_id, m.controller_epoch = r.fixed(_STRUCT_ii)
+    m.ungrouped_partition_states = r.structs(r.length(), 'ungrouped_partition_states', 30, _read_update_metadata_partition_state_v0)
+    m.live_brokers = r.structs(r.length(), 'live_brokers', 10, _read_update_metadata_broker_v2)
+    return m, r.at
+
+
+def _write_update_metadata_endpoint_v3(m: UpdateMetadataEndpoint, w: Write) -> None:
+    w(_PACK_i(m.port) + classic_string(m.host))
+    w(classic_string(m.listener))
+    w(_PACK_h(m.security_protocol))
+
+
+def _read_update_metadata_endpoint_v3(r: MessageReader) -> UpdateMetadataEndpoint:
+    m = new(UpdateMetadataEndpoint)
+    (m.port,) = r.fixed(_STRUCT_i)
+    m.host = r.string(r.short_length(), 'host')
+    m.listener = r.string(r.short_length(), 'listener')
+    (m.security_protocol,) = r.fixed(_STRUCT_h)
+    return m
+
+
+def _write_update_metadata_broker_v3(m: UpdateMetadataBroker, w: Write) -> None:
+    endpoints = m.endpoints
+    w(_PACK_ii(m.id, len(endpoints)))
+    for update_metadata_endpoint in endpoints:
+        _write_update_metadata_endpoint_v3(update_metadata_endpoint, w)
+    w(classic_nullable_string(m.rack))
+
+
+def _read_update_metadata_broker_v3(r: MessageReader) -> UpdateMetadataBroker:
+    m = new(UpdateMetadataBroker)
+    m.v0_host = ''
+    m.v0_port = 0
+    (m.id,) = r.fixed(_STRUCT_i)
+    m.endpoints = r.structs(r.length(), 'endpoints', 10, _read_update_metadata_endpoint_v3)
+    m.rack = r.nullable_string(r.short_length(), 'rack')
+    return m
 
 
 def _write_v3(m: UpdateMetadataRequest, w: Write) -> None:  # version 3
@@ -493,117 +361,45 @@ def _write_v3(m: UpdateMetadataRequest, w: Write) -> None:  # version 3
     ungrouped_partition_states = m.ungrouped_partition_states
     w(_PACK_iii(m.controller_id, m.controller_epoch, len(ungrouped_partition_states)))
     for update_metadata_partition_state in ungrouped_partition_states:
-        raw = update_metadata_partition_state.topic_name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        isr = update_metadata_partition_state.isr
-        w(_PACK_iiiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-        replicas = update_metadata_partition_state.replicas
-        w(_PACK_ii(update_metadata_partition_state.zk_version, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
+        _write_update_metadata_partition_state_v0(update_metadata_partition_state, w)
     live_brokers = m.live_brokers
     w(_PACK_i(len(live_brokers)))
     for update_metadata_broker in live_brokers:
-        endpoints = update_metadata_broker.endpoints
-        w(_PACK_ii(update_metadata_broker.id, len(endpoints)))
-        for update_metadata_endpoint in endpoints:
-            raw = update_metadata_endpoint.host.encode()
-            w(_PACK_ih(update_metadata_endpoint.port, len(raw)) + raw)
-            raw = update_metadata_endpoint.listener.encode()
-            w(_PACK_h(len(raw)) + raw)
-            w(_PACK_h(update_metadata_endpoint.security_protocol))
-        rack = update_metadata_broker.rack
-        raw = b"" if rack is None else rack.encode()
-        w((_PACK_h(-1 if rack is None else len(raw))) + raw)
+        _write_update_metadata_broker_v3(update_metadata_broker, w)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 3
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(UpdateMetadataRequest)
     m.is_kraft_controller = False
     m.type = 0
     m.broker_epoch = -1
     m.topic_states = []
-    m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
-    at += 12
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 30 > size - at:
-        refuse_count('ungrouped_partition_states', count, size - at, elements_left)
-    ungrouped_partition_states = []
-    for _ in range(count):
-        update_metadata_partition_state = new(UpdateMetadataPartitionState)
-        update_metadata_partition_state.offline_replicas = []
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic_name', count, size - at)
-        update_metadata_partition_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
-        at += 20
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('isr', count, size - at, elements_left)
-        update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        update_metadata_partition_state.zk_version, count = _UNPACK_ii(buffer, at)
-        at += 8
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('replicas', count, size - at, elements_left)
-        update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        ungrouped_partition_states.append(update_metadata_partition_state)
-    m.ungrouped_partition_states = ungrouped_partition_states
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 10 > size - at:
-        refuse_count('live_brokers', count, size - at, elements_left)
-    live_brokers = []
-    for _ in range(count):
-        update_metadata_broker = new(UpdateMetadataBroker)
-        update_metadata_broker.v0_host = ''
-        update_metadata_broker.v0_port = 0
-        update_metadata_broker.id, count = _UNPACK_ii(buffer, at)
-        at += 8
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 10 > size - at:
-            refuse_count('endpoints', count, size - at, elements_left)
-        endpoints = []
-        for _ in range(count):
-            update_metadata_endpoint = new(UpdateMetadataEndpoint)
-            update_metadata_endpoint.port, count = _UNPACK_ih(buffer, at)
-            at += 6
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('host', count, size - at)
-            update_metadata_endpoint.host = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('listener', count, size - at)
-            update_metadata_endpoint.listener = str(buffer[at:stop], "utf-8")
-            at = stop
-            (update_metadata_endpoint.security_protocol,) = _UNPACK_h(buffer, at)
-            at += 2
-            endpoints.append(update_metadata_endpoint)
-        update_metadata_broker.endpoints = endpoints
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        if count == -1:
-            update_metadata_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('rack', count, size - at)
-            update_metadata_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        live_brokers.append(update_metadata_broker)
-    m.live_brokers = live_brokers
-    return m, at
+    m.controller_id, m.controller_epoch = r.fixed(_STRUCT_ii)
+    m.ungrouped_partition_states = r.structs(r.length(), 'ungrouped_partition_states', 30, _read_update_metadata_partition_state_v0)
+    m.live_brokers = r.structs(r.length(), 'live_brokers', 10, _read_update_metadata_broker_v3)
+    return m, r.at
+
+
+def _write_update_metadata_partition_state_v4(m: UpdateMetadataPartitionState, w: Write) -> None:
+    w(classic_string(m.topic_name))
+    isr = m.isr
+    w(_PACK_iiiii(m.partition_index, m.controller_epoch, m.leader, m.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
+    replicas = m.replicas
+    w(_PACK_ii(m.zk_version, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
+    offline_replicas = m.offline_replicas
+    w(_PACK_i(len(offline_replicas)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
+
+
+def _read_update_metadata_partition_state_v4(r: MessageReader) -> UpdateMetadataPartitionState:
+    m = new(UpdateMetadataPartitionState)
+    m.topic_name = r.string(r.short_length(), 'topic_name')
+    m.partition_index, m.controller_epoch, m.leader, m.leader_epoch = r.fixed(_STRUCT_iiii)
+    m.isr = r.numbers(r.length(), 'isr', 4, "i")
+    (m.zk_version,) = r.fixed(_STRUCT_i)
+    m.replicas = r.numbers(r.length(), 'replicas', 4, "i")
+    m.offline_replicas = r.numbers(r.length(), 'offline_replicas', 4, "i")
+    return m
 
 
 def _write_v4(m: UpdateMetadataRequest, w: Write) -> None:  # version 4
@@ -616,125 +412,60 @@ def _write_v4(m: UpdateMetadataRequest, w: Write) -> None:  # version 4
     ungrouped_partition_states = m.ungrouped_partition_states
     w(_PACK_iii(m.controller_id, m.controller_epoch, len(ungrouped_partition_states)))
     for update_metadata_partition_state in ungrouped_partition_states:
-        raw = update_metadata_partition_state.topic_name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        isr = update_metadata_partition_state.isr
-        w(_PACK_iiiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-        replicas = update_metadata_partition_state.replicas
-        w(_PACK_ii(update_metadata_partition_state.zk_version, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
-        offline_replicas = update_metadata_partition_state.offline_replicas
-        w(_PACK_i(len(offline_replicas)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
+        _write_update_metadata_partition_state_v4(update_metadata_partition_state, w)
     live_brokers = m.live_brokers
     w(_PACK_i(len(live_brokers)))
     for update_metadata_broker in live_brokers:
-        endpoints = update_metadata_broker.endpoints
-        w(_PACK_ii(update_metadata_broker.id, len(endpoints)))
-        for update_metadata_endpoint in endpoints:
-            raw = update_metadata_endpoint.host.encode()
-            w(_PACK_ih(update_metadata_endpoint.port, len(raw)) + raw)
-            raw = update_metadata_endpoint.listener.encode()
-            w(_PACK_h(len(raw)) + raw)
-            w(_PACK_h(update_metadata_endpoint.security_protocol))
-        rack = update_metadata_broker.rack
-        raw = b"" if rack is None else rack.encode()
-        w((_PACK_h(-1 if rack is None else len(raw))) + raw)
+        _write_update_metadata_broker_v3(update_metadata_broker, w)
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 4
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(UpdateMetadataRequest)
     m.is_kraft_controller = False
     m.type = 0
     m.broker_epoch = -1
     m.topic_states = []
-    m.controller_id, m.controller_epoch, count = _UNPACK_iii(buffer, at)
-    at += 12
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 34 > size - at:
-        refuse_count('ungrouped_partition_states', count, size - at, elements_left)
-    ungrouped_partition_states = []
-    for _ in range(count):
-        update_metadata_partition_state = new(UpdateMetadataPartitionState)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic_name', count, size - at)
-        update_metadata_partition_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
-        at += 20
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('isr', count, size - at, elements_left)
-        update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        update_metadata_partition_state.zk_version, count = _UNPACK_ii(buffer, at)
-        at += 8
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('replicas', count, size - at, elements_left)
-        update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 4 > size - at:
-            refuse_count('offline_replicas', count, size - at, elements_left)
-        update_metadata_partition_state.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        ungrouped_partition_states.append(update_metadata_partition_state)
-    m.ungrouped_partition_states = ungrouped_partition_states
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 10 > size - at:
-        refuse_count('live_brokers', count, size - at, elements_left)
-    live_brokers = []
-    for _ in range(count):
-        update_metadata_broker = new(UpdateMetadataBroker)
-        update_metadata_broker.v0_host = ''
-        update_metadata_broker.v0_port = 0
-        update_metadata_broker.id, count = _UNPACK_ii(buffer, at)
-        at += 8
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 10 > size - at:
-            refuse_count('endpoints', count, size - at, elements_left)
-        endpoints = []
-        for _ in range(count):
-            update_metadata_endpoint = new(UpdateMetadataEndpoint)
-            update_metadata_endpoint.port, count = _UNPACK_ih(buffer, at)
-            at += 6
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('host', count, size - at)
-            update_metadata_endpoint.host = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('listener', count, size - at)
-            update_metadata_endpoint.listener = str(buffer[at:stop], "utf-8")
-            at = stop
-            (update_metadata_endpoint.security_protocol,) = _UNPACK_h(buffer, at)
-            at += 2
-            endpoints.append(update_metadata_endpoint)
-        update_metadata_broker.endpoints = endpoints
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        if count == -1:
-            update_metadata_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('rack', count, size - at)
-            update_metadata_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        live_brokers.append(update_metadata_broker)
-    m.live_brokers = live_brokers
-    return m, at
+    m.controller_id, m.controller_epoch = r.fixed(_STRUCT_ii)
+    m.ungrouped_partition_states = r.structs(r.length(), 'ungrouped_partition_states', 34, _read_update_metadata_partition_state_v4)
+    m.live_brokers = r.structs(r.length(), 'live_brokers', 10, _read_update_metadata_broker_v3)
+    return m, r.at
+
+
+def _write_update_metadata_partition_state_v5(m: UpdateMetadataPartitionState, w: Write) -> None:
+    isr = m.isr
+    w(_PACK_iiiii(m.partition_index, m.controller_epoch, m.leader, m.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
+    replicas = m.replicas
+    w(_PACK_ii(m.zk_version, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
+    offline_replicas = m.offline_replicas
+    w(_PACK_i(len(offline_replicas)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
+
+
+def _read_update_metadata_partition_state_v5(r: MessageReader) -> UpdateMetadataPartitionState:
+    m = new(UpdateMetadataPartitionState)
+    m.topic_name = ''
+    m.partition_index, m.controller_epoch, m.leader, m.leader_epoch = r.fixed(_STRUCT_iiii)
+    m.isr = r.numbers(r.length(), 'isr', 4, "i")
+    (m.zk_version,) = r.fixed(_STRUCT_i)
+    m.replicas = r.numbers(r.length(), 'replicas', 4, "i")
+    m.offline_replicas = r.numbers(r.length(), 'offline_replicas', 4, "i")
+    return m
+
+
+def _write_update_metadata_topic_state_v5(m: UpdateMetadataTopicState, w: Write) -> None:
+    w(classic_string(m.topic_name))
+    partition_states = m.partition_states
+    w(_PACK_i(len(partition_states)))
+    for update_metadata_partition_state in partition_states:
+        _write_update_metadata_partition_state_v5(update_metadata_partition_state, w)
+
+
+def _read_update_metadata_topic_state_v5(r: MessageReader) -> UpdateMetadataTopicState:
+    m = new(UpdateMetadataTopicState)
+    m.topic_id = ZERO_UUID
+    m.topic_name = r.string(r.short_length(), 'topic_name')
+    m.partition_states = r.structs(r.length(), 'partition_states', 32, _read_update_metadata_partition_state_v5)
+    return m
 
 
 def _write_v5(m: UpdateMetadataRequest, w: Write) -> None:  # version 5
@@ -747,139 +478,99 @@ def _write_v5(m: UpdateMetadataRequest, w: Write) -> None:  # version 5
     topic_states = m.topic_states
     w(_PACK_iiqi(m.controller_id, m.controller_epoch, m.broker_epoch, len(topic_states)))
     for update_metadata_topic_state in topic_states:
-        raw = update_metadata_topic_state.topic_name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partition_states = update_metadata_topic_state.partition_states
-        w(_PACK_i(len(partition_states)))
-        for update_metadata_partition_state in partition_states:
-            isr = update_metadata_partition_state.isr
-            w(_PACK_iiiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, len(isr)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-            replicas = update_metadata_partition_state.replicas
-            w(_PACK_ii(update_metadata_partition_state.zk_version, len(replicas)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
-            offline_replicas = update_metadata_partition_state.offline_replicas
-            w(_PACK_i(len(offline_replicas)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
+        _write_update_metadata_topic_state_v5(update_metadata_topic_state, w)
     live_brokers = m.live_brokers
     w(_PACK_i(len(live_brokers)))
     for update_metadata_broker in live_brokers:
-        endpoints = update_metadata_broker.endpoints
-        w(_PACK_ii(update_metadata_broker.id, len(endpoints)))
-        for update_metadata_endpoint in endpoints:
-            raw = update_metadata_endpoint.host.encode()
-            w(_PACK_ih(update_metadata_endpoint.port, len(raw)) + raw)
-            raw = update_metadata_endpoint.listener.encode()
-            w(_PACK_h(len(raw)) + raw)
-            w(_PACK_h(update_metadata_endpoint.security_protocol))
-        rack = update_metadata_broker.rack
-        raw = b"" if rack is None else rack.encode()
-        w((_PACK_h(-1 if rack is None else len(raw))) + raw)
+        _write_update_metadata_broker_v3(update_metadata_broker, w)
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 5
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(UpdateMetadataRequest)
     m.is_kraft_controller = False
     m.type = 0
     m.ungrouped_partition_states = []
-    m.controller_id, m.controller_epoch, m.broker_epoch, count = _UNPACK_iiqi(buffer, at)
-    at += 20
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 6 > size - at:
-        refuse_count('topic_states', count, size - at, elements_left)
-    topic_states = []
-    for _ in range(count):
-        update_metadata_topic_state = new(UpdateMetadataTopicState)
-        update_metadata_topic_state.topic_id = ZERO_UUID
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('topic_name', count, size - at)
-        update_metadata_topic_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 32 > size - at:
-            refuse_count('partition_states', count, size - at, elements_left)
-        partition_states = []
-        for _ in range(count):
-            update_metadata_partition_state = new(UpdateMetadataPartitionState)
-            update_metadata_partition_state.topic_name = ''
-            update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiii(buffer, at)
-            at += 20
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at, elements_left)
-            update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            update_metadata_partition_state.zk_version, count = _UNPACK_ii(buffer, at)
-            at += 8
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at, elements_left)
-            update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('offline_replicas', count, size - at, elements_left)
-            update_metadata_partition_state.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            partition_states.append(update_metadata_partition_state)
-        update_metadata_topic_state.partition_states = partition_states
-        topic_states.append(update_metadata_topic_state)
-    m.topic_states = topic_states
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 10 > size - at:
-        refuse_count('live_brokers', count, size - at, elements_left)
-    live_brokers = []
-    for _ in range(count):
-        update_metadata_broker = new(UpdateMetadataBroker)
-        update_metadata_broker.v0_host = ''
-        update_metadata_broker.v0_port = 0
-        update_metadata_broker.id, count = _UNPACK_ii(buffer, at)
-        at += 8
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 10 > size - at:
-            refuse_count('endpoints', count, size - at, elements_left)
-        endpoints = []
-        for _ in range(count):
-            update_metadata_endpoint = new(UpdateMetadataEndpoint)
-            update_metadata_endpoint.port, count = _UNPACK_ih(buffer, at)
-            at += 6
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('host', count, size - at)
-            update_metadata_endpoint.host = str(buffer[at:stop], "utf-8")
-            at = stop
-            (count,) = _UNPACK_h(buffer, at)
-            at += 2
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('listener', count, size - at)
-            update_metadata_endpoint.listener = str(buffer[at:stop], "utf-8")
-            at = stop
-            (update_metadata_endpoint.security_protocol,) = _UNPACK_h(buffer, at)
-            at += 2
-            endpoints.append(update_metadata_endpoint)
-        update_metadata_broker.endpoints = endpoints
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        if count == -1:
-            update_metadata_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('rack', count, size - at)
-            update_metadata_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        live_brokers.append(update_metadata_broker)
-    m.live_brokers = live_brokers
-    return m, at
+    m.controller_id, m.controller_epoch, m.broker_epoch = r.fixed(_STRUCT_iiq)
+    m.topic_states = r.structs(r.length(), 'topic_states', 6, _read_update_metadata_topic_state_v5)
+    m.live_brokers = r.structs(r.length(), 'live_brokers', 10, _read_update_metadata_broker_v3)
+    return m, r.at
+
+
+def _write_update_metadata_partition_state_v6(m: UpdateMetadataPartitionState, w: Write) -> None:
+    isr = m.isr
+    w(_PACK_iiii(m.partition_index, m.controller_epoch, m.leader, m.leader_epoch) + uvarint(len(isr) + 1) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
+    replicas = m.replicas
+    w(_PACK_i(m.zk_version) + uvarint(len(replicas) + 1) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
+    offline_replicas = m.offline_replicas
+    w(uvarint(len(offline_replicas) + 1) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
+    w(NO_TAGS)
+
+
+def _read_update_metadata_partition_state_v6(r: MessageReader) -> UpdateMetadataPartitionState:
+    m = new(UpdateMetadataPartitionState)
+    m.topic_name = ''
+    m.partition_index, m.controller_epoch, m.leader, m.leader_epoch = r.fixed(_STRUCT_iiii)
+    m.isr = r.numbers(r.compact_length(), 'isr', 4, "i")
+    (m.zk_version,) = r.fixed(_STRUCT_i)
+    m.replicas = r.numbers(r.compact_length(), 'replicas', 4, "i")
+    m.offline_replicas = r.numbers(r.compact_length(), 'offline_replicas', 4, "i")
+    r.skip_tags()
+    return m
+
+
+def _write_update_metadata_topic_state_v6(m: UpdateMetadataTopicState, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partition_states = m.partition_states
+    w(uvarint(len(partition_states) + 1))
+    for update_metadata_partition_state in partition_states:
+        _write_update_metadata_partition_state_v6(update_metadata_partition_state, w)
+    w(NO_TAGS)
+
+
+def _read_update_metadata_topic_state_v6(r: MessageReader) -> UpdateMetadataTopicState:
+    m = new(UpdateMetadataTopicState)
+    m.topic_id = ZERO_UUID
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partition_states = r.structs(r.compact_length(), 'partition_states', 24, _read_update_metadata_partition_state_v6)
+    r.skip_tags()
+    return m
+
+
+def _write_update_metadata_endpoint_v6(m: UpdateMetadataEndpoint, w: Write) -> None:
+    w(_PACK_i(m.port) + compact_string(m.host))
+    w(compact_string(m.listener))
+    w(_PACK_hx(m.security_protocol))
+
+
+def _read_update_metadata_endpoint_v6(r: MessageReader) -> UpdateMetadataEndpoint:
+    m = new(UpdateMetadataEndpoint)
+    (m.port,) = r.fixed(_STRUCT_i)
+    m.host = r.string(r.compact_length(), 'host')
+    m.listener = r.string(r.compact_length(), 'listener')
+    (m.security_protocol,) = r.fixed(_STRUCT_h)
+    r.skip_tags()
+    return m
+
+
+def _write_update_metadata_broker_v6(m: UpdateMetadataBroker, w: Write) -> None:
+    endpoints = m.endpoints
+    w(_PACK_i(m.id) + uvarint(len(endpoints) + 1))
+    for update_metadata_endpoint in endpoints:
+        _write_update_metadata_endpoint_v6(update_metadata_endpoint, w)
+    w(compact_nullable_string(m.rack))
+    w(NO_TAGS)
+
+
+def _read_update_metadata_broker_v6(r: MessageReader) -> UpdateMetadataBroker:
+    m = new(UpdateMetadataBroker)
+    m.v0_host = ''
+    m.v0_port = 0
+    (m.id,) = r.fixed(_STRUCT_i)
+    m.endpoints = r.structs(r.compact_length(), 'endpoints', 9, _read_update_metadata_endpoint_v6)
+    m.rack = r.nullable_string(r.compact_length(), 'rack')
+    r.skip_tags()
+    return m
 
 
 def _write_v6(m: UpdateMetadataRequest, w: Write) -> None:  # version 6, flexible
@@ -890,205 +581,45 @@ def _write_v6(m: UpdateMetadataRequest, w: Write) -> None:  # version 6, flexibl
     if m.ungrouped_partition_states:
         refuse_field('ungrouped_partition_states')
     topic_states = m.topic_states
-    count = len(topic_states) + 1
-    w(_PACK_iiq(m.controller_id, m.controller_epoch, m.broker_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iiq(m.controller_id, m.controller_epoch, m.broker_epoch) + uvarint(len(topic_states) + 1))
     for update_metadata_topic_state in topic_states:
-        raw = update_metadata_topic_state.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partition_states = update_metadata_topic_state.partition_states
-        count = len(partition_states) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for update_metadata_partition_state in partition_states:
-            isr = update_metadata_partition_state.isr
-            count = len(isr) + 1
-            w(_PACK_iiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-            replicas = update_metadata_partition_state.replicas
-            count = len(replicas) + 1
-            w(_PACK_i(update_metadata_partition_state.zk_version) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
-            offline_replicas = update_metadata_partition_state.offline_replicas
-            count = len(offline_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_update_metadata_topic_state_v6(update_metadata_topic_state, w)
     live_brokers = m.live_brokers
-    count = len(live_brokers) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(live_brokers) + 1))
     for update_metadata_broker in live_brokers:
-        endpoints = update_metadata_broker.endpoints
-        count = len(endpoints) + 1
-        w(_PACK_i(update_metadata_broker.id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for update_metadata_endpoint in endpoints:
-            raw = update_metadata_endpoint.host.encode()
-            count = len(raw) + 1
-            w(_PACK_i(update_metadata_endpoint.port) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-            raw = update_metadata_endpoint.listener.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            w(_PACK_hx(update_metadata_endpoint.security_protocol))
-        rack = update_metadata_broker.rack
-        w(NULL if rack is None else compact_string(rack))
-        w(NO_TAGS)
+        _write_update_metadata_broker_v6(update_metadata_broker, w)
     w(NO_TAGS)
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 6, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(UpdateMetadataRequest)
     m.is_kraft_controller = False
     m.type = 0
     m.ungrouped_partition_states = []
-    m.controller_id, m.controller_epoch, m.broker_epoch, count = _UNPACK_iiqB(buffer, at)
-    at += 17
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('topic_states', count, size - at, elements_left)
-    topic_states = []
-    for _ in range(count):
-        update_metadata_topic_state = new(UpdateMetadataTopicState)
-        update_metadata_topic_state.topic_id = ZERO_UUID
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        update_metadata_topic_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 24 > size - at:
-            refuse_count('partition_states', count, size - at, elements_left)
-        partition_states = []
-        for _ in range(count):
-            update_metadata_partition_state = new(UpdateMetadataPartitionState)
-            update_metadata_partition_state.topic_name = ''
-            update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiiB(buffer, at)
-            at += 17
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at, elements_left)
-            update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            update_metadata_partition_state.zk_version, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at, elements_left)
-            update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('offline_replicas', count, size - at, elements_left)
-            update_metadata_partition_state.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partition_states.append(update_metadata_partition_state)
-        update_metadata_topic_state.partition_states = partition_states
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topic_states.append(update_metadata_topic_state)
-    m.topic_states = topic_states
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 7 > size - at:
-        refuse_count('live_brokers', count, size - at, elements_left)
-    live_brokers = []
-    for _ in range(count):
-        update_metadata_broker = new(UpdateMetadataBroker)
-        update_metadata_broker.v0_host = ''
-        update_metadata_broker.v0_port = 0
-        update_metadata_broker.id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 9 > size - at:
-            refuse_count('endpoints', count, size - at, elements_left)
-        endpoints = []
-        for _ in range(count):
-            update_metadata_endpoint = new(UpdateMetadataEndpoint)
-            update_metadata_endpoint.port, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('host', count, size - at)
-            update_metadata_endpoint.host = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('listener', count, size - at)
-            update_metadata_endpoint.listener = str(buffer[at:stop], "utf-8")
-            at = stop
-            update_metadata_endpoint.security_protocol, tags = _UNPACK_hB(buffer, at)
-            at += 3
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            endpoints.append(update_metadata_endpoint)
-        update_metadata_broker.endpoints = endpoints
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            update_metadata_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('rack', count, size - at)
-            update_metadata_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        live_brokers.append(update_metadata_broker)
-    m.live_brokers = live_brokers
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.controller_id, m.controller_epoch, m.broker_epoch = r.fixed(_STRUCT_iiq)
+    m.topic_states = r.structs(r.compact_length(), 'topic_states', 3, _read_update_metadata_topic_state_v6)
+    m.live_brokers = r.structs(r.compact_length(), 'live_brokers', 7, _read_update_metadata_broker_v6)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_update_metadata_topic_state_v7(m: UpdateMetadataTopicState, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partition_states = m.partition_states
+    w(_PACK_16s(m.topic_id) + uvarint(len(partition_states) + 1))
+    for update_metadata_partition_state in partition_states:
+        _write_update_metadata_partition_state_v6(update_metadata_partition_state, w)
+    w(NO_TAGS)
+
+
+def _read_update_metadata_topic_state_v7(r: MessageReader) -> UpdateMetadataTopicState:
+    m = new(UpdateMetadataTopicState)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partition_states = r.structs(r.compact_length(), 'partition_states', 24, _read_update_metadata_partition_state_v6)
+    r.skip_tags()
+    return m
 
 
 def _write_v7(m: UpdateMetadataRequest, w: Write) -> None:  # version 7, flexible
@@ -1099,249 +630,40 @@ def _write_v7(m: UpdateMetadataRequest, w: Write) -> None:  # version 7, flexibl
     if m.ungrouped_partition_states:
         refuse_field('ungrouped_partition_states')
     topic_states = m.topic_states
-    count = len(topic_states) + 1
-    w(_PACK_iiq(m.controller_id, m.controller_epoch, m.broker_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iiq(m.controller_id, m.controller_epoch, m.broker_epoch) + uvarint(len(topic_states) + 1))
     for update_metadata_topic_state in topic_states:
-        raw = update_metadata_topic_state.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partition_states = update_metadata_topic_state.partition_states
-        count = len(partition_states) + 1
-        w(_PACK_16s(update_metadata_topic_state.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for update_metadata_partition_state in partition_states:
-            isr = update_metadata_partition_state.isr
-            count = len(isr) + 1
-            w(_PACK_iiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-            replicas = update_metadata_partition_state.replicas
-            count = len(replicas) + 1
-            w(_PACK_i(update_metadata_partition_state.zk_version) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
-            offline_replicas = update_metadata_partition_state.offline_replicas
-            count = len(offline_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_update_metadata_topic_state_v7(update_metadata_topic_state, w)
     live_brokers = m.live_brokers
-    count = len(live_brokers) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(live_brokers) + 1))
     for update_metadata_broker in live_brokers:
-        endpoints = update_metadata_broker.endpoints
-        count = len(endpoints) + 1
-        w(_PACK_i(update_metadata_broker.id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for update_metadata_endpoint in endpoints:
-            raw = update_metadata_endpoint.host.encode()
-            count = len(raw) + 1
-            w(_PACK_i(update_metadata_endpoint.port) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-            raw = update_metadata_endpoint.listener.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            w(_PACK_hx(update_metadata_endpoint.security_protocol))
-        rack = update_metadata_broker.rack
-        w(NULL if rack is None else compact_string(rack))
-        w(NO_TAGS)
+        _write_update_metadata_broker_v6(update_metadata_broker, w)
     w(NO_TAGS)
 
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 7, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(UpdateMetadataRequest)
     m.is_kraft_controller = False
     m.type = 0
     m.ungrouped_partition_states = []
-    m.controller_id, m.controller_epoch, m.broker_epoch, count = _UNPACK_iiqB(buffer, at)
-    at += 17
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 19 > size - at:
-        refuse_count('topic_states', count, size - at, elements_left)
-    topic_states = []
-    for _ in range(count):
-        update_metadata_topic_state = new(UpdateMetadataTopicState)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        update_metadata_topic_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        update_metadata_topic_state.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 24 > size - at:
-            refuse_count('partition_states', count, size - at, elements_left)
-        partition_states = []
-        for _ in range(count):
-            update_metadata_partition_state = new(UpdateMetadataPartitionState)
-            update_metadata_partition_state.topic_name = ''
-            update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiiB(buffer, at)
-            at += 17
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at, elements_left)
-            update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            update_metadata_partition_state.zk_version, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at, elements_left)
-            update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('offline_replicas', count, size - at, elements_left)
-            update_metadata_partition_state.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partition_states.append(update_metadata_partition_state)
-        update_metadata_topic_state.partition_states = partition_states
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topic_states.append(update_metadata_topic_state)
-    m.topic_states = topic_states
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 7 > size - at:
-        refuse_count('live_brokers', count, size - at, elements_left)
-    live_brokers = []
-    for _ in range(count):
-        update_metadata_broker = new(UpdateMetadataBroker)
-        update_metadata_broker.v0_host = ''
-        update_metadata_broker.v0_port = 0
-        update_metadata_broker.id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 9 > size - at:
-            refuse_count('endpoints', count, size - at, elements_left)
-        endpoints = []
-        for _ in range(count):
-            update_metadata_endpoint = new(UpdateMetadataEndpoint)
-            update_metadata_endpoint.port, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('host', count, size - at)
-            update_metadata_endpoint.host = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('listener', count, size - at)
-            update_metadata_endpoint.listener = str(buffer[at:stop], "utf-8")
-            at = stop
-            update_metadata_endpoint.security_protocol, tags = _UNPACK_hB(buffer, at)
-            at += 3
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            endpoints.append(update_metadata_endpoint)
-        update_metadata_broker.endpoints = endpoints
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            update_metadata_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('rack', count, size - at)
-            update_metadata_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        live_brokers.append(update_metadata_broker)
-    m.live_brokers = live_brokers
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.controller_id, m.controller_epoch, m.broker_epoch = r.fixed(_STRUCT_iiq)
+    m.topic_states = r.structs(r.compact_length(), 'topic_states', 19, _read_update_metadata_topic_state_v7)
+    m.live_brokers = r.structs(r.compact_length(), 'live_brokers', 7, _read_update_metadata_broker_v6)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v8(m: UpdateMetadataRequest, w: Write) -> None:  # version 8, flexible
     if m.ungrouped_partition_states:
         refuse_field('ungrouped_partition_states')
     topic_states = m.topic_states
-    count = len(topic_states) + 1
-    w(_PACK_ioiq(m.controller_id, m.is_kraft_controller, m.controller_epoch, m.broker_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ioiq(m.controller_id, m.is_kraft_controller, m.controller_epoch, m.broker_epoch) + uvarint(len(topic_states) + 1))
     for update_metadata_topic_state in topic_states:
-        raw = update_metadata_topic_state.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partition_states = update_metadata_topic_state.partition_states
-        count = len(partition_states) + 1
-        w(_PACK_16s(update_metadata_topic_state.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for update_metadata_partition_state in partition_states:
-            isr = update_metadata_partition_state.isr
-            count = len(isr) + 1
-            w(_PACK_iiii(update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(isr)](*isr) if len(isr) < 16 else pack(f">{len(isr)}i", *isr)))
-            replicas = update_metadata_partition_state.replicas
-            count = len(replicas) + 1
-            w(_PACK_i(update_metadata_partition_state.zk_version) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(replicas)](*replicas) if len(replicas) < 16 else pack(f">{len(replicas)}i", *replicas)))
-            offline_replicas = update_metadata_partition_state.offline_replicas
-            count = len(offline_replicas) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 16 else pack(f">{len(offline_replicas)}i", *offline_replicas)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_update_metadata_topic_state_v7(update_metadata_topic_state, w)
     live_brokers = m.live_brokers
-    count = len(live_brokers) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(live_brokers) + 1))
     for update_metadata_broker in live_brokers:
-        endpoints = update_metadata_broker.endpoints
-        count = len(endpoints) + 1
-        w(_PACK_i(update_metadata_broker.id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for update_metadata_endpoint in endpoints:
-            raw = update_metadata_endpoint.host.encode()
-            count = len(raw) + 1
-            w(_PACK_i(update_metadata_endpoint.port) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-            raw = update_metadata_endpoint.listener.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            w(_PACK_hx(update_metadata_endpoint.security_protocol))
-        rack = update_metadata_broker.rack
-        w(NULL if rack is None else compact_string(rack))
-        w(NO_TAGS)
+        _write_update_metadata_broker_v6(update_metadata_broker, w)
     tagged: TaggedPieces = []
     if m.type != 0:
         type_pieces: Pieces = []
@@ -1351,171 +673,18 @@ def _write_v8(m: UpdateMetadataRequest, w: Write) -> None:  # version 8, flexibl
 
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 8, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(UpdateMetadataRequest)
     m.type = 0
     m.ungrouped_partition_states = []
-    m.controller_id, m.is_kraft_controller, m.controller_epoch, m.broker_epoch, count = _UNPACK_ioiqB(buffer, at)
-    at += 18
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 19 > size - at:
-        refuse_count('topic_states', count, size - at, elements_left)
-    topic_states = []
-    for _ in range(count):
-        update_metadata_topic_state = new(UpdateMetadataTopicState)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        update_metadata_topic_state.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        update_metadata_topic_state.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 24 > size - at:
-            refuse_count('partition_states', count, size - at, elements_left)
-        partition_states = []
-        for _ in range(count):
-            update_metadata_partition_state = new(UpdateMetadataPartitionState)
-            update_metadata_partition_state.topic_name = ''
-            update_metadata_partition_state.partition_index, update_metadata_partition_state.controller_epoch, update_metadata_partition_state.leader, update_metadata_partition_state.leader_epoch, count = _UNPACK_iiiiB(buffer, at)
-            at += 17
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('isr', count, size - at, elements_left)
-            update_metadata_partition_state.isr = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            update_metadata_partition_state.zk_version, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('replicas', count, size - at, elements_left)
-            update_metadata_partition_state.replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 4 > size - at:
-                refuse_count('offline_replicas', count, size - at, elements_left)
-            update_metadata_partition_state.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partition_states.append(update_metadata_partition_state)
-        update_metadata_topic_state.partition_states = partition_states
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topic_states.append(update_metadata_topic_state)
-    m.topic_states = topic_states
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 7 > size - at:
-        refuse_count('live_brokers', count, size - at, elements_left)
-    live_brokers = []
-    for _ in range(count):
-        update_metadata_broker = new(UpdateMetadataBroker)
-        update_metadata_broker.v0_host = ''
-        update_metadata_broker.v0_port = 0
-        update_metadata_broker.id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 9 > size - at:
-            refuse_count('endpoints', count, size - at, elements_left)
-        endpoints = []
-        for _ in range(count):
-            update_metadata_endpoint = new(UpdateMetadataEndpoint)
-            update_metadata_endpoint.port, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('host', count, size - at)
-            update_metadata_endpoint.host = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('listener', count, size - at)
-            update_metadata_endpoint.listener = str(buffer[at:stop], "utf-8")
-            at = stop
-            update_metadata_endpoint.security_protocol, tags = _UNPACK_hB(buffer, at)
-            at += 3
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            endpoints.append(update_metadata_endpoint)
-        update_metadata_broker.endpoints = endpoints
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            update_metadata_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('rack', count, size - at)
-            update_metadata_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        live_brokers.append(update_metadata_broker)
-    m.live_brokers = live_brokers
-    tags = buffer[at]
-    at += 1
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        elements_left -= tags
-        if elements_left < 0:
-            refuse_elements()
-        for _ in range(tags):
-            tag_number, at, end = read_tag(buffer, at)
-            if tag_number == 0:
-                (m.type,) = _UNPACK_b(buffer, at)
-                at += 1
-                if at != end:
-                    refuse_tag('type', at, end)
-            at = end
-    return m, at
+    m.controller_id, m.is_kraft_controller, m.controller_epoch, m.broker_epoch = r.fixed(_STRUCT_ioiq)
+    m.topic_states = r.structs(r.compact_length(), 'topic_states', 19, _read_update_metadata_topic_state_v7)
+    m.live_brokers = r.structs(r.compact_length(), 'live_brokers', 7, _read_update_metadata_broker_v6)
+    for tag, end in r.tags():
+        if tag == 0:
+            (m.type,) = r.fixed(_STRUCT_b)
+            r.end_tag('type', end)
+    return m, r.at
 
 
 UpdateMetadataRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3, 4: _write_v4, 5: _write_v5, 6: _write_v6, 7: _write_v7, 8: _write_v8}

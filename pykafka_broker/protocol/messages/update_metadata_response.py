@@ -4,19 +4,15 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
 _PACK_h = Struct(">h").pack
 _PACK_hx = Struct(">hx").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
+_STRUCT_h = Struct(">h")
 
 
 class UpdateMetadataResponse(Message):
@@ -34,16 +30,21 @@ class UpdateMetadataResponse(Message):
     ) -> None:
         self.error_code = error_code
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
+
 
 def _write_v0(m: UpdateMetadataResponse, w: Write) -> None:  # versions 0-5
     w(_PACK_h(m.error_code))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateMetadataResponse, int]:  # versions 0-5
+    r = MessageReader(buffer, at)
     m = new(UpdateMetadataResponse)
-    (m.error_code,) = _UNPACK_h(buffer, at)
-    at += 2
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    return m, r.at
 
 
 def _write_v6(m: UpdateMetadataResponse, w: Write) -> None:  # versions 6-8, flexible
@@ -51,12 +52,11 @@ def _write_v6(m: UpdateMetadataResponse, w: Write) -> None:  # versions 6-8, fle
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[UpdateMetadataResponse, int]:  # versions 6-8, flexible
+    r = MessageReader(buffer, at)
     m = new(UpdateMetadataResponse)
-    m.error_code, tags = _UNPACK_hB(buffer, at)
-    at += 3
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    r.skip_tags()
+    return m, r.at
 
 
 UpdateMetadataResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v0, 4: _write_v0, 5: _write_v0, 6: _write_v6, 7: _write_v6, 8: _write_v6}

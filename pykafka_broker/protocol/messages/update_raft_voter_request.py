@@ -6,32 +6,16 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    shared_default,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string,
+    compact_string, new, shared_default, uvarint,
 )
 
 _PACK_Hx = Struct(">Hx").pack
-_PACK_hhxx = Struct(">hhxx").pack
+_PACK_hhx = Struct(">hhx").pack
 _PACK_ii16s = Struct(">ii16s").pack
-_UNPACK_HB = Struct(">HB").unpack_from
-_UNPACK_hhB = Struct(">hhB").unpack_from
-_UNPACK_ii16sB = Struct(">ii16sB").unpack_from
+_STRUCT_H = Struct(">H")
+_STRUCT_hh = Struct(">hh")
+_STRUCT_ii16s = Struct(">ii16s")
 
 
 class Listener(Fields):
@@ -93,89 +77,52 @@ class UpdateRaftVoterRequest(Message):
 _DEFAULT_KRAFT_VERSION_FEATURE = shared_default(KRaftVersionFeature())
 
 
+def _write_listener_v0(m: Listener, w: Write) -> None:
+    w(compact_string(m.name))
+    w(compact_string(m.host))
+    w(_PACK_Hx(m.port))
+
+
+def _read_listener_v0(r: MessageReader) -> Listener:
+    m = new(Listener)
+    m.name = r.string(r.compact_length(), 'name')
+    m.host = r.string(r.compact_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_H)
+    r.skip_tags()
+    return m
+
+
+def _write_kraft_version_feature_v0(m: KRaftVersionFeature, w: Write) -> None:
+    w(_PACK_hhx(m.min_supported_version, m.max_supported_version))
+
+
+def _read_kraft_version_feature_v0(r: MessageReader) -> KRaftVersionFeature:
+    m = new(KRaftVersionFeature)
+    m.min_supported_version, m.max_supported_version = r.fixed(_STRUCT_hh)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: UpdateRaftVoterRequest, w: Write) -> None:  # version 0, flexible
-    cluster_id = m.cluster_id
-    w(NULL if cluster_id is None else compact_string(cluster_id))
+    w(compact_nullable_string(m.cluster_id))
     listeners = m.listeners
-    count = len(listeners) + 1
-    w(_PACK_ii16s(m.current_leader_epoch, m.voter_id, m.voter_directory_id) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ii16s(m.current_leader_epoch, m.voter_id, m.voter_directory_id) + uvarint(len(listeners) + 1))
     for listener in listeners:
-        raw = listener.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = listener.host.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_Hx(listener.port))
+        _write_listener_v0(listener, w)
     kraft_version_feature = m.kraft_version_feature
-    w(_PACK_hhxx(kraft_version_feature.min_supported_version, kraft_version_feature.max_supported_version))
+    _write_kraft_version_feature_v0(kraft_version_feature, w)
+    w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateRaftVoterRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(UpdateRaftVoterRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.cluster_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('cluster_id', count, size - at)
-        m.cluster_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.current_leader_epoch, m.voter_id, m.voter_directory_id, count = _UNPACK_ii16sB(buffer, at)
-    at += 25
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 5 > size - at:
-        refuse_count('listeners', count, size - at, elements_left)
-    listeners = []
-    for _ in range(count):
-        listener = new(Listener)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        listener.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        listener.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        listener.port, tags = _UNPACK_HB(buffer, at)
-        at += 3
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        listeners.append(listener)
-    m.listeners = listeners
-    kraft_version_feature = new(KRaftVersionFeature)
-    kraft_version_feature.min_supported_version, kraft_version_feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
-    at += 5
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    m.kraft_version_feature = kraft_version_feature
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.cluster_id = r.nullable_string(r.compact_length(), 'cluster_id')
+    m.current_leader_epoch, m.voter_id, m.voter_directory_id = r.fixed(_STRUCT_ii16s)
+    m.listeners = r.structs(r.compact_length(), 'listeners', 5, _read_listener_v0)
+    m.kraft_version_feature = _read_kraft_version_feature_v0(r)
+    r.skip_tags()
+    return m, r.at
 
 
 UpdateRaftVoterRequest._WRITERS = {0: _write_v0}

@@ -4,34 +4,19 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_length,
-    refuse_tag,
-    shared_default,
-    skip_tags,
-    string_length,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, Pieces, TaggedPieces, Write, compact_string, new, shared_default,
     write_tags,
 )
 
 _PACK_ih = Struct(">ih").pack
 _PACK_ii = Struct(">ii").pack
 _PACK_ix = Struct(">ix").pack
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_iiB = Struct(">iiB").unpack_from
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
+_STRUCT_ii = Struct(">ii")
 
 
 class CurrentLeader(Fields):
@@ -71,8 +56,27 @@ class UpdateRaftVoterResponse(Message):
         self.error_code = error_code
         self.current_leader = _DEFAULT_CURRENT_LEADER if current_leader is EMPTY else current_leader
 
+    @classmethod
+    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+        answer = cls(error_code=code)
+        return answer
+
 
 _DEFAULT_CURRENT_LEADER = shared_default(CurrentLeader())
+
+
+def _write_current_leader_v0(m: CurrentLeader, w: Write) -> None:
+    w(_PACK_ii(m.leader_id, m.leader_epoch) + compact_string(m.host))
+    w(_PACK_ix(m.port))
+
+
+def _read_current_leader_v0(r: MessageReader) -> CurrentLeader:
+    m = new(CurrentLeader)
+    m.leader_id, m.leader_epoch = r.fixed(_STRUCT_ii)
+    m.host = r.string(r.compact_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m
 
 
 def _write_v0(m: UpdateRaftVoterResponse, w: Write) -> None:  # version 0, flexible
@@ -81,45 +85,21 @@ def _write_v0(m: UpdateRaftVoterResponse, w: Write) -> None:  # version 0, flexi
     if m.current_leader is not _DEFAULT_CURRENT_LEADER and (m.current_leader.leader_id != -1 or m.current_leader.leader_epoch != -1 or m.current_leader.host or m.current_leader.port != 0):
         current_leader_pieces: Pieces = []
         current_leader = m.current_leader
-        raw = current_leader.host.encode()
-        count = len(raw) + 1
-        current_leader_pieces.append(_PACK_ii(current_leader.leader_id, current_leader.leader_epoch) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        current_leader_pieces.append(_PACK_ix(current_leader.port))
+        _write_current_leader_v0(current_leader, current_leader_pieces.append)
         tagged.append((0, current_leader_pieces))
     write_tags(w, tagged)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UpdateRaftVoterResponse, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(UpdateRaftVoterResponse)
     m.current_leader = _DEFAULT_CURRENT_LEADER
-    m.throttle_time_ms, m.error_code, tags = _UNPACK_ihB(buffer, at)
-    at += 7
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        for _ in range(tags):
-            tag_number, at, end = read_tag(buffer, at)
-            if tag_number == 0:
-                current_leader = new(CurrentLeader)
-                current_leader.leader_id, current_leader.leader_epoch, count = _UNPACK_iiB(buffer, at)
-                at += 9
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('host', count, size - at)
-                current_leader.host = str(buffer[at:stop], "utf-8")
-                at = stop
-                current_leader.port, tags = _UNPACK_iB(buffer, at)
-                at += 5
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                m.current_leader = current_leader
-                if at != end:
-                    refuse_tag('current_leader', at, end)
-            at = end
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    for tag, end in r.tags():
+        if tag == 0:
+            m.current_leader = _read_current_leader_v0(r)
+            r.end_tag('current_leader', end)
+    return m, r.at
 
 
 UpdateRaftVoterResponse._WRITERS = {0: _write_v0}

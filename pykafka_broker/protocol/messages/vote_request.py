@@ -6,35 +6,18 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_nullable_string,
+    compact_string, new, refuse_field, uvarint,
 )
 
 _PACK_i = Struct(">i").pack
 _PACK_iii16s16siqox = Struct(">iii16s16siq?x").pack
 _PACK_iii16s16siqx = Struct(">iii16s16siqx").pack
 _PACK_iiiiqx = Struct(">iiiiqx").pack
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_iii16s16siqoB = Struct(">iii16s16siq?B").unpack_from
-_UNPACK_iii16s16siqB = Struct(">iii16s16siqB").unpack_from
-_UNPACK_iiiiqB = Struct(">iiiiqB").unpack_from
+_STRUCT_i = Struct(">i")
+_STRUCT_iii16s16siq = Struct(">iii16s16siq")
+_STRUCT_iii16s16siqo = Struct(">iii16s16siq?")
+_STRUCT_iiiiq = Struct(">iiiiq")
 
 
 class PartitionData(Fields):
@@ -97,274 +80,153 @@ class VoteRequest(Message):
         self.topics = [] if topics is EMPTY else topics
 
 
+def _write_partition_data_v0(m: PartitionData, w: Write) -> None:
+    if m.pre_vote:
+        refuse_field('pre_vote')
+    w(_PACK_iiiiqx(m.partition_index, m.replica_epoch, m.replica_id, m.last_offset_epoch, m.last_offset))
+
+
+def _read_partition_data_v0(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.replica_directory_id = ZERO_UUID
+    m.voter_directory_id = ZERO_UUID
+    m.pre_vote = False
+    m.partition_index, m.replica_epoch, m.replica_id, m.last_offset_epoch, m.last_offset = r.fixed(_STRUCT_iiiiq)
+    r.skip_tags()
+    return m
+
+
+def _write_topic_data_v0(m: TopicData, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v0(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_topic_data_v0(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 25, _read_partition_data_v0)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: VoteRequest, w: Write) -> None:  # version 0, flexible
-    cluster_id = m.cluster_id
-    w(NULL if cluster_id is None else compact_string(cluster_id))
+    w(compact_nullable_string(m.cluster_id))
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for topic_data in topics:
-        raw = topic_data.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_data.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for partition_data in partitions:
-            if partition_data.pre_vote:
-                refuse_field('pre_vote')
-            w(_PACK_iiiiqx(partition_data.partition_index, partition_data.replica_epoch, partition_data.replica_id, partition_data.last_offset_epoch, partition_data.last_offset))
-        w(NO_TAGS)
+        _write_topic_data_v0(topic_data, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[VoteRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(VoteRequest)
     m.voter_id = -1
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.cluster_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('cluster_id', count, size - at)
-        m.cluster_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        topic_data = new(TopicData)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        topic_data.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 25 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.replica_directory_id = ZERO_UUID
-            partition_data.voter_directory_id = ZERO_UUID
-            partition_data.pre_vote = False
-            partition_data.partition_index, partition_data.replica_epoch, partition_data.replica_id, partition_data.last_offset_epoch, partition_data.last_offset, tags = _UNPACK_iiiiqB(buffer, at)
-            at += 25
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partitions.append(partition_data)
-        topic_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(topic_data)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.cluster_id = r.nullable_string(r.compact_length(), 'cluster_id')
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_topic_data_v0)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_partition_data_v1(m: PartitionData, w: Write) -> None:
+    if m.pre_vote:
+        refuse_field('pre_vote')
+    w(_PACK_iii16s16siqx(m.partition_index, m.replica_epoch, m.replica_id, m.replica_directory_id, m.voter_directory_id, m.last_offset_epoch, m.last_offset))
+
+
+def _read_partition_data_v1(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.pre_vote = False
+    m.partition_index, m.replica_epoch, m.replica_id, m.replica_directory_id, m.voter_directory_id, m.last_offset_epoch, m.last_offset = r.fixed(_STRUCT_iii16s16siq)
+    r.skip_tags()
+    return m
+
+
+def _write_topic_data_v1(m: TopicData, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v1(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_topic_data_v1(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 57, _read_partition_data_v1)
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: VoteRequest, w: Write) -> None:  # version 1, flexible
-    cluster_id = m.cluster_id
-    w(NULL if cluster_id is None else compact_string(cluster_id))
+    w(compact_nullable_string(m.cluster_id))
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_i(m.voter_id) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.voter_id) + uvarint(len(topics) + 1))
     for topic_data in topics:
-        raw = topic_data.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_data.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for partition_data in partitions:
-            if partition_data.pre_vote:
-                refuse_field('pre_vote')
-            w(_PACK_iii16s16siqx(partition_data.partition_index, partition_data.replica_epoch, partition_data.replica_id, partition_data.replica_directory_id, partition_data.voter_directory_id, partition_data.last_offset_epoch, partition_data.last_offset))
-        w(NO_TAGS)
+        _write_topic_data_v1(topic_data, w)
     w(NO_TAGS)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[VoteRequest, int]:  # version 1, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(VoteRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.cluster_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('cluster_id', count, size - at)
-        m.cluster_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.voter_id, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        topic_data = new(TopicData)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        topic_data.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 57 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.pre_vote = False
-            partition_data.partition_index, partition_data.replica_epoch, partition_data.replica_id, partition_data.replica_directory_id, partition_data.voter_directory_id, partition_data.last_offset_epoch, partition_data.last_offset, tags = _UNPACK_iii16s16siqB(buffer, at)
-            at += 57
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partitions.append(partition_data)
-        topic_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(topic_data)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.cluster_id = r.nullable_string(r.compact_length(), 'cluster_id')
+    (m.voter_id,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_topic_data_v1)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_partition_data_v2(m: PartitionData, w: Write) -> None:
+    w(_PACK_iii16s16siqox(m.partition_index, m.replica_epoch, m.replica_id, m.replica_directory_id, m.voter_directory_id, m.last_offset_epoch, m.last_offset, m.pre_vote))
+
+
+def _read_partition_data_v2(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.partition_index, m.replica_epoch, m.replica_id, m.replica_directory_id, m.voter_directory_id, m.last_offset_epoch, m.last_offset, m.pre_vote = r.fixed(_STRUCT_iii16s16siqo)
+    r.skip_tags()
+    return m
+
+
+def _write_topic_data_v2(m: TopicData, w: Write) -> None:
+    w(compact_string(m.topic_name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v2(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_topic_data_v2(r: MessageReader) -> TopicData:
+    m = new(TopicData)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 58, _read_partition_data_v2)
+    r.skip_tags()
+    return m
 
 
 def _write_v2(m: VoteRequest, w: Write) -> None:  # version 2, flexible
-    cluster_id = m.cluster_id
-    w(NULL if cluster_id is None else compact_string(cluster_id))
+    w(compact_nullable_string(m.cluster_id))
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_i(m.voter_id) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.voter_id) + uvarint(len(topics) + 1))
     for topic_data in topics:
-        raw = topic_data.topic_name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_data.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for partition_data in partitions:
-            w(_PACK_iii16s16siqox(partition_data.partition_index, partition_data.replica_epoch, partition_data.replica_id, partition_data.replica_directory_id, partition_data.voter_directory_id, partition_data.last_offset_epoch, partition_data.last_offset, partition_data.pre_vote))
-        w(NO_TAGS)
+        _write_topic_data_v2(topic_data, w)
     w(NO_TAGS)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[VoteRequest, int]:  # version 2, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(VoteRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.cluster_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('cluster_id', count, size - at)
-        m.cluster_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.voter_id, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        topic_data = new(TopicData)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        topic_data.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 58 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.partition_index, partition_data.replica_epoch, partition_data.replica_id, partition_data.replica_directory_id, partition_data.voter_directory_id, partition_data.last_offset_epoch, partition_data.last_offset, partition_data.pre_vote, tags = _UNPACK_iii16s16siqoB(buffer, at)
-            at += 58
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partitions.append(partition_data)
-        topic_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(topic_data)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.cluster_id = r.nullable_string(r.compact_length(), 'cluster_id')
+    (m.voter_id,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_topic_data_v2)
+    r.skip_tags()
+    return m, r.at
 
 
 VoteRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2}

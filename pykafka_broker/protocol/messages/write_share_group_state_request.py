@@ -6,32 +6,18 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    MOST_ELEMENTS,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_counted_tags,
-    string_length,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_string, new,
     uvarint,
-    uvarint_rest,
 )
 
 _PACK_16s = Struct(">16s").pack
 _PACK_iiiq = Struct(">iiiq").pack
 _PACK_iiiqi = Struct(">iiiqi").pack
 _PACK_qqbhx = Struct(">qqbhx").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_iiiqB = Struct(">iiiqB").unpack_from
-_UNPACK_iiiqiB = Struct(">iiiqiB").unpack_from
-_UNPACK_qqbhB = Struct(">qqbhB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_iiiq = Struct(">iiiq")
+_STRUCT_iiiqi = Struct(">iiiqi")
+_STRUCT_qqbh = Struct(">qqbh")
 
 
 class StateBatch(Fields):
@@ -106,193 +92,116 @@ class WriteShareGroupStateRequest(Message):
         self.topics = [] if topics is EMPTY else topics
 
 
+def _write_state_batch_v0(m: StateBatch, w: Write) -> None:
+    w(_PACK_qqbhx(m.first_offset, m.last_offset, m.delivery_state, m.delivery_count))
+
+
+def _read_state_batch_v0(r: MessageReader) -> StateBatch:
+    m = new(StateBatch)
+    m.first_offset, m.last_offset, m.delivery_state, m.delivery_count = r.fixed(_STRUCT_qqbh)
+    r.skip_tags()
+    return m
+
+
+def _write_partition_data_v0(m: PartitionData, w: Write) -> None:
+    state_batches = m.state_batches
+    w(_PACK_iiiq(m.partition, m.state_epoch, m.leader_epoch, m.start_offset) + uvarint(len(state_batches) + 1))
+    for state_batch in state_batches:
+        _write_state_batch_v0(state_batch, w)
+    w(NO_TAGS)
+
+
+def _read_partition_data_v0(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.delivery_complete_count = -1
+    m.partition, m.state_epoch, m.leader_epoch, m.start_offset = r.fixed(_STRUCT_iiiq)
+    m.state_batches = r.structs(r.compact_length(), 'state_batches', 20, _read_state_batch_v0)
+    r.skip_tags()
+    return m
+
+
+def _write_write_state_data_v0(m: WriteStateData, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v0(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_write_state_data_v0(r: MessageReader) -> WriteStateData:
+    m = new(WriteStateData)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 22, _read_partition_data_v0)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: WriteShareGroupStateRequest, w: Write) -> None:  # version 0, flexible
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.group_id))
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for write_state_data in topics:
-        partitions = write_state_data.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(write_state_data.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for partition_data in partitions:
-            state_batches = partition_data.state_batches
-            count = len(state_batches) + 1
-            w(_PACK_iiiq(partition_data.partition, partition_data.state_epoch, partition_data.leader_epoch, partition_data.start_offset) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for state_batch in state_batches:
-                w(_PACK_qqbhx(state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state, state_batch.delivery_count))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_write_state_data_v0(write_state_data, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]:  # version 0, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(WriteShareGroupStateRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('group_id', count, size - at)
-    m.group_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        write_state_data = new(WriteStateData)
-        write_state_data.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 22 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.delivery_complete_count = -1
-            partition_data.partition, partition_data.state_epoch, partition_data.leader_epoch, partition_data.start_offset, count = _UNPACK_iiiqB(buffer, at)
-            at += 21
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 20 > size - at:
-                refuse_count('state_batches', count, size - at, elements_left)
-            state_batches = []
-            for _ in range(count):
-                state_batch = new(StateBatch)
-                state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state, state_batch.delivery_count, tags = _UNPACK_qqbhB(buffer, at)
-                at += 20
-                if tags:
-                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-                state_batches.append(state_batch)
-            partition_data.state_batches = state_batches
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partitions.append(partition_data)
-        write_state_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(write_state_data)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.topics = r.structs(r.compact_length(), 'topics', 18, _read_write_state_data_v0)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_partition_data_v1(m: PartitionData, w: Write) -> None:
+    state_batches = m.state_batches
+    w(_PACK_iiiqi(m.partition, m.state_epoch, m.leader_epoch, m.start_offset, m.delivery_complete_count) + uvarint(len(state_batches) + 1))
+    for state_batch in state_batches:
+        _write_state_batch_v0(state_batch, w)
+    w(NO_TAGS)
+
+
+def _read_partition_data_v1(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.partition, m.state_epoch, m.leader_epoch, m.start_offset, m.delivery_complete_count = r.fixed(_STRUCT_iiiqi)
+    m.state_batches = r.structs(r.compact_length(), 'state_batches', 20, _read_state_batch_v0)
+    r.skip_tags()
+    return m
+
+
+def _write_write_state_data_v1(m: WriteStateData, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for partition_data in partitions:
+        _write_partition_data_v1(partition_data, w)
+    w(NO_TAGS)
+
+
+def _read_write_state_data_v1(r: MessageReader) -> WriteStateData:
+    m = new(WriteStateData)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 26, _read_partition_data_v1)
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: WriteShareGroupStateRequest, w: Write) -> None:  # version 1, flexible
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.group_id))
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for write_state_data in topics:
-        partitions = write_state_data.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(write_state_data.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for partition_data in partitions:
-            state_batches = partition_data.state_batches
-            count = len(state_batches) + 1
-            w(_PACK_iiiqi(partition_data.partition, partition_data.state_epoch, partition_data.leader_epoch, partition_data.start_offset, partition_data.delivery_complete_count) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for state_batch in state_batches:
-                w(_PACK_qqbhx(state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state, state_batch.delivery_count))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_write_state_data_v1(write_state_data, w)
     w(NO_TAGS)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[WriteShareGroupStateRequest, int]:  # version 1, flexible
-    elements_left = MOST_ELEMENTS
-    size = len(buffer)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(WriteShareGroupStateRequest)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('group_id', count, size - at)
-    m.group_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    elements_left -= count
-    if count < 0 or elements_left < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at, elements_left)
-    topics = []
-    for _ in range(count):
-        write_state_data = new(WriteStateData)
-        write_state_data.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        elements_left -= count
-        if count < 0 or elements_left < 0 or count * 26 > size - at:
-            refuse_count('partitions', count, size - at, elements_left)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.partition, partition_data.state_epoch, partition_data.leader_epoch, partition_data.start_offset, partition_data.delivery_complete_count, count = _UNPACK_iiiqiB(buffer, at)
-            at += 25
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            elements_left -= count
-            if count < 0 or elements_left < 0 or count * 20 > size - at:
-                refuse_count('state_batches', count, size - at, elements_left)
-            state_batches = []
-            for _ in range(count):
-                state_batch = new(StateBatch)
-                state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state, state_batch.delivery_count, tags = _UNPACK_qqbhB(buffer, at)
-                at += 20
-                if tags:
-                    at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-                state_batches.append(state_batch)
-            partition_data.state_batches = state_batches
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-            partitions.append(partition_data)
-        write_state_data.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-        topics.append(write_state_data)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
-    return m, at
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.topics = r.structs(r.compact_length(), 'topics', 18, _read_write_state_data_v1)
+    r.skip_tags()
+    return m, r.at
 
 
 WriteShareGroupStateRequest._WRITERS = {0: _write_v0, 1: _write_v1}

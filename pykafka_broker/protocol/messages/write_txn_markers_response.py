@@ -4,22 +4,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, NO_TAGS, UVARINT, Write, new, refuse_count, refuse_length, skip_tags, string_length,
+    uvarint, uvarint_rest,
 )
 
 _PACK_h = Struct(">h").pack
@@ -92,6 +81,18 @@ class WriteTxnMarkersResponse(Message):
         markers: list[WritableTxnMarkerResult] = EMPTY,
     ) -> None:
         self.markers = [] if markers is EMPTY else markers
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for writable_txn_marker in request.markers:
+            answer = WritableTxnMarkerResult(producer_id=writable_txn_marker.producer_id)
+            for writable_txn_marker_topic in writable_txn_marker.topics:
+                writable_txn_marker_topic_answer = WritableTxnMarkerTopicResult(name=writable_txn_marker_topic.name)
+                for partition_indexes_item in writable_txn_marker_topic.partition_indexes:
+                    writable_txn_marker_topic_answer.partitions.append(WritableTxnMarkerPartitionResult(partition_index=partition_indexes_item, error_code=code))
+                if writable_txn_marker_topic_answer.partitions:
+                    answer.topics.append(writable_txn_marker_topic_answer)
+            if answer.topics:
+                self.markers.append(answer)
 
 
 def _write_v0(m: WriteTxnMarkersResponse, w: Write) -> None:  # version 0

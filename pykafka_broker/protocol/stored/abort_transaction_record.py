@@ -5,20 +5,7 @@ from __future__ import annotations
 
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    NULL,
-    Pieces,
-    TaggedPieces,
-    Write,
-    compact_string,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_length,
-    refuse_tag,
-    uvarint_rest,
-    write_tags,
+    Buffer, Message, MessageReader, Pieces, TaggedPieces, Write, compact_nullable_string, new, write_tags,
 )
 
 
@@ -43,40 +30,20 @@ def _write_v0(m: AbortTransactionRecord, w: Write) -> None:  # version 0, flexib
     tagged: TaggedPieces = []
     if m.reason is not None:
         reason_pieces: Pieces = []
-        reason = m.reason
-        reason_pieces.append(NULL if reason is None else compact_string(reason))
+        reason_pieces.append(compact_nullable_string(m.reason))
         tagged.append((0, reason_pieces))
     write_tags(w, tagged)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AbortTransactionRecord, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(AbortTransactionRecord)
     m.reason = None
-    tags = buffer[at]
-    at += 1
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        for _ in range(tags):
-            tag_number, at, end = read_tag(buffer, at)
-            if tag_number == 0:
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count == -1:
-                    m.reason = None
-                else:
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('reason', count, size - at)
-                    m.reason = str(buffer[at:stop], "utf-8")
-                    at = stop
-                if at != end:
-                    refuse_tag('reason', at, end)
-            at = end
-    return m, at
+    for tag, end in r.tags():
+        if tag == 0:
+            m.reason = r.nullable_string(r.compact_length(), 'reason')
+            r.end_tag('reason', end)
+    return m, r.at
 
 
 AbortTransactionRecord._WRITERS = {0: _write_v0}

@@ -6,24 +6,15 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint_rest,
+    Buffer, Message, MessageReader, Write, ZERO_UUID, compact_string, new,
 )
 
 _PACK_16sb = Struct(">16sb").pack
 _PACK_b = Struct(">b").pack
 _PACK_bbx = Struct(">bbx").pack
-_UNPACK_16sbB = Struct(">16sbB").unpack_from
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_bbB = Struct(">bbB").unpack_from
+_STRUCT_16sb = Struct(">16sb")
+_STRUCT_b = Struct(">b")
+_STRUCT_bb = Struct(">bb")
 
 
 class AccessControlEntryRecord(Message):
@@ -57,56 +48,23 @@ class AccessControlEntryRecord(Message):
 
 
 def _write_v0(m: AccessControlEntryRecord, w: Write) -> None:  # version 0, flexible
-    raw = m.resource_name.encode()
-    count = len(raw) + 1
-    w(_PACK_16sb(m.id, m.resource_type) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.principal.encode()
-    count = len(raw) + 1
-    w(_PACK_b(m.pattern_type) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.host.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(_PACK_16sb(m.id, m.resource_type) + compact_string(m.resource_name))
+    w(_PACK_b(m.pattern_type) + compact_string(m.principal))
+    w(compact_string(m.host))
     w(_PACK_bbx(m.operation, m.permission_type))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[AccessControlEntryRecord, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(AccessControlEntryRecord)
-    m.id, m.resource_type, count = _UNPACK_16sbB(buffer, at)
-    at += 18
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('resource_name', count, size - at)
-    m.resource_name = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.pattern_type, count = _UNPACK_bB(buffer, at)
-    at += 2
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('principal', count, size - at)
-    m.principal = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('host', count, size - at)
-    m.host = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.operation, m.permission_type, tags = _UNPACK_bbB(buffer, at)
-    at += 3
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.id, m.resource_type = r.fixed(_STRUCT_16sb)
+    m.resource_name = r.string(r.compact_length(), 'resource_name')
+    (m.pattern_type,) = r.fixed(_STRUCT_b)
+    m.principal = r.string(r.compact_length(), 'principal')
+    m.host = r.string(r.compact_length(), 'host')
+    m.operation, m.permission_type = r.fixed(_STRUCT_bb)
+    r.skip_tags()
+    return m, r.at
 
 
 AccessControlEntryRecord._WRITERS = {0: _write_v0}

@@ -6,29 +6,14 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Message,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    join_uuids,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_field,
-    refuse_tag,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Message, MessageReader, Pieces, TaggedPieces, Write, join_uuids, new, refuse_field, uvarint,
     write_tags,
 )
 
 _PACK_b = Struct(">b").pack
 _PACK_iq = Struct(">iq").pack
-_UNPACK_b = Struct(">b").unpack_from
-_UNPACK_iqB = Struct(">iqB").unpack_from
+_STRUCT_b = Struct(">b")
+_STRUCT_iq = Struct(">iq")
 
 
 class BrokerRegistrationChangeRecord(Message):
@@ -74,24 +59,18 @@ def _write_v0(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, int]:  # version 0, flexible
+    r = MessageReader(buffer, at)
     m = new(BrokerRegistrationChangeRecord)
     m.fenced = 0
     m.in_controlled_shutdown = 0
     m.log_dirs = []
     m.cordoned_log_dirs = None
-    m.broker_id, m.broker_epoch, tags = _UNPACK_iqB(buffer, at)
-    at += 13
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        for _ in range(tags):
-            tag_number, at, end = read_tag(buffer, at)
-            if tag_number == 0:
-                (m.fenced,) = _UNPACK_b(buffer, at)
-                at += 1
-                if at != end:
-                    refuse_tag('fenced', at, end)
-            at = end
-    return m, at
+    m.broker_id, m.broker_epoch = r.fixed(_STRUCT_iq)
+    for tag, end in r.tags():
+        if tag == 0:
+            (m.fenced,) = r.fixed(_STRUCT_b)
+            r.end_tag('fenced', end)
+    return m, r.at
 
 
 def _write_v1(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 1, flexible
@@ -113,29 +92,21 @@ def _write_v1(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, int]:  # version 1, flexible
+    r = MessageReader(buffer, at)
     m = new(BrokerRegistrationChangeRecord)
     m.fenced = 0
     m.in_controlled_shutdown = 0
     m.log_dirs = []
     m.cordoned_log_dirs = None
-    m.broker_id, m.broker_epoch, tags = _UNPACK_iqB(buffer, at)
-    at += 13
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        for _ in range(tags):
-            tag_number, at, end = read_tag(buffer, at)
-            if tag_number == 0:
-                (m.fenced,) = _UNPACK_b(buffer, at)
-                at += 1
-                if at != end:
-                    refuse_tag('fenced', at, end)
-            elif tag_number == 1:
-                (m.in_controlled_shutdown,) = _UNPACK_b(buffer, at)
-                at += 1
-                if at != end:
-                    refuse_tag('in_controlled_shutdown', at, end)
-            at = end
-    return m, at
+    m.broker_id, m.broker_epoch = r.fixed(_STRUCT_iq)
+    for tag, end in r.tags():
+        if tag == 0:
+            (m.fenced,) = r.fixed(_STRUCT_b)
+            r.end_tag('fenced', end)
+        elif tag == 1:
+            (m.in_controlled_shutdown,) = r.fixed(_STRUCT_b)
+            r.end_tag('in_controlled_shutdown', end)
+    return m, r.at
 
 
 def _write_v2(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 2, flexible
@@ -154,8 +125,7 @@ def _write_v2(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 2
     if m.log_dirs:
         log_dirs_pieces: Pieces = []
         log_dirs = m.log_dirs
-        count = len(log_dirs) + 1
-        log_dirs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
+        log_dirs_pieces.append(uvarint(len(log_dirs) + 1))
         if log_dirs:
             log_dirs_pieces.append(join_uuids(log_dirs))
         tagged.append((2, log_dirs_pieces))
@@ -163,42 +133,24 @@ def _write_v2(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 2
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, int]:  # version 2, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(BrokerRegistrationChangeRecord)
     m.fenced = 0
     m.in_controlled_shutdown = 0
     m.log_dirs = []
     m.cordoned_log_dirs = None
-    m.broker_id, m.broker_epoch, tags = _UNPACK_iqB(buffer, at)
-    at += 13
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        for _ in range(tags):
-            tag_number, at, end = read_tag(buffer, at)
-            if tag_number == 0:
-                (m.fenced,) = _UNPACK_b(buffer, at)
-                at += 1
-                if at != end:
-                    refuse_tag('fenced', at, end)
-            elif tag_number == 1:
-                (m.in_controlled_shutdown,) = _UNPACK_b(buffer, at)
-                at += 1
-                if at != end:
-                    refuse_tag('in_controlled_shutdown', at, end)
-            elif tag_number == 2:
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count < 0 or count * 16 > size - at:
-                    refuse_count('log_dirs', count, size - at)
-                m.log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
-                at += count * 16
-                if at != end:
-                    refuse_tag('log_dirs', at, end)
-            at = end
-    return m, at
+    m.broker_id, m.broker_epoch = r.fixed(_STRUCT_iq)
+    for tag, end in r.tags():
+        if tag == 0:
+            (m.fenced,) = r.fixed(_STRUCT_b)
+            r.end_tag('fenced', end)
+        elif tag == 1:
+            (m.in_controlled_shutdown,) = r.fixed(_STRUCT_b)
+            r.end_tag('in_controlled_shutdown', end)
+        elif tag == 2:
+            m.log_dirs = r.uuids(r.compact_length(), 'log_dirs')
+            r.end_tag('log_dirs', end)
+    return m, r.at
 
 
 def _write_v3(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 3, flexible
@@ -215,16 +167,14 @@ def _write_v3(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 3
     if m.log_dirs:
         log_dirs_pieces: Pieces = []
         log_dirs = m.log_dirs
-        count = len(log_dirs) + 1
-        log_dirs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
+        log_dirs_pieces.append(uvarint(len(log_dirs) + 1))
         if log_dirs:
             log_dirs_pieces.append(join_uuids(log_dirs))
         tagged.append((2, log_dirs_pieces))
     if m.cordoned_log_dirs is not None:
         cordoned_log_dirs_pieces: Pieces = []
         cordoned_log_dirs = m.cordoned_log_dirs
-        count = (-1 if cordoned_log_dirs is None else len(cordoned_log_dirs)) + 1
-        cordoned_log_dirs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
+        cordoned_log_dirs_pieces.append(uvarint((-1 if cordoned_log_dirs is None else len(cordoned_log_dirs)) + 1))
         if cordoned_log_dirs:
             cordoned_log_dirs_pieces.append(join_uuids(cordoned_log_dirs))
         tagged.append((3, cordoned_log_dirs_pieces))
@@ -232,57 +182,27 @@ def _write_v3(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 3
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, int]:  # version 3, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(BrokerRegistrationChangeRecord)
     m.fenced = 0
     m.in_controlled_shutdown = 0
     m.log_dirs = []
     m.cordoned_log_dirs = None
-    m.broker_id, m.broker_epoch, tags = _UNPACK_iqB(buffer, at)
-    at += 13
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        for _ in range(tags):
-            tag_number, at, end = read_tag(buffer, at)
-            if tag_number == 0:
-                (m.fenced,) = _UNPACK_b(buffer, at)
-                at += 1
-                if at != end:
-                    refuse_tag('fenced', at, end)
-            elif tag_number == 1:
-                (m.in_controlled_shutdown,) = _UNPACK_b(buffer, at)
-                at += 1
-                if at != end:
-                    refuse_tag('in_controlled_shutdown', at, end)
-            elif tag_number == 2:
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count < 0 or count * 16 > size - at:
-                    refuse_count('log_dirs', count, size - at)
-                m.log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
-                at += count * 16
-                if at != end:
-                    refuse_tag('log_dirs', at, end)
-            elif tag_number == 3:
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count == -1:
-                    m.cordoned_log_dirs = None
-                else:
-                    if count < 0 or count * 16 > size - at:
-                        refuse_count('cordoned_log_dirs', count, size - at)
-                    m.cordoned_log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
-                    at += count * 16
-                if at != end:
-                    refuse_tag('cordoned_log_dirs', at, end)
-            at = end
-    return m, at
+    m.broker_id, m.broker_epoch = r.fixed(_STRUCT_iq)
+    for tag, end in r.tags():
+        if tag == 0:
+            (m.fenced,) = r.fixed(_STRUCT_b)
+            r.end_tag('fenced', end)
+        elif tag == 1:
+            (m.in_controlled_shutdown,) = r.fixed(_STRUCT_b)
+            r.end_tag('in_controlled_shutdown', end)
+        elif tag == 2:
+            m.log_dirs = r.uuids(r.compact_length(), 'log_dirs')
+            r.end_tag('log_dirs', end)
+        elif tag == 3:
+            m.cordoned_log_dirs = r.nullable_uuids(r.compact_length(), 'cordoned_log_dirs')
+            r.end_tag('cordoned_log_dirs', end)
+    return m, r.at
 
 
 BrokerRegistrationChangeRecord._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3}

@@ -5,16 +5,7 @@ from __future__ import annotations
 
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint_rest,
+    Buffer, Message, MessageReader, NO_TAGS, Write, compact_string, new,
 )
 
 
@@ -36,30 +27,16 @@ class ClearElrRecord(Message):
 
 
 def _write_v0(m: ClearElrRecord, w: Write) -> None:  # version 0, flexible
-    raw = m.topic_name.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.topic_name))
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ClearElrRecord, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ClearElrRecord)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('topic_name', count, size - at)
-    m.topic_name = str(buffer[at:stop], "utf-8")
-    at = stop
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    r.skip_tags()
+    return m, r.at
 
 
 ClearElrRecord._WRITERS = {0: _write_v0}

@@ -6,26 +6,12 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string, new,
     uvarint,
-    uvarint_rest,
 )
 
 _PACK_dox = Struct(">d?x").pack
-_UNPACK_doB = Struct(">d?B").unpack_from
+_STRUCT_do = Struct(">d?")
 
 
 class EntityData(Fields):
@@ -64,80 +50,37 @@ class ClientQuotaRecord(Message):
         self.remove = remove
 
 
+def _write_entity_data_v0(m: EntityData, w: Write) -> None:
+    w(compact_string(m.entity_type))
+    w(compact_nullable_string(m.entity_name))
+    w(NO_TAGS)
+
+
+def _read_entity_data_v0(r: MessageReader) -> EntityData:
+    m = new(EntityData)
+    m.entity_type = r.string(r.compact_length(), 'entity_type')
+    m.entity_name = r.nullable_string(r.compact_length(), 'entity_name')
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: ClientQuotaRecord, w: Write) -> None:  # version 0, flexible
     entity = m.entity
-    count = len(entity) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(entity) + 1))
     for entity_data in entity:
-        raw = entity_data.entity_type.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        entity_name = entity_data.entity_name
-        w(NULL if entity_name is None else compact_string(entity_name))
-        w(NO_TAGS)
-    raw = m.key.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+        _write_entity_data_v0(entity_data, w)
+    w(compact_string(m.key))
     w(_PACK_dox(m.value, m.remove))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ClientQuotaRecord, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ClientQuotaRecord)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('entity', count, size - at)
-    entity = []
-    for _ in range(count):
-        entity_data = new(EntityData)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('entity_type', count, size - at)
-        entity_data.entity_type = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            entity_data.entity_name = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('entity_name', count, size - at)
-            entity_data.entity_name = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        entity.append(entity_data)
-    m.entity = entity
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('key', count, size - at)
-    m.key = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.value, m.remove, tags = _UNPACK_doB(buffer, at)
-    at += 10
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.entity = r.structs(r.compact_length(), 'entity', 3, _read_entity_data_v0)
+    m.key = r.string(r.compact_length(), 'key')
+    m.value, m.remove = r.fixed(_STRUCT_do)
+    r.skip_tags()
+    return m, r.at
 
 
 ClientQuotaRecord._WRITERS = {0: _write_v0}

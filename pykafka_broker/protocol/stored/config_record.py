@@ -6,22 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint_rest,
+    Buffer, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string, new,
 )
 
 _PACK_b = Struct(">b").pack
-_UNPACK_bB = Struct(">bB").unpack_from
+_STRUCT_b = Struct(">b")
 
 
 class ConfigRecord(Message):
@@ -47,58 +36,21 @@ class ConfigRecord(Message):
 
 
 def _write_v0(m: ConfigRecord, w: Write) -> None:  # version 0, flexible
-    raw = m.resource_name.encode()
-    count = len(raw) + 1
-    w(_PACK_b(m.resource_type) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.name.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    value = m.value
-    w(NULL if value is None else compact_string(value))
+    w(_PACK_b(m.resource_type) + compact_string(m.resource_name))
+    w(compact_string(m.name))
+    w(compact_nullable_string(m.value))
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConfigRecord, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ConfigRecord)
-    m.resource_type, count = _UNPACK_bB(buffer, at)
-    at += 2
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('resource_name', count, size - at)
-    m.resource_name = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('name', count, size - at)
-    m.name = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.value = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('value', count, size - at)
-        m.value = str(buffer[at:stop], "utf-8")
-        at = stop
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.resource_type,) = r.fixed(_STRUCT_b)
+    m.resource_name = r.string(r.compact_length(), 'resource_name')
+    m.name = r.string(r.compact_length(), 'name')
+    m.value = r.nullable_string(r.compact_length(), 'value')
+    r.skip_tags()
+    return m, r.at
 
 
 ConfigRecord._WRITERS = {0: _write_v0}

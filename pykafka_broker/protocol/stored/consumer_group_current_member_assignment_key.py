@@ -3,18 +3,11 @@
 
 from __future__ import annotations
 
-from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    refuse_length,
+    Buffer, Message, MessageReader, Write, classic_string, new,
 )
 
-_PACK_h = Struct(">h").pack
-_UNPACK_h = Struct(">h").unpack_from
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(Message):
@@ -36,30 +29,16 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message):
 
 
 def _write_v0(m: ConsumerGroupCurrentMemberAssignmentKey, w: Write) -> None:  # version 0
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.member_id.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.group_id))
+    w(classic_string(m.member_id))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupCurrentMemberAssignmentKey, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ConsumerGroupCurrentMemberAssignmentKey)
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('group_id', count, size - at)
-    m.group_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('member_id', count, size - at)
-    m.member_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    return m, at
+    m.group_id = r.string(r.short_length(), 'group_id')
+    m.member_id = r.string(r.short_length(), 'member_id')
+    return m, r.at
 
 
 ConsumerGroupCurrentMemberAssignmentKey._WRITERS = {0: _write_v0}

@@ -3,36 +3,17 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    NO_TAGS,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_tag,
-    skip_tags,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Pieces, TaggedPieces, Write, ZERO_UUID, new,
+    uvarint, write_tags,
 )
 
 _PACK_16s = Struct(">16s").pack
 _PACK_iib = Struct(">iib").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_iibB = Struct(">iibB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_iib = Struct(">iib")
 
 
 class TopicPartitions(Fields):
@@ -75,140 +56,52 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
         self.partitions_pending_revocation = [] if partitions_pending_revocation is EMPTY else partitions_pending_revocation
 
 
+def _write_topic_partitions_v0(m: TopicPartitions, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+    tagged: TaggedPieces = []
+    if m.assignment_epochs is None or m.assignment_epochs:
+        assignment_epochs_pieces: Pieces = []
+        assignment_epochs = m.assignment_epochs
+        assignment_epochs_pieces.append(uvarint((-1 if assignment_epochs is None else len(assignment_epochs)) + 1))
+        if assignment_epochs:
+            assignment_epochs_pieces.append(INT32_PACK[len(assignment_epochs)](*assignment_epochs) if len(assignment_epochs) < 16 else pack(f">{len(assignment_epochs)}i", *assignment_epochs))
+        tagged.append((0, assignment_epochs_pieces))
+    write_tags(w, tagged)
+
+
+def _read_topic_partitions_v0(r: MessageReader) -> TopicPartitions:
+    m = new(TopicPartitions)
+    m.assignment_epochs = []
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.numbers(r.compact_length(), 'partitions', 4, "i")
+    for tag, end in r.tags():
+        if tag == 0:
+            m.assignment_epochs = r.nullable_numbers(r.compact_length(), 'assignment_epochs', 4, "i")
+            r.end_tag('assignment_epochs', end)
+    return m
+
+
 def _write_v0(m: ConsumerGroupCurrentMemberAssignmentValue, w: Write) -> None:  # version 0, flexible
     assigned_partitions = m.assigned_partitions
-    count = len(assigned_partitions) + 1
-    w(_PACK_iib(m.member_epoch, m.previous_member_epoch, m.state) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iib(m.member_epoch, m.previous_member_epoch, m.state) + uvarint(len(assigned_partitions) + 1))
     for topic_partitions in assigned_partitions:
-        partitions = topic_partitions.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(topic_partitions.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
-        tagged: TaggedPieces = []
-        if topic_partitions.assignment_epochs is None or topic_partitions.assignment_epochs:
-            assignment_epochs_pieces: Pieces = []
-            assignment_epochs = topic_partitions.assignment_epochs
-            count = (-1 if assignment_epochs is None else len(assignment_epochs)) + 1
-            assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
-            if assignment_epochs:
-                assignment_epochs_pieces.append(INT32_PACK[len(assignment_epochs)](*assignment_epochs) if len(assignment_epochs) < 16 else pack(f">{len(assignment_epochs)}i", *assignment_epochs))
-            tagged.append((0, assignment_epochs_pieces))
-        write_tags(w, tagged)
+        _write_topic_partitions_v0(topic_partitions, w)
     partitions_pending_revocation = m.partitions_pending_revocation
-    count = len(partitions_pending_revocation) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(partitions_pending_revocation) + 1))
     for partitions_pending_revocation_topic_partitions in partitions_pending_revocation:
-        partitions_pending_revocation_topic_partitions_partitions = partitions_pending_revocation_topic_partitions.partitions
-        count = len(partitions_pending_revocation_topic_partitions_partitions) + 1
-        w(_PACK_16s(partitions_pending_revocation_topic_partitions.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions_pending_revocation_topic_partitions_partitions)](*partitions_pending_revocation_topic_partitions_partitions) if len(partitions_pending_revocation_topic_partitions_partitions) < 16 else pack(f">{len(partitions_pending_revocation_topic_partitions_partitions)}i", *partitions_pending_revocation_topic_partitions_partitions)))
-        partitions_pending_revocation_topic_partitions_tagged: TaggedPieces = []
-        if partitions_pending_revocation_topic_partitions.assignment_epochs is None or partitions_pending_revocation_topic_partitions.assignment_epochs:
-            partitions_pending_revocation_topic_partitions_assignment_epochs_pieces: Pieces = []
-            partitions_pending_revocation_topic_partitions_assignment_epochs = partitions_pending_revocation_topic_partitions.assignment_epochs
-            count = (-1 if partitions_pending_revocation_topic_partitions_assignment_epochs is None else len(partitions_pending_revocation_topic_partitions_assignment_epochs)) + 1
-            partitions_pending_revocation_topic_partitions_assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
-            if partitions_pending_revocation_topic_partitions_assignment_epochs:
-                partitions_pending_revocation_topic_partitions_assignment_epochs_pieces.append(INT32_PACK[len(partitions_pending_revocation_topic_partitions_assignment_epochs)](*partitions_pending_revocation_topic_partitions_assignment_epochs) if len(partitions_pending_revocation_topic_partitions_assignment_epochs) < 16 else pack(f">{len(partitions_pending_revocation_topic_partitions_assignment_epochs)}i", *partitions_pending_revocation_topic_partitions_assignment_epochs))
-            partitions_pending_revocation_topic_partitions_tagged.append((0, partitions_pending_revocation_topic_partitions_assignment_epochs_pieces))
-        write_tags(w, partitions_pending_revocation_topic_partitions_tagged)
+        _write_topic_partitions_v0(partitions_pending_revocation_topic_partitions, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupCurrentMemberAssignmentValue, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ConsumerGroupCurrentMemberAssignmentValue)
-    m.member_epoch, m.previous_member_epoch, m.state, count = _UNPACK_iibB(buffer, at)
-    at += 10
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('assigned_partitions', count, size - at)
-    assigned_partitions = []
-    for _ in range(count):
-        topic_partitions = new(TopicPartitions)
-        topic_partitions.assignment_epochs = []
-        topic_partitions.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        tags = buffer[at]
-        at += 1
-        if tags:
-            tags, at = read_uvarint(buffer, at - 1)
-            for _ in range(tags):
-                tag_number, at, end = read_tag(buffer, at)
-                if tag_number == 0:
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    if count == -1:
-                        topic_partitions.assignment_epochs = None
-                    else:
-                        if count < 0 or count * 4 > size - at:
-                            refuse_count('assignment_epochs', count, size - at)
-                        topic_partitions.assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                        at += count * 4
-                    if at != end:
-                        refuse_tag('assignment_epochs', at, end)
-                at = end
-        assigned_partitions.append(topic_partitions)
-    m.assigned_partitions = assigned_partitions
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('partitions_pending_revocation', count, size - at)
-    partitions_pending_revocation = []
-    for _ in range(count):
-        partitions_pending_revocation_topic_partitions = new(TopicPartitions)
-        partitions_pending_revocation_topic_partitions.assignment_epochs = []
-        partitions_pending_revocation_topic_partitions.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions_pending_revocation_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        tags = buffer[at]
-        at += 1
-        if tags:
-            tags, at = read_uvarint(buffer, at - 1)
-            for _ in range(tags):
-                partitions_pending_revocation_topic_partitions_tag_number, at, partitions_pending_revocation_topic_partitions_end = read_tag(buffer, at)
-                if partitions_pending_revocation_topic_partitions_tag_number == 0:
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    if count == -1:
-                        partitions_pending_revocation_topic_partitions.assignment_epochs = None
-                    else:
-                        if count < 0 or count * 4 > size - at:
-                            refuse_count('assignment_epochs', count, size - at)
-                        partitions_pending_revocation_topic_partitions.assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                        at += count * 4
-                    if at != partitions_pending_revocation_topic_partitions_end:
-                        refuse_tag('assignment_epochs', at, partitions_pending_revocation_topic_partitions_end)
-                at = partitions_pending_revocation_topic_partitions_end
-        partitions_pending_revocation.append(partitions_pending_revocation_topic_partitions)
-    m.partitions_pending_revocation = partitions_pending_revocation
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.member_epoch, m.previous_member_epoch, m.state = r.fixed(_STRUCT_iib)
+    m.assigned_partitions = r.structs(r.compact_length(), 'assigned_partitions', 18, _read_topic_partitions_v0)
+    m.partitions_pending_revocation = r.structs(r.compact_length(), 'partitions_pending_revocation', 18, _read_topic_partitions_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 ConsumerGroupCurrentMemberAssignmentValue._WRITERS = {0: _write_v0}

@@ -6,34 +6,12 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_length,
-    refuse_tag,
-    shared_default,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Pieces, TaggedPieces, Write, compact_nullable_string,
+    compact_string, new, shared_default, uvarint, write_tags,
 )
 
 _PACK_i = Struct(">i").pack
-_UNPACK_b = Struct(">b").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
+_STRUCT_i = Struct(">i")
 
 
 class ClassicProtocol(Fields):
@@ -99,28 +77,50 @@ class ConsumerGroupMemberMetadataValue(Message):
 _DEFAULT_CLASSIC_MEMBER_METADATA = shared_default(ClassicMemberMetadata())
 
 
+def _write_classic_protocol_v0(m: ClassicProtocol, w: Write) -> None:
+    w(compact_string(m.name))
+    metadata = m.metadata
+    w(uvarint(len(metadata) + 1))
+    if metadata:
+        w(metadata)
+    w(NO_TAGS)
+
+
+def _read_classic_protocol_v0(r: MessageReader) -> ClassicProtocol:
+    m = new(ClassicProtocol)
+    m.name = r.string(r.compact_length(), 'name')
+    m.metadata = r.bytes(r.compact_length(), 'metadata')
+    r.skip_tags()
+    return m
+
+
+def _write_classic_member_metadata_v0(m: ClassicMemberMetadata, w: Write) -> None:
+    supported_protocols = m.supported_protocols
+    w(_PACK_i(m.session_timeout_ms) + uvarint(len(supported_protocols) + 1))
+    for classic_protocol in supported_protocols:
+        _write_classic_protocol_v0(classic_protocol, w)
+    w(NO_TAGS)
+
+
+def _read_classic_member_metadata_v0(r: MessageReader) -> ClassicMemberMetadata:
+    m = new(ClassicMemberMetadata)
+    (m.session_timeout_ms,) = r.fixed(_STRUCT_i)
+    m.supported_protocols = r.structs(r.compact_length(), 'supported_protocols', 3, _read_classic_protocol_v0)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: ConsumerGroupMemberMetadataValue, w: Write) -> None:  # version 0, flexible
-    instance_id = m.instance_id
-    w(NULL if instance_id is None else compact_string(instance_id))
-    rack_id = m.rack_id
-    w(NULL if rack_id is None else compact_string(rack_id))
-    raw = m.client_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.client_host.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_nullable_string(m.instance_id))
+    w(compact_nullable_string(m.rack_id))
+    w(compact_string(m.client_id))
+    w(compact_string(m.client_host))
     subscribed_topic_names = m.subscribed_topic_names
-    count = len(subscribed_topic_names) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(subscribed_topic_names) + 1))
     for element in subscribed_topic_names:
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    subscribed_topic_regex = m.subscribed_topic_regex
-    w(NULL if subscribed_topic_regex is None else compact_string(subscribed_topic_regex))
-    server_assignor = m.server_assignor
-    w(_PACK_i(m.rebalance_timeout_ms) + (NULL if server_assignor is None else compact_string(server_assignor)))
+        w(compact_string(element))
+    w(compact_nullable_string(m.subscribed_topic_regex))
+    w(_PACK_i(m.rebalance_timeout_ms) + compact_nullable_string(m.server_assignor))
     tagged: TaggedPieces = []
     if m.classic_member_metadata is None or m.classic_member_metadata is not _DEFAULT_CLASSIC_MEMBER_METADATA and (m.classic_member_metadata.session_timeout_ms != 0 or m.classic_member_metadata.supported_protocols):
         classic_member_metadata_pieces: Pieces = []
@@ -129,179 +129,28 @@ def _write_v0(m: ConsumerGroupMemberMetadataValue, w: Write) -> None:  # version
             classic_member_metadata_pieces.append(b"\0")
         else:
             classic_member_metadata_pieces.append(b"\x01")
-            supported_protocols = classic_member_metadata.supported_protocols
-            count = len(supported_protocols) + 1
-            classic_member_metadata_pieces.append(_PACK_i(classic_member_metadata.session_timeout_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for classic_protocol in supported_protocols:
-                raw = classic_protocol.name.encode()
-                count = len(raw) + 1
-                classic_member_metadata_pieces.append((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                metadata = classic_protocol.metadata
-                count = len(metadata) + 1
-                classic_member_metadata_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
-                if metadata:
-                    classic_member_metadata_pieces.append(metadata)
-                classic_member_metadata_pieces.append(NO_TAGS)
-            classic_member_metadata_pieces.append(NO_TAGS)
+            _write_classic_member_metadata_v0(classic_member_metadata, classic_member_metadata_pieces.append)
         tagged.append((0, classic_member_metadata_pieces))
     write_tags(w, tagged)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupMemberMetadataValue, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ConsumerGroupMemberMetadataValue)
     m.classic_member_metadata = _DEFAULT_CLASSIC_MEMBER_METADATA
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.instance_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('instance_id', count, size - at)
-        m.instance_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.rack_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('rack_id', count, size - at)
-        m.rack_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('client_id', count, size - at)
-    m.client_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('client_host', count, size - at)
-    m.client_host = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('subscribed_topic_names', count, size - at)
-    subscribed_topic_names = []
-    for _ in range(count):
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('subscribed_topic_names', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        subscribed_topic_names.append(element)
-    m.subscribed_topic_names = subscribed_topic_names
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.subscribed_topic_regex = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('subscribed_topic_regex', count, size - at)
-        m.subscribed_topic_regex = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.rebalance_timeout_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.server_assignor = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('server_assignor', count, size - at)
-        m.server_assignor = str(buffer[at:stop], "utf-8")
-        at = stop
-    tags = buffer[at]
-    at += 1
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        for _ in range(tags):
-            tag_number, at, end = read_tag(buffer, at)
-            if tag_number == 0:
-                (classic_member_metadata_marker,) = _UNPACK_b(buffer, at)
-                at += 1
-                if classic_member_metadata_marker <= 0:
-                    m.classic_member_metadata = None
-                else:
-                    classic_member_metadata = new(ClassicMemberMetadata)
-                    classic_member_metadata.session_timeout_ms, count = _UNPACK_iB(buffer, at)
-                    at += 5
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    if count < 0 or count * 3 > size - at:
-                        refuse_count('supported_protocols', count, size - at)
-                    supported_protocols = []
-                    for _ in range(count):
-                        classic_protocol = new(ClassicProtocol)
-                        count = buffer[at]
-                        at += 1
-                        if count > 127:
-                            count, at = uvarint_rest(buffer, at, count)
-                        count -= 1
-                        stop = at + count
-                        if count < 0 or stop > size or count > 32767:
-                            refuse_length('name', count, size - at)
-                        classic_protocol.name = str(buffer[at:stop], "utf-8")
-                        at = stop
-                        count = buffer[at]
-                        at += 1
-                        if count > 127:
-                            count, at = uvarint_rest(buffer, at, count)
-                        count -= 1
-                        stop = at + count
-                        if count < 0 or stop > size:
-                            refuse_length('metadata', count, size - at)
-                        classic_protocol.metadata = bytes(buffer[at:stop])
-                        at = stop
-                        tags = buffer[at]
-                        at += 1
-                        if tags:
-                            at = skip_tags(buffer, at - 1)
-                        supported_protocols.append(classic_protocol)
-                    classic_member_metadata.supported_protocols = supported_protocols
-                    tags = buffer[at]
-                    at += 1
-                    if tags:
-                        at = skip_tags(buffer, at - 1)
-                    m.classic_member_metadata = classic_member_metadata
-                if at != end:
-                    refuse_tag('classic_member_metadata', at, end)
-            at = end
-    return m, at
+    m.instance_id = r.nullable_string(r.compact_length(), 'instance_id')
+    m.rack_id = r.nullable_string(r.compact_length(), 'rack_id')
+    m.client_id = r.string(r.compact_length(), 'client_id')
+    m.client_host = r.string(r.compact_length(), 'client_host')
+    m.subscribed_topic_names = r.compact_strings(r.compact_length(), 'subscribed_topic_names')
+    m.subscribed_topic_regex = r.nullable_string(r.compact_length(), 'subscribed_topic_regex')
+    (m.rebalance_timeout_ms,) = r.fixed(_STRUCT_i)
+    m.server_assignor = r.nullable_string(r.compact_length(), 'server_assignor')
+    for tag, end in r.tags():
+        if tag == 0:
+            m.classic_member_metadata = _read_classic_member_metadata_v0(r) if r.marker() > 0 else None
+            r.end_tag('classic_member_metadata', end)
+    return m, r.at
 
 
 ConsumerGroupMemberMetadataValue._WRITERS = {0: _write_v0}

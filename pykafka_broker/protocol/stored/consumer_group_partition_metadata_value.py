@@ -6,27 +6,13 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_string, new, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
 _PACK_i = Struct(">i").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_i = Struct(">i")
 
 
 class PartitionMetadata(Fields):
@@ -77,101 +63,55 @@ class ConsumerGroupPartitionMetadataValue(Message):
         self.topics = [] if topics is EMPTY else topics
 
 
+def _write_partition_metadata_v0(m: PartitionMetadata, w: Write) -> None:
+    racks = m.racks
+    w(_PACK_i(m.partition) + uvarint(len(racks) + 1))
+    for element in racks:
+        w(compact_string(element))
+    w(NO_TAGS)
+
+
+def _read_partition_metadata_v0(r: MessageReader) -> PartitionMetadata:
+    m = new(PartitionMetadata)
+    (m.partition,) = r.fixed(_STRUCT_i)
+    m.racks = r.compact_strings(r.compact_length(), 'racks')
+    r.skip_tags()
+    return m
+
+
+def _write_topic_metadata_v0(m: TopicMetadata, w: Write) -> None:
+    w(_PACK_16s(m.topic_id) + compact_string(m.topic_name))
+    partition_metadata = m.partition_metadata
+    w(_PACK_i(m.num_partitions) + uvarint(len(partition_metadata) + 1))
+    for partition_metadata_partition_metadata in partition_metadata:
+        _write_partition_metadata_v0(partition_metadata_partition_metadata, w)
+    w(NO_TAGS)
+
+
+def _read_topic_metadata_v0(r: MessageReader) -> TopicMetadata:
+    m = new(TopicMetadata)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    (m.num_partitions,) = r.fixed(_STRUCT_i)
+    m.partition_metadata = r.structs(r.compact_length(), 'partition_metadata', 6, _read_partition_metadata_v0)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: ConsumerGroupPartitionMetadataValue, w: Write) -> None:  # version 0, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for topic_metadata in topics:
-        raw = topic_metadata.topic_name.encode()
-        count = len(raw) + 1
-        w(_PACK_16s(topic_metadata.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partition_metadata = topic_metadata.partition_metadata
-        count = len(partition_metadata) + 1
-        w(_PACK_i(topic_metadata.num_partitions) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for topic_metadata_partition_metadata in partition_metadata:
-            racks = topic_metadata_partition_metadata.racks
-            count = len(racks) + 1
-            w(_PACK_i(topic_metadata_partition_metadata.partition) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for element in racks:
-                raw = element.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_topic_metadata_v0(topic_metadata, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupPartitionMetadataValue, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ConsumerGroupPartitionMetadataValue)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 23 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        topic_metadata = new(TopicMetadata)
-        topic_metadata.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        topic_metadata.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        topic_metadata.num_partitions, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 6 > size - at:
-            refuse_count('partition_metadata', count, size - at)
-        partition_metadata = []
-        for _ in range(count):
-            partition_metadata_partition_metadata = new(PartitionMetadata)
-            partition_metadata_partition_metadata.partition, count = _UNPACK_iB(buffer, at)
-            at += 5
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count > size - at:
-                refuse_count('racks', count, size - at)
-            racks = []
-            for _ in range(count):
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('racks', count, size - at)
-                element = str(buffer[at:stop], "utf-8")
-                at = stop
-                racks.append(element)
-            partition_metadata_partition_metadata.racks = racks
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partition_metadata.append(partition_metadata_partition_metadata)
-        topic_metadata.partition_metadata = partition_metadata
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(topic_metadata)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.topics = r.structs(r.compact_length(), 'topics', 23, _read_topic_metadata_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 ConsumerGroupPartitionMetadataValue._WRITERS = {0: _write_v0}

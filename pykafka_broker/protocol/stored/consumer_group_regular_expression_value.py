@@ -6,22 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Message,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Message, MessageReader, Write, compact_string, new, uvarint,
 )
 
 _PACK_qqx = Struct(">qqx").pack
-_UNPACK_qqB = Struct(">qqB").unpack_from
+_STRUCT_qq = Struct(">qq")
 
 
 class ConsumerGroupRegularExpressionValue(Message):
@@ -46,44 +35,19 @@ class ConsumerGroupRegularExpressionValue(Message):
 
 def _write_v0(m: ConsumerGroupRegularExpressionValue, w: Write) -> None:  # version 0, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for element in topics:
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+        w(compact_string(element))
     w(_PACK_qqx(m.version, m.timestamp))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupRegularExpressionValue, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ConsumerGroupRegularExpressionValue)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topics', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        topics.append(element)
-    m.topics = topics
-    m.version, m.timestamp, tags = _UNPACK_qqB(buffer, at)
-    at += 17
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.topics = r.compact_strings(r.compact_length(), 'topics')
+    m.version, m.timestamp = r.fixed(_STRUCT_qq)
+    r.skip_tags()
+    return m, r.at
 
 
 ConsumerGroupRegularExpressionValue._WRITERS = {0: _write_v0}

@@ -3,28 +3,14 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    skip_tags,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, new, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
+_STRUCT_16s = Struct(">16s")
 
 
 class TopicPartition(Fields):
@@ -57,51 +43,34 @@ class ConsumerGroupTargetAssignmentMemberValue(Message):
         self.topic_partitions = [] if topic_partitions is EMPTY else topic_partitions
 
 
+def _write_topic_partition_v0(m: TopicPartition, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+    w(NO_TAGS)
+
+
+def _read_topic_partition_v0(r: MessageReader) -> TopicPartition:
+    m = new(TopicPartition)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.numbers(r.compact_length(), 'partitions', 4, "i")
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: ConsumerGroupTargetAssignmentMemberValue, w: Write) -> None:  # version 0, flexible
     topic_partitions = m.topic_partitions
-    count = len(topic_partitions) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topic_partitions) + 1))
     for topic_partition in topic_partitions:
-        partitions = topic_partition.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(topic_partition.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
-        w(NO_TAGS)
+        _write_topic_partition_v0(topic_partition, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupTargetAssignmentMemberValue, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ConsumerGroupTargetAssignmentMemberValue)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topic_partitions', count, size - at)
-    topic_partitions = []
-    for _ in range(count):
-        topic_partition = new(TopicPartition)
-        topic_partition.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        topic_partition.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topic_partitions.append(topic_partition)
-    m.topic_partitions = topic_partitions
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.topic_partitions = r.structs(r.compact_length(), 'topic_partitions', 18, _read_topic_partition_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 ConsumerGroupTargetAssignmentMemberValue._WRITERS = {0: _write_v0}

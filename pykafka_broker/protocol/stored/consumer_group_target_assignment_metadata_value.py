@@ -6,22 +6,13 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Pieces,
-    TaggedPieces,
-    Write,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_tag,
-    write_tags,
+    Buffer, Message, MessageReader, Pieces, TaggedPieces, Write, new, write_tags,
 )
 
 _PACK_i = Struct(">i").pack
 _PACK_q = Struct(">q").pack
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_q = Struct(">q").unpack_from
+_STRUCT_i = Struct(">i")
+_STRUCT_q = Struct(">q")
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message):
@@ -53,21 +44,15 @@ def _write_v0(m: ConsumerGroupTargetAssignmentMetadataValue, w: Write) -> None: 
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupTargetAssignmentMetadataValue, int]:  # version 0, flexible
+    r = MessageReader(buffer, at)
     m = new(ConsumerGroupTargetAssignmentMetadataValue)
     m.assignment_timestamp = 0
-    m.assignment_epoch, tags = _UNPACK_iB(buffer, at)
-    at += 5
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        for _ in range(tags):
-            tag_number, at, end = read_tag(buffer, at)
-            if tag_number == 0:
-                (m.assignment_timestamp,) = _UNPACK_q(buffer, at)
-                at += 8
-                if at != end:
-                    refuse_tag('assignment_timestamp', at, end)
-            at = end
-    return m, at
+    (m.assignment_epoch,) = r.fixed(_STRUCT_i)
+    for tag, end in r.tags():
+        if tag == 0:
+            (m.assignment_timestamp,) = r.fixed(_STRUCT_q)
+            r.end_tag('assignment_timestamp', end)
+    return m, r.at
 
 
 ConsumerGroupTargetAssignmentMetadataValue._WRITERS = {0: _write_v0}

@@ -6,14 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
+    Buffer, Message, MessageReader, Write, new,
 )
 
 _PACK_h = Struct(">h").pack
-_UNPACK_h = Struct(">h").unpack_from
+_STRUCT_h = Struct(">h")
 
 
 class ControlRecordTypeSchema(Message):
@@ -36,10 +33,10 @@ def _write_v0(m: ControlRecordTypeSchema, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ControlRecordTypeSchema, int]:  # version 0
+    r = MessageReader(buffer, at)
     m = new(ControlRecordTypeSchema)
-    (m.type,) = _UNPACK_h(buffer, at)
-    at += 2
-    return m, at
+    (m.type,) = r.fixed(_STRUCT_h)
+    return m, r.at
 
 
 ControlRecordTypeSchema._WRITERS = {0: _write_v0}

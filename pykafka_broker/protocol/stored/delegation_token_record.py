@@ -6,23 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Message, MessageReader, NO_TAGS, Write, compact_string, new, uvarint,
 )
 
 _PACK_qqq = Struct(">qqq").pack
-_UNPACK_qqqB = Struct(">qqqB").unpack_from
+_STRUCT_qqq = Struct(">qqq")
 
 
 class DelegationTokenRecord(Message):
@@ -54,84 +42,26 @@ class DelegationTokenRecord(Message):
 
 
 def _write_v0(m: DelegationTokenRecord, w: Write) -> None:  # version 0, flexible
-    raw = m.owner.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.requester.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.owner))
+    w(compact_string(m.requester))
     renewers = m.renewers
-    count = len(renewers) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(renewers) + 1))
     for element in renewers:
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.token_id.encode()
-    count = len(raw) + 1
-    w(_PACK_qqq(m.issue_timestamp, m.max_timestamp, m.expiration_timestamp) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
+        w(compact_string(element))
+    w(_PACK_qqq(m.issue_timestamp, m.max_timestamp, m.expiration_timestamp) + compact_string(m.token_id))
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DelegationTokenRecord, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(DelegationTokenRecord)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('owner', count, size - at)
-    m.owner = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('requester', count, size - at)
-    m.requester = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('renewers', count, size - at)
-    renewers = []
-    for _ in range(count):
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('renewers', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        renewers.append(element)
-    m.renewers = renewers
-    m.issue_timestamp, m.max_timestamp, m.expiration_timestamp, count = _UNPACK_qqqB(buffer, at)
-    at += 25
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('token_id', count, size - at)
-    m.token_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.owner = r.string(r.compact_length(), 'owner')
+    m.requester = r.string(r.compact_length(), 'requester')
+    m.renewers = r.compact_strings(r.compact_length(), 'renewers')
+    m.issue_timestamp, m.max_timestamp, m.expiration_timestamp = r.fixed(_STRUCT_qqq)
+    m.token_id = r.string(r.compact_length(), 'token_id')
+    r.skip_tags()
+    return m, r.at
 
 
 DelegationTokenRecord._WRITERS = {0: _write_v0}

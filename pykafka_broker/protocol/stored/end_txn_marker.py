@@ -6,10 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
+    Buffer, Message, Write, new,
 )
 
 _PACK_i = Struct(">i").pack

@@ -6,19 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    UVARINT,
-    Write,
-    new,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint_rest,
+    Buffer, Message, MessageReader, Write, compact_string, new,
 )
 
 _PACK_hx = Struct(">hx").pack
-_UNPACK_hB = Struct(">hB").unpack_from
+_STRUCT_h = Struct(">h")
 
 
 class FeatureLevelRecord(Message):
@@ -40,30 +32,17 @@ class FeatureLevelRecord(Message):
 
 
 def _write_v0(m: FeatureLevelRecord, w: Write) -> None:  # version 0, flexible
-    raw = m.name.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.name))
     w(_PACK_hx(m.feature_level))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[FeatureLevelRecord, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(FeatureLevelRecord)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('name', count, size - at)
-    m.name = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.feature_level, tags = _UNPACK_hB(buffer, at)
-    at += 3
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.name = r.string(r.compact_length(), 'name')
+    (m.feature_level,) = r.fixed(_STRUCT_h)
+    r.skip_tags()
+    return m, r.at
 
 
 FeatureLevelRecord._WRITERS = {0: _write_v0}

@@ -6,15 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
 _PACK_iqx = Struct(">iqx").pack
-_UNPACK_iqB = Struct(">iqB").unpack_from
+_STRUCT_iq = Struct(">iq")
 
 
 class FenceBrokerRecord(Message):
@@ -40,12 +36,11 @@ def _write_v0(m: FenceBrokerRecord, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[FenceBrokerRecord, int]:  # version 0, flexible
+    r = MessageReader(buffer, at)
     m = new(FenceBrokerRecord)
-    m.id, m.epoch, tags = _UNPACK_iqB(buffer, at)
-    at += 13
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.id, m.epoch = r.fixed(_STRUCT_iq)
+    r.skip_tags()
+    return m, r.at
 
 
 FenceBrokerRecord._WRITERS = {0: _write_v0}

@@ -6,40 +6,18 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string, classic_string,
+    compact_nullable_string, compact_string, new, uvarint,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_PACK_ih = Struct(">ih").pack
 _PACK_ii = Struct(">ii").pack
 _PACK_iii = Struct(">iii").pack
 _PACK_q = Struct(">q").pack
 _PACK_qi = Struct(">qi").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ih = Struct(">ih").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
-_UNPACK_iiB = Struct(">iiB").unpack_from
-_UNPACK_iii = Struct(">iii").unpack_from
-_UNPACK_qB = Struct(">qB").unpack_from
-_UNPACK_qi = Struct(">qi").unpack_from
+_STRUCT_i = Struct(">i")
+_STRUCT_ii = Struct(">ii")
+_STRUCT_q = Struct(">q")
 
 
 class MemberMetadata(Fields):
@@ -94,605 +72,225 @@ class GroupMetadataValue(Message):
         self.members = [] if members is EMPTY else members
 
 
+def _write_member_metadata_v0(m: MemberMetadata, w: Write) -> None:
+    w(classic_string(m.member_id))
+    w(classic_string(m.client_id))
+    w(classic_string(m.client_host))
+    subscription = m.subscription
+    w(_PACK_ii(m.session_timeout, len(subscription)))
+    if subscription:
+        w(subscription)
+    assignment = m.assignment
+    w(_PACK_i(len(assignment)))
+    if assignment:
+        w(assignment)
+
+
+def _read_member_metadata_v0(r: MessageReader) -> MemberMetadata:
+    m = new(MemberMetadata)
+    m.group_instance_id = None
+    m.rebalance_timeout = -1
+    m.member_id = r.string(r.short_length(), 'member_id')
+    m.client_id = r.string(r.short_length(), 'client_id')
+    m.client_host = r.string(r.short_length(), 'client_host')
+    (m.session_timeout,) = r.fixed(_STRUCT_i)
+    m.subscription = r.bytes(r.length(), 'subscription')
+    m.assignment = r.bytes(r.length(), 'assignment')
+    return m
+
+
 def _write_v0(m: GroupMetadataValue, w: Write) -> None:  # version 0
-    raw = m.protocol_type.encode()
-    w(_PACK_h(len(raw)) + raw)
-    protocol = m.protocol
-    raw = b"" if protocol is None else protocol.encode()
-    w((_PACK_ih(m.generation, -1 if protocol is None else len(raw))) + raw)
-    leader = m.leader
-    raw = b"" if leader is None else leader.encode()
-    w((_PACK_h(-1 if leader is None else len(raw))) + raw)
+    w(classic_string(m.protocol_type))
+    w(_PACK_i(m.generation) + classic_nullable_string(m.protocol))
+    w(classic_nullable_string(m.leader))
     members = m.members
     w(_PACK_i(len(members)))
     for member_metadata in members:
-        raw = member_metadata.member_id.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = member_metadata.client_id.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = member_metadata.client_host.encode()
-        w(_PACK_h(len(raw)) + raw)
-        subscription = member_metadata.subscription
-        w(_PACK_ii(member_metadata.session_timeout, len(subscription)))
-        if subscription:
-            w(subscription)
-        assignment = member_metadata.assignment
-        w(_PACK_i(len(assignment)))
-        if assignment:
-            w(assignment)
+        _write_member_metadata_v0(member_metadata, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(GroupMetadataValue)
     m.current_state_timestamp = -1
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('protocol_type', count, size - at)
-    m.protocol_type = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.generation, count = _UNPACK_ih(buffer, at)
-    at += 6
-    if count == -1:
-        m.protocol = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('protocol', count, size - at)
-        m.protocol = str(buffer[at:stop], "utf-8")
-        at = stop
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    if count == -1:
-        m.leader = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('leader', count, size - at)
-        m.leader = str(buffer[at:stop], "utf-8")
-        at = stop
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 18 > size - at:
-        refuse_count('members', count, size - at)
-    members = []
-    for _ in range(count):
-        member_metadata = new(MemberMetadata)
-        member_metadata.group_instance_id = None
-        member_metadata.rebalance_timeout = -1
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('member_id', count, size - at)
-        member_metadata.member_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('client_id', count, size - at)
-        member_metadata.client_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('client_host', count, size - at)
-        member_metadata.client_host = str(buffer[at:stop], "utf-8")
-        at = stop
-        member_metadata.session_timeout, count = _UNPACK_ii(buffer, at)
-        at += 8
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('subscription', count, size - at)
-        member_metadata.subscription = bytes(buffer[at:stop])
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('assignment', count, size - at)
-        member_metadata.assignment = bytes(buffer[at:stop])
-        at = stop
-        members.append(member_metadata)
-    m.members = members
-    return m, at
+    m.protocol_type = r.string(r.short_length(), 'protocol_type')
+    (m.generation,) = r.fixed(_STRUCT_i)
+    m.protocol = r.nullable_string(r.short_length(), 'protocol')
+    m.leader = r.nullable_string(r.short_length(), 'leader')
+    m.members = r.structs(r.length(), 'members', 18, _read_member_metadata_v0)
+    return m, r.at
+
+
+def _write_member_metadata_v1(m: MemberMetadata, w: Write) -> None:
+    w(classic_string(m.member_id))
+    w(classic_string(m.client_id))
+    w(classic_string(m.client_host))
+    subscription = m.subscription
+    w(_PACK_iii(m.rebalance_timeout, m.session_timeout, len(subscription)))
+    if subscription:
+        w(subscription)
+    assignment = m.assignment
+    w(_PACK_i(len(assignment)))
+    if assignment:
+        w(assignment)
+
+
+def _read_member_metadata_v1(r: MessageReader) -> MemberMetadata:
+    m = new(MemberMetadata)
+    m.group_instance_id = None
+    m.member_id = r.string(r.short_length(), 'member_id')
+    m.client_id = r.string(r.short_length(), 'client_id')
+    m.client_host = r.string(r.short_length(), 'client_host')
+    m.rebalance_timeout, m.session_timeout = r.fixed(_STRUCT_ii)
+    m.subscription = r.bytes(r.length(), 'subscription')
+    m.assignment = r.bytes(r.length(), 'assignment')
+    return m
 
 
 def _write_v1(m: GroupMetadataValue, w: Write) -> None:  # version 1
-    raw = m.protocol_type.encode()
-    w(_PACK_h(len(raw)) + raw)
-    protocol = m.protocol
-    raw = b"" if protocol is None else protocol.encode()
-    w((_PACK_ih(m.generation, -1 if protocol is None else len(raw))) + raw)
-    leader = m.leader
-    raw = b"" if leader is None else leader.encode()
-    w((_PACK_h(-1 if leader is None else len(raw))) + raw)
+    w(classic_string(m.protocol_type))
+    w(_PACK_i(m.generation) + classic_nullable_string(m.protocol))
+    w(classic_nullable_string(m.leader))
     members = m.members
     w(_PACK_i(len(members)))
     for member_metadata in members:
-        raw = member_metadata.member_id.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = member_metadata.client_id.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = member_metadata.client_host.encode()
-        w(_PACK_h(len(raw)) + raw)
-        subscription = member_metadata.subscription
-        w(_PACK_iii(member_metadata.rebalance_timeout, member_metadata.session_timeout, len(subscription)))
-        if subscription:
-            w(subscription)
-        assignment = member_metadata.assignment
-        w(_PACK_i(len(assignment)))
-        if assignment:
-            w(assignment)
+        _write_member_metadata_v1(member_metadata, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # version 1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(GroupMetadataValue)
     m.current_state_timestamp = -1
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('protocol_type', count, size - at)
-    m.protocol_type = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.generation, count = _UNPACK_ih(buffer, at)
-    at += 6
-    if count == -1:
-        m.protocol = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('protocol', count, size - at)
-        m.protocol = str(buffer[at:stop], "utf-8")
-        at = stop
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    if count == -1:
-        m.leader = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('leader', count, size - at)
-        m.leader = str(buffer[at:stop], "utf-8")
-        at = stop
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 22 > size - at:
-        refuse_count('members', count, size - at)
-    members = []
-    for _ in range(count):
-        member_metadata = new(MemberMetadata)
-        member_metadata.group_instance_id = None
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('member_id', count, size - at)
-        member_metadata.member_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('client_id', count, size - at)
-        member_metadata.client_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('client_host', count, size - at)
-        member_metadata.client_host = str(buffer[at:stop], "utf-8")
-        at = stop
-        member_metadata.rebalance_timeout, member_metadata.session_timeout, count = _UNPACK_iii(buffer, at)
-        at += 12
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('subscription', count, size - at)
-        member_metadata.subscription = bytes(buffer[at:stop])
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('assignment', count, size - at)
-        member_metadata.assignment = bytes(buffer[at:stop])
-        at = stop
-        members.append(member_metadata)
-    m.members = members
-    return m, at
+    m.protocol_type = r.string(r.short_length(), 'protocol_type')
+    (m.generation,) = r.fixed(_STRUCT_i)
+    m.protocol = r.nullable_string(r.short_length(), 'protocol')
+    m.leader = r.nullable_string(r.short_length(), 'leader')
+    m.members = r.structs(r.length(), 'members', 22, _read_member_metadata_v1)
+    return m, r.at
 
 
 def _write_v2(m: GroupMetadataValue, w: Write) -> None:  # version 2
-    raw = m.protocol_type.encode()
-    w(_PACK_h(len(raw)) + raw)
-    protocol = m.protocol
-    raw = b"" if protocol is None else protocol.encode()
-    w((_PACK_ih(m.generation, -1 if protocol is None else len(raw))) + raw)
-    leader = m.leader
-    raw = b"" if leader is None else leader.encode()
-    w((_PACK_h(-1 if leader is None else len(raw))) + raw)
+    w(classic_string(m.protocol_type))
+    w(_PACK_i(m.generation) + classic_nullable_string(m.protocol))
+    w(classic_nullable_string(m.leader))
     members = m.members
     w(_PACK_qi(m.current_state_timestamp, len(members)))
     for member_metadata in members:
-        raw = member_metadata.member_id.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = member_metadata.client_id.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = member_metadata.client_host.encode()
-        w(_PACK_h(len(raw)) + raw)
-        subscription = member_metadata.subscription
-        w(_PACK_iii(member_metadata.rebalance_timeout, member_metadata.session_timeout, len(subscription)))
-        if subscription:
-            w(subscription)
-        assignment = member_metadata.assignment
-        w(_PACK_i(len(assignment)))
-        if assignment:
-            w(assignment)
+        _write_member_metadata_v1(member_metadata, w)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # version 2
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(GroupMetadataValue)
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('protocol_type', count, size - at)
-    m.protocol_type = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.generation, count = _UNPACK_ih(buffer, at)
-    at += 6
-    if count == -1:
-        m.protocol = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('protocol', count, size - at)
-        m.protocol = str(buffer[at:stop], "utf-8")
-        at = stop
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    if count == -1:
-        m.leader = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('leader', count, size - at)
-        m.leader = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.current_state_timestamp, count = _UNPACK_qi(buffer, at)
-    at += 12
-    if count < 0 or count * 22 > size - at:
-        refuse_count('members', count, size - at)
-    members = []
-    for _ in range(count):
-        member_metadata = new(MemberMetadata)
-        member_metadata.group_instance_id = None
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('member_id', count, size - at)
-        member_metadata.member_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('client_id', count, size - at)
-        member_metadata.client_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('client_host', count, size - at)
-        member_metadata.client_host = str(buffer[at:stop], "utf-8")
-        at = stop
-        member_metadata.rebalance_timeout, member_metadata.session_timeout, count = _UNPACK_iii(buffer, at)
-        at += 12
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('subscription', count, size - at)
-        member_metadata.subscription = bytes(buffer[at:stop])
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('assignment', count, size - at)
-        member_metadata.assignment = bytes(buffer[at:stop])
-        at = stop
-        members.append(member_metadata)
-    m.members = members
-    return m, at
+    m.protocol_type = r.string(r.short_length(), 'protocol_type')
+    (m.generation,) = r.fixed(_STRUCT_i)
+    m.protocol = r.nullable_string(r.short_length(), 'protocol')
+    m.leader = r.nullable_string(r.short_length(), 'leader')
+    (m.current_state_timestamp,) = r.fixed(_STRUCT_q)
+    m.members = r.structs(r.length(), 'members', 22, _read_member_metadata_v1)
+    return m, r.at
+
+
+def _write_member_metadata_v3(m: MemberMetadata, w: Write) -> None:
+    w(classic_string(m.member_id))
+    w(classic_nullable_string(m.group_instance_id))
+    w(classic_string(m.client_id))
+    w(classic_string(m.client_host))
+    subscription = m.subscription
+    w(_PACK_iii(m.rebalance_timeout, m.session_timeout, len(subscription)))
+    if subscription:
+        w(subscription)
+    assignment = m.assignment
+    w(_PACK_i(len(assignment)))
+    if assignment:
+        w(assignment)
+
+
+def _read_member_metadata_v3(r: MessageReader) -> MemberMetadata:
+    m = new(MemberMetadata)
+    m.member_id = r.string(r.short_length(), 'member_id')
+    m.group_instance_id = r.nullable_string(r.short_length(), 'group_instance_id')
+    m.client_id = r.string(r.short_length(), 'client_id')
+    m.client_host = r.string(r.short_length(), 'client_host')
+    m.rebalance_timeout, m.session_timeout = r.fixed(_STRUCT_ii)
+    m.subscription = r.bytes(r.length(), 'subscription')
+    m.assignment = r.bytes(r.length(), 'assignment')
+    return m
 
 
 def _write_v3(m: GroupMetadataValue, w: Write) -> None:  # version 3
-    raw = m.protocol_type.encode()
-    w(_PACK_h(len(raw)) + raw)
-    protocol = m.protocol
-    raw = b"" if protocol is None else protocol.encode()
-    w((_PACK_ih(m.generation, -1 if protocol is None else len(raw))) + raw)
-    leader = m.leader
-    raw = b"" if leader is None else leader.encode()
-    w((_PACK_h(-1 if leader is None else len(raw))) + raw)
+    w(classic_string(m.protocol_type))
+    w(_PACK_i(m.generation) + classic_nullable_string(m.protocol))
+    w(classic_nullable_string(m.leader))
     members = m.members
     w(_PACK_qi(m.current_state_timestamp, len(members)))
     for member_metadata in members:
-        raw = member_metadata.member_id.encode()
-        w(_PACK_h(len(raw)) + raw)
-        group_instance_id = member_metadata.group_instance_id
-        raw = b"" if group_instance_id is None else group_instance_id.encode()
-        w((_PACK_h(-1 if group_instance_id is None else len(raw))) + raw)
-        raw = member_metadata.client_id.encode()
-        w(_PACK_h(len(raw)) + raw)
-        raw = member_metadata.client_host.encode()
-        w(_PACK_h(len(raw)) + raw)
-        subscription = member_metadata.subscription
-        w(_PACK_iii(member_metadata.rebalance_timeout, member_metadata.session_timeout, len(subscription)))
-        if subscription:
-            w(subscription)
-        assignment = member_metadata.assignment
-        w(_PACK_i(len(assignment)))
-        if assignment:
-            w(assignment)
+        _write_member_metadata_v3(member_metadata, w)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # version 3
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(GroupMetadataValue)
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('protocol_type', count, size - at)
-    m.protocol_type = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.generation, count = _UNPACK_ih(buffer, at)
-    at += 6
-    if count == -1:
-        m.protocol = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('protocol', count, size - at)
-        m.protocol = str(buffer[at:stop], "utf-8")
-        at = stop
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    if count == -1:
-        m.leader = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('leader', count, size - at)
-        m.leader = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.current_state_timestamp, count = _UNPACK_qi(buffer, at)
-    at += 12
-    if count < 0 or count * 24 > size - at:
-        refuse_count('members', count, size - at)
-    members = []
-    for _ in range(count):
-        member_metadata = new(MemberMetadata)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('member_id', count, size - at)
-        member_metadata.member_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        if count == -1:
-            member_metadata.group_instance_id = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('group_instance_id', count, size - at)
-            member_metadata.group_instance_id = str(buffer[at:stop], "utf-8")
-            at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('client_id', count, size - at)
-        member_metadata.client_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('client_host', count, size - at)
-        member_metadata.client_host = str(buffer[at:stop], "utf-8")
-        at = stop
-        member_metadata.rebalance_timeout, member_metadata.session_timeout, count = _UNPACK_iii(buffer, at)
-        at += 12
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('subscription', count, size - at)
-        member_metadata.subscription = bytes(buffer[at:stop])
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('assignment', count, size - at)
-        member_metadata.assignment = bytes(buffer[at:stop])
-        at = stop
-        members.append(member_metadata)
-    m.members = members
-    return m, at
+    m.protocol_type = r.string(r.short_length(), 'protocol_type')
+    (m.generation,) = r.fixed(_STRUCT_i)
+    m.protocol = r.nullable_string(r.short_length(), 'protocol')
+    m.leader = r.nullable_string(r.short_length(), 'leader')
+    (m.current_state_timestamp,) = r.fixed(_STRUCT_q)
+    m.members = r.structs(r.length(), 'members', 24, _read_member_metadata_v3)
+    return m, r.at
+
+
+def _write_member_metadata_v4(m: MemberMetadata, w: Write) -> None:
+    w(compact_string(m.member_id))
+    w(compact_nullable_string(m.group_instance_id))
+    w(compact_string(m.client_id))
+    w(compact_string(m.client_host))
+    subscription = m.subscription
+    w(_PACK_ii(m.rebalance_timeout, m.session_timeout) + uvarint(len(subscription) + 1))
+    if subscription:
+        w(subscription)
+    assignment = m.assignment
+    w(uvarint(len(assignment) + 1))
+    if assignment:
+        w(assignment)
+    w(NO_TAGS)
+
+
+def _read_member_metadata_v4(r: MessageReader) -> MemberMetadata:
+    m = new(MemberMetadata)
+    m.member_id = r.string(r.compact_length(), 'member_id')
+    m.group_instance_id = r.nullable_string(r.compact_length(), 'group_instance_id')
+    m.client_id = r.string(r.compact_length(), 'client_id')
+    m.client_host = r.string(r.compact_length(), 'client_host')
+    m.rebalance_timeout, m.session_timeout = r.fixed(_STRUCT_ii)
+    m.subscription = r.bytes(r.compact_length(), 'subscription')
+    m.assignment = r.bytes(r.compact_length(), 'assignment')
+    r.skip_tags()
+    return m
 
 
 def _write_v4(m: GroupMetadataValue, w: Write) -> None:  # version 4, flexible
-    raw = m.protocol_type.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    protocol = m.protocol
-    w(_PACK_i(m.generation) + (NULL if protocol is None else compact_string(protocol)))
-    leader = m.leader
-    w(NULL if leader is None else compact_string(leader))
+    w(compact_string(m.protocol_type))
+    w(_PACK_i(m.generation) + compact_nullable_string(m.protocol))
+    w(compact_nullable_string(m.leader))
     members = m.members
-    count = len(members) + 1
-    w(_PACK_q(m.current_state_timestamp) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_q(m.current_state_timestamp) + uvarint(len(members) + 1))
     for member_metadata in members:
-        raw = member_metadata.member_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        group_instance_id = member_metadata.group_instance_id
-        w(NULL if group_instance_id is None else compact_string(group_instance_id))
-        raw = member_metadata.client_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = member_metadata.client_host.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        subscription = member_metadata.subscription
-        count = len(subscription) + 1
-        w(_PACK_ii(member_metadata.rebalance_timeout, member_metadata.session_timeout) + (UVARINT[count] if count < 128 else uvarint(count)))
-        if subscription:
-            w(subscription)
-        assignment = member_metadata.assignment
-        count = len(assignment) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if assignment:
-            w(assignment)
-        w(NO_TAGS)
+        _write_member_metadata_v4(member_metadata, w)
     w(NO_TAGS)
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[GroupMetadataValue, int]:  # version 4, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(GroupMetadataValue)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('protocol_type', count, size - at)
-    m.protocol_type = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.generation, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.protocol = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('protocol', count, size - at)
-        m.protocol = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.leader = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('leader', count, size - at)
-        m.leader = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.current_state_timestamp, count = _UNPACK_qB(buffer, at)
-    at += 9
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 15 > size - at:
-        refuse_count('members', count, size - at)
-    members = []
-    for _ in range(count):
-        member_metadata = new(MemberMetadata)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('member_id', count, size - at)
-        member_metadata.member_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            member_metadata.group_instance_id = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('group_instance_id', count, size - at)
-            member_metadata.group_instance_id = str(buffer[at:stop], "utf-8")
-            at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('client_id', count, size - at)
-        member_metadata.client_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('client_host', count, size - at)
-        member_metadata.client_host = str(buffer[at:stop], "utf-8")
-        at = stop
-        member_metadata.rebalance_timeout, member_metadata.session_timeout, count = _UNPACK_iiB(buffer, at)
-        at += 9
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('subscription', count, size - at)
-        member_metadata.subscription = bytes(buffer[at:stop])
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('assignment', count, size - at)
-        member_metadata.assignment = bytes(buffer[at:stop])
-        at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        members.append(member_metadata)
-    m.members = members
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.protocol_type = r.string(r.compact_length(), 'protocol_type')
+    (m.generation,) = r.fixed(_STRUCT_i)
+    m.protocol = r.nullable_string(r.compact_length(), 'protocol')
+    m.leader = r.nullable_string(r.compact_length(), 'leader')
+    (m.current_state_timestamp,) = r.fixed(_STRUCT_q)
+    m.members = r.structs(r.compact_length(), 'members', 15, _read_member_metadata_v4)
+    r.skip_tags()
+    return m, r.at
 
 
 GroupMetadataValue._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3, 4: _write_v4}

@@ -6,15 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
 _PACK_hhx = Struct(">hhx").pack
-_UNPACK_hhB = Struct(">hhB").unpack_from
+_STRUCT_hh = Struct(">hh")
 
 
 class KRaftVersionRecord(Message):
@@ -39,12 +35,11 @@ def _write_v0(m: KRaftVersionRecord, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[KRaftVersionRecord, int]:  # version 0, flexible
+    r = MessageReader(buffer, at)
     m = new(KRaftVersionRecord)
-    m.version, m.kraft_version, tags = _UNPACK_hhB(buffer, at)
-    at += 5
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.version, m.kraft_version = r.fixed(_STRUCT_hh)
+    r.skip_tags()
+    return m, r.at
 
 
 KRaftVersionRecord._WRITERS = {0: _write_v0}

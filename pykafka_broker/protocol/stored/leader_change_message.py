@@ -6,28 +6,15 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    refuse_field,
-    skip_tags,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, new, refuse_field, uvarint,
 )
 
 _PACK_hi = Struct(">hi").pack
 _PACK_i16sx = Struct(">i16sx").pack
 _PACK_ix = Struct(">ix").pack
-_UNPACK_hiB = Struct(">hiB").unpack_from
-_UNPACK_i16sB = Struct(">i16sB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
+_STRUCT_hi = Struct(">hi")
+_STRUCT_i = Struct(">i")
+_STRUCT_i16s = Struct(">i16s")
 
 
 class Voter(Fields):
@@ -65,122 +52,73 @@ class LeaderChangeMessage(Message):
         self.granting_voters = [] if granting_voters is EMPTY else granting_voters
 
 
+def _write_voter_v0(m: Voter, w: Write) -> None:
+    if m.voter_directory_id != ZERO_UUID:
+        refuse_field('voter_directory_id')
+    w(_PACK_ix(m.voter_id))
+
+
+def _read_voter_v0(r: MessageReader) -> Voter:
+    m = new(Voter)
+    m.voter_directory_id = ZERO_UUID
+    (m.voter_id,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: LeaderChangeMessage, w: Write) -> None:  # version 0, flexible
     voters = m.voters
-    count = len(voters) + 1
-    w(_PACK_hi(m.version, m.leader_id) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_hi(m.version, m.leader_id) + uvarint(len(voters) + 1))
     for voter in voters:
-        if voter.voter_directory_id != ZERO_UUID:
-            refuse_field('voter_directory_id')
-        w(_PACK_ix(voter.voter_id))
+        _write_voter_v0(voter, w)
     granting_voters = m.granting_voters
-    count = len(granting_voters) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(granting_voters) + 1))
     for granting_voters_voter in granting_voters:
-        if granting_voters_voter.voter_directory_id != ZERO_UUID:
-            refuse_field('voter_directory_id')
-        w(_PACK_ix(granting_voters_voter.voter_id))
+        _write_voter_v0(granting_voters_voter, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[LeaderChangeMessage, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(LeaderChangeMessage)
-    m.version, m.leader_id, count = _UNPACK_hiB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('voters', count, size - at)
-    voters = []
-    for _ in range(count):
-        voter = new(Voter)
-        voter.voter_directory_id = ZERO_UUID
-        voter.voter_id, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        voters.append(voter)
-    m.voters = voters
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('granting_voters', count, size - at)
-    granting_voters = []
-    for _ in range(count):
-        granting_voters_voter = new(Voter)
-        granting_voters_voter.voter_directory_id = ZERO_UUID
-        granting_voters_voter.voter_id, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        granting_voters.append(granting_voters_voter)
-    m.granting_voters = granting_voters
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.version, m.leader_id = r.fixed(_STRUCT_hi)
+    m.voters = r.structs(r.compact_length(), 'voters', 5, _read_voter_v0)
+    m.granting_voters = r.structs(r.compact_length(), 'granting_voters', 5, _read_voter_v0)
+    r.skip_tags()
+    return m, r.at
+
+
+def _write_voter_v1(m: Voter, w: Write) -> None:
+    w(_PACK_i16sx(m.voter_id, m.voter_directory_id))
+
+
+def _read_voter_v1(r: MessageReader) -> Voter:
+    m = new(Voter)
+    m.voter_id, m.voter_directory_id = r.fixed(_STRUCT_i16s)
+    r.skip_tags()
+    return m
 
 
 def _write_v1(m: LeaderChangeMessage, w: Write) -> None:  # version 1, flexible
     voters = m.voters
-    count = len(voters) + 1
-    w(_PACK_hi(m.version, m.leader_id) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_hi(m.version, m.leader_id) + uvarint(len(voters) + 1))
     for voter in voters:
-        w(_PACK_i16sx(voter.voter_id, voter.voter_directory_id))
+        _write_voter_v1(voter, w)
     granting_voters = m.granting_voters
-    count = len(granting_voters) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(granting_voters) + 1))
     for granting_voters_voter in granting_voters:
-        w(_PACK_i16sx(granting_voters_voter.voter_id, granting_voters_voter.voter_directory_id))
+        _write_voter_v1(granting_voters_voter, w)
     w(NO_TAGS)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[LeaderChangeMessage, int]:  # version 1, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(LeaderChangeMessage)
-    m.version, m.leader_id, count = _UNPACK_hiB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 21 > size - at:
-        refuse_count('voters', count, size - at)
-    voters = []
-    for _ in range(count):
-        voter = new(Voter)
-        voter.voter_id, voter.voter_directory_id, tags = _UNPACK_i16sB(buffer, at)
-        at += 21
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        voters.append(voter)
-    m.voters = voters
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 21 > size - at:
-        refuse_count('granting_voters', count, size - at)
-    granting_voters = []
-    for _ in range(count):
-        granting_voters_voter = new(Voter)
-        granting_voters_voter.voter_id, granting_voters_voter.voter_directory_id, tags = _UNPACK_i16sB(buffer, at)
-        at += 21
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        granting_voters.append(granting_voters_voter)
-    m.granting_voters = granting_voters
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.version, m.leader_id = r.fixed(_STRUCT_hi)
+    m.voters = r.structs(r.compact_length(), 'voters', 21, _read_voter_v1)
+    m.granting_voters = r.structs(r.compact_length(), 'granting_voters', 21, _read_voter_v1)
+    r.skip_tags()
+    return m, r.at
 
 
 LeaderChangeMessage._WRITERS = {0: _write_v0, 1: _write_v1}

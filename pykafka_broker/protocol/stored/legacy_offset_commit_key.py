@@ -6,17 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    refuse_length,
+    Buffer, Message, MessageReader, Write, classic_string, new,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
+_STRUCT_i = Struct(">i")
 
 
 class LegacyOffsetCommitKey(Message):
@@ -40,33 +34,18 @@ class LegacyOffsetCommitKey(Message):
 
 
 def _write_v0(m: LegacyOffsetCommitKey, w: Write) -> None:  # version 0
-    raw = m.group.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.topic.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.group))
+    w(classic_string(m.topic))
     w(_PACK_i(m.partition))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[LegacyOffsetCommitKey, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(LegacyOffsetCommitKey)
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('group', count, size - at)
-    m.group = str(buffer[at:stop], "utf-8")
-    at = stop
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('topic', count, size - at)
-    m.topic = str(buffer[at:stop], "utf-8")
-    at = stop
-    (m.partition,) = _UNPACK_i(buffer, at)
-    at += 4
-    return m, at
+    m.group = r.string(r.short_length(), 'group')
+    m.topic = r.string(r.short_length(), 'topic')
+    (m.partition,) = r.fixed(_STRUCT_i)
+    return m, r.at
 
 
 LegacyOffsetCommitKey._WRITERS = {0: _write_v0}

@@ -6,17 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    refuse_length,
+    Buffer, Message, MessageReader, Write, classic_string, new,
 )
 
 _PACK_q = Struct(">q").pack
-_PACK_qh = Struct(">qh").pack
-_UNPACK_q = Struct(">q").unpack_from
-_UNPACK_qh = Struct(">qh").unpack_from
+_STRUCT_q = Struct(">q")
 
 
 class LegacyOffsetCommitValue(Message):
@@ -40,24 +34,17 @@ class LegacyOffsetCommitValue(Message):
 
 
 def _write_v0(m: LegacyOffsetCommitValue, w: Write) -> None:  # version 0
-    raw = m.metadata.encode()
-    w(_PACK_qh(m.offset, len(raw)) + raw)
+    w(_PACK_q(m.offset) + classic_string(m.metadata))
     w(_PACK_q(m.commit_timestamp))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[LegacyOffsetCommitValue, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(LegacyOffsetCommitValue)
-    m.offset, count = _UNPACK_qh(buffer, at)
-    at += 10
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('metadata', count, size - at)
-    m.metadata = str(buffer[at:stop], "utf-8")
-    at = stop
-    (m.commit_timestamp,) = _UNPACK_q(buffer, at)
-    at += 8
-    return m, at
+    (m.offset,) = r.fixed(_STRUCT_q)
+    m.metadata = r.string(r.short_length(), 'metadata')
+    (m.commit_timestamp,) = r.fixed(_STRUCT_q)
+    return m, r.at
 
 
 LegacyOffsetCommitValue._WRITERS = {0: _write_v0}

@@ -5,12 +5,7 @@ from __future__ import annotations
 
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    NO_TAGS,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, MessageReader, NO_TAGS, Write, new,
 )
 
 
@@ -30,12 +25,10 @@ def _write_v0(m: NoOpRecord, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[NoOpRecord, int]:  # version 0, flexible
+    r = MessageReader(buffer, at)
     m = new(NoOpRecord)
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    r.skip_tags()
+    return m, r.at
 
 
 NoOpRecord._WRITERS = {0: _write_v0}

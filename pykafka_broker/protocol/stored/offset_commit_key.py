@@ -6,11 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    refuse_length,
+    Buffer, Message, Write, new, refuse_length,
 )
 
 _PACK_h = Struct(">h").pack

@@ -6,21 +6,8 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_length,
-    refuse_tag,
-    string_length,
-    uvarint_rest,
-    write_tags,
+    Buffer, Message, Pieces, TaggedPieces, UVARINT, Write, ZERO_UUID, new, read_tag, read_uvarint, refuse_length,
+    refuse_tag, string_length, uvarint_rest, write_tags,
 )
 
 _PACK_16s = Struct(">16s").pack

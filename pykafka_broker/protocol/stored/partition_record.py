@@ -6,26 +6,8 @@ from __future__ import annotations
 from struct import Struct, pack, unpack_from
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    join_uuids,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_field,
-    refuse_tag,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, INT32_PACK, INT32_UNPACK, Message, Pieces, TaggedPieces, UVARINT, Write, ZERO_UUID, join_uuids, new,
+    read_tag, read_uvarint, refuse_count, refuse_field, refuse_tag, uvarint, uvarint_rest, write_tags,
 )
 
 _PACK_b = Struct(">b").pack

@@ -6,15 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
 _PACK_iqqx = Struct(">iqqx").pack
-_UNPACK_iqqB = Struct(">iqqB").unpack_from
+_STRUCT_iqq = Struct(">iqq")
 
 
 class ProducerIdsRecord(Message):
@@ -42,12 +38,11 @@ def _write_v0(m: ProducerIdsRecord, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ProducerIdsRecord, int]:  # version 0, flexible
+    r = MessageReader(buffer, at)
     m = new(ProducerIdsRecord)
-    m.broker_id, m.broker_epoch, m.next_producer_id, tags = _UNPACK_iqqB(buffer, at)
-    at += 21
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.broker_id, m.broker_epoch, m.next_producer_id = r.fixed(_STRUCT_iqq)
+    r.skip_tags()
+    return m, r.at
 
 
 ProducerIdsRecord._WRITERS = {0: _write_v0}

@@ -6,19 +6,13 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    Write,
-    new,
-    refuse_count,
+    Buffer, EMPTY, Fields, Message, MessageReader, Write, new,
 )
 
 _PACK_Ii = Struct(">Ii").pack
 _PACK_qhiqiqiq = Struct(">qhiqiqiq").pack
-_UNPACK_Ii = Struct(">Ii").unpack_from
-_ITER_qhiqiqiq = Struct(">qhiqiqiq").iter_unpack
+_STRUCT_I = Struct(">I")
+_STRUCT_qhiqiqiq = Struct(">qhiqiqiq")
 
 
 class ProducerEntry(Fields):
@@ -64,29 +58,29 @@ class ProducerSnapshot(Message):
         self.producer_entries = [] if producer_entries is EMPTY else producer_entries
 
 
+def _write_producer_entry_v1(m: ProducerEntry, w: Write) -> None:
+    w(_PACK_qhiqiqiq(m.producer_id, m.epoch, m.last_sequence, m.last_offset, m.offset_delta, m.timestamp, m.coordinator_epoch, m.current_txn_first_offset))
+
+
+def _read_producer_entry_v1(r: MessageReader) -> ProducerEntry:
+    m = new(ProducerEntry)
+    m.producer_id, m.epoch, m.last_sequence, m.last_offset, m.offset_delta, m.timestamp, m.coordinator_epoch, m.current_txn_first_offset = r.fixed(_STRUCT_qhiqiqiq)
+    return m
+
+
 def _write_v1(m: ProducerSnapshot, w: Write) -> None:  # version 1
     producer_entries = m.producer_entries
     w(_PACK_Ii(m.crc, len(producer_entries)))
     for producer_entry in producer_entries:
-        w(_PACK_qhiqiqiq(producer_entry.producer_id, producer_entry.epoch, producer_entry.last_sequence, producer_entry.last_offset, producer_entry.offset_delta, producer_entry.timestamp, producer_entry.coordinator_epoch, producer_entry.current_txn_first_offset))
+        _write_producer_entry_v1(producer_entry, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ProducerSnapshot, int]:  # version 1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ProducerSnapshot)
-    m.crc, count = _UNPACK_Ii(buffer, at)
-    at += 8
-    if count < 0 or count * 46 > size - at:
-        refuse_count('producer_entries', count, size - at)
-    producer_entries = []
-    stop = at + count * 46
-    for values in _ITER_qhiqiqiq(buffer[at:stop]):
-        producer_entry = new(ProducerEntry)
-        producer_entry.producer_id, producer_entry.epoch, producer_entry.last_sequence, producer_entry.last_offset, producer_entry.offset_delta, producer_entry.timestamp, producer_entry.coordinator_epoch, producer_entry.current_txn_first_offset = values
-        producer_entries.append(producer_entry)
-    at = stop
-    m.producer_entries = producer_entries
-    return m, at
+    (m.crc,) = r.fixed(_STRUCT_I)
+    m.producer_entries = r.structs(r.length(), 'producer_entries', 46, _read_producer_entry_v1)
+    return m, r.at
 
 
 ProducerSnapshot._WRITERS = {1: _write_v1}

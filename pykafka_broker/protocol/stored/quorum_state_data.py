@@ -6,30 +6,16 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    skip_tags,
-    string_length,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_string, new, refuse_field,
     uvarint,
-    uvarint_rest,
 )
 
 _PACK_iii16sx = Struct(">iii16sx").pack
 _PACK_iiiq = Struct(">iiiq").pack
 _PACK_ix = Struct(">ix").pack
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_iii16sB = Struct(">iii16sB").unpack_from
-_UNPACK_iiiqB = Struct(">iiiqB").unpack_from
+_STRUCT_i = Struct(">i")
+_STRUCT_iii16s = Struct(">iii16s")
+_STRUCT_iiiq = Struct(">iiiq")
 
 
 class Voter(Fields):
@@ -71,58 +57,37 @@ class QuorumStateData(Message):
         self.current_voters = [] if current_voters is EMPTY else current_voters
 
 
+def _write_voter_v0(m: Voter, w: Write) -> None:
+    w(_PACK_ix(m.voter_id))
+
+
+def _read_voter_v0(r: MessageReader) -> Voter:
+    m = new(Voter)
+    (m.voter_id,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: QuorumStateData, w: Write) -> None:  # version 0, flexible
     if m.voted_directory_id != ZERO_UUID:
         refuse_field('voted_directory_id')
-    raw = m.cluster_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.cluster_id))
     current_voters = m.current_voters
-    count = (-1 if current_voters is None else len(current_voters)) + 1
-    w(_PACK_iiiq(m.leader_id, m.leader_epoch, m.voted_id, m.applied_offset) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iiiq(m.leader_id, m.leader_epoch, m.voted_id, m.applied_offset) + (uvarint((-1 if current_voters is None else len(current_voters)) + 1)))
     for voter in current_voters or ():
-        w(_PACK_ix(voter.voter_id))
+        _write_voter_v0(voter, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[QuorumStateData, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(QuorumStateData)
     m.voted_directory_id = ZERO_UUID
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('cluster_id', count, size - at)
-    m.cluster_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.leader_id, m.leader_epoch, m.voted_id, m.applied_offset, count = _UNPACK_iiiqB(buffer, at)
-    at += 21
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.current_voters = None
-    else:
-        if count < 0 or count * 5 > size - at:
-            refuse_count('current_voters', count, size - at)
-        current_voters = []
-        for _ in range(count):
-            voter = new(Voter)
-            voter.voter_id, tags = _UNPACK_iB(buffer, at)
-            at += 5
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            current_voters.append(voter)
-        m.current_voters = current_voters
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.cluster_id = r.string(r.compact_length(), 'cluster_id')
+    m.leader_id, m.leader_epoch, m.voted_id, m.applied_offset = r.fixed(_STRUCT_iiiq)
+    m.current_voters = r.nullable_structs(r.compact_length(), 'current_voters', 5, _read_voter_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v1(m: QuorumStateData, w: Write) -> None:  # version 1, flexible
@@ -136,15 +101,14 @@ def _write_v1(m: QuorumStateData, w: Write) -> None:  # version 1, flexible
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[QuorumStateData, int]:  # version 1, flexible
+    r = MessageReader(buffer, at)
     m = new(QuorumStateData)
     m.cluster_id = ''
     m.applied_offset = 0
     m.current_voters = []
-    m.leader_id, m.leader_epoch, m.voted_id, m.voted_directory_id, tags = _UNPACK_iii16sB(buffer, at)
-    at += 29
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.leader_id, m.leader_epoch, m.voted_id, m.voted_directory_id = r.fixed(_STRUCT_iii16s)
+    r.skip_tags()
+    return m, r.at
 
 
 QuorumStateData._WRITERS = {0: _write_v0, 1: _write_v1}

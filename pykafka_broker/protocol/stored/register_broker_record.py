@@ -6,30 +6,8 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NULL,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    compact_string,
-    join_uuids,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    refuse_tag,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, Message, MessageReader, Pieces, TaggedPieces, Write, ZERO_UUID, compact_nullable_string,
+    compact_string, join_uuids, new, refuse_field, uvarint, write_tags,
 )
 
 _PACK_oo = Struct(">??").pack
@@ -39,12 +17,12 @@ _PACK_Hhx = Struct(">Hhx").pack
 _PACK_hhx = Struct(">hhx").pack
 _PACK_i16sq = Struct(">i16sq").pack
 _PACK_io16sq = Struct(">i?16sq").pack
-_UNPACK_ooB = Struct(">??B").unpack_from
-_UNPACK_oB = Struct(">?B").unpack_from
-_UNPACK_HhB = Struct(">HhB").unpack_from
-_UNPACK_hhB = Struct(">hhB").unpack_from
-_UNPACK_i16sqB = Struct(">i16sqB").unpack_from
-_UNPACK_io16sqB = Struct(">i?16sqB").unpack_from
+_STRUCT_o = Struct(">?")
+_STRUCT_oo = Struct(">??")
+_STRUCT_Hh = Struct(">Hh")
+_STRUCT_hh = Struct(">hh")
+_STRUCT_i16sq = Struct(">i16sq")
+_STRUCT_io16sq = Struct(">i?16sq")
 
 
 class BrokerEndpoint(Fields):
@@ -117,6 +95,34 @@ class RegisterBrokerRecord(Message):
         self.cordoned_log_dirs = cordoned_log_dirs
 
 
+def _write_broker_endpoint_v0(m: BrokerEndpoint, w: Write) -> None:
+    w(compact_string(m.name))
+    w(compact_string(m.host))
+    w(_PACK_Hhx(m.port, m.security_protocol))
+
+
+def _read_broker_endpoint_v0(r: MessageReader) -> BrokerEndpoint:
+    m = new(BrokerEndpoint)
+    m.name = r.string(r.compact_length(), 'name')
+    m.host = r.string(r.compact_length(), 'host')
+    m.port, m.security_protocol = r.fixed(_STRUCT_Hh)
+    r.skip_tags()
+    return m
+
+
+def _write_broker_feature_v0(m: BrokerFeature, w: Write) -> None:
+    w(compact_string(m.name))
+    w(_PACK_hhx(m.min_supported_version, m.max_supported_version))
+
+
+def _read_broker_feature_v0(r: MessageReader) -> BrokerFeature:
+    m = new(BrokerFeature)
+    m.name = r.string(r.compact_length(), 'name')
+    m.min_supported_version, m.max_supported_version = r.fixed(_STRUCT_hh)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: RegisterBrokerRecord, w: Write) -> None:  # version 0, flexible
     if m.is_migrating_zk_broker:
         refuse_field('is_migrating_zk_broker')
@@ -127,116 +133,31 @@ def _write_v0(m: RegisterBrokerRecord, w: Write) -> None:  # version 0, flexible
     if m.cordoned_log_dirs is not None:
         refuse_field('cordoned_log_dirs')
     end_points = m.end_points
-    count = len(end_points) + 1
-    w(_PACK_i16sq(m.broker_id, m.incarnation_id, m.broker_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i16sq(m.broker_id, m.incarnation_id, m.broker_epoch) + uvarint(len(end_points) + 1))
     for broker_endpoint in end_points:
-        raw = broker_endpoint.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = broker_endpoint.host.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_Hhx(broker_endpoint.port, broker_endpoint.security_protocol))
+        _write_broker_endpoint_v0(broker_endpoint, w)
     features = m.features
-    count = len(features) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(features) + 1))
     for broker_feature in features:
-        raw = broker_feature.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_hhx(broker_feature.min_supported_version, broker_feature.max_supported_version))
-    rack = m.rack
-    w(NULL if rack is None else compact_string(rack))
+        _write_broker_feature_v0(broker_feature, w)
+    w(compact_nullable_string(m.rack))
     w(_PACK_ox(m.fenced))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(RegisterBrokerRecord)
     m.is_migrating_zk_broker = False
     m.in_controlled_shutdown = False
     m.log_dirs = []
     m.cordoned_log_dirs = None
-    m.broker_id, m.incarnation_id, m.broker_epoch, count = _UNPACK_i16sqB(buffer, at)
-    at += 29
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 7 > size - at:
-        refuse_count('end_points', count, size - at)
-    end_points = []
-    for _ in range(count):
-        broker_endpoint = new(BrokerEndpoint)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        broker_endpoint.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        broker_endpoint.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        broker_endpoint.port, broker_endpoint.security_protocol, tags = _UNPACK_HhB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        end_points.append(broker_endpoint)
-    m.end_points = end_points
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 6 > size - at:
-        refuse_count('features', count, size - at)
-    features = []
-    for _ in range(count):
-        broker_feature = new(BrokerFeature)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        broker_feature.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        broker_feature.min_supported_version, broker_feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        features.append(broker_feature)
-    m.features = features
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.rack = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('rack', count, size - at)
-        m.rack = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.fenced, tags = _UNPACK_oB(buffer, at)
-    at += 2
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.broker_id, m.incarnation_id, m.broker_epoch = r.fixed(_STRUCT_i16sq)
+    m.end_points = r.structs(r.compact_length(), 'end_points', 7, _read_broker_endpoint_v0)
+    m.features = r.structs(r.compact_length(), 'features', 6, _read_broker_feature_v0)
+    m.rack = r.nullable_string(r.compact_length(), 'rack')
+    (m.fenced,) = r.fixed(_STRUCT_o)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v1(m: RegisterBrokerRecord, w: Write) -> None:  # version 1, flexible
@@ -247,115 +168,30 @@ def _write_v1(m: RegisterBrokerRecord, w: Write) -> None:  # version 1, flexible
     if m.cordoned_log_dirs is not None:
         refuse_field('cordoned_log_dirs')
     end_points = m.end_points
-    count = len(end_points) + 1
-    w(_PACK_i16sq(m.broker_id, m.incarnation_id, m.broker_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i16sq(m.broker_id, m.incarnation_id, m.broker_epoch) + uvarint(len(end_points) + 1))
     for broker_endpoint in end_points:
-        raw = broker_endpoint.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = broker_endpoint.host.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_Hhx(broker_endpoint.port, broker_endpoint.security_protocol))
+        _write_broker_endpoint_v0(broker_endpoint, w)
     features = m.features
-    count = len(features) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(features) + 1))
     for broker_feature in features:
-        raw = broker_feature.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_hhx(broker_feature.min_supported_version, broker_feature.max_supported_version))
-    rack = m.rack
-    w(NULL if rack is None else compact_string(rack))
+        _write_broker_feature_v0(broker_feature, w)
+    w(compact_nullable_string(m.rack))
     w(_PACK_oox(m.fenced, m.in_controlled_shutdown))
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # version 1, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(RegisterBrokerRecord)
     m.is_migrating_zk_broker = False
     m.log_dirs = []
     m.cordoned_log_dirs = None
-    m.broker_id, m.incarnation_id, m.broker_epoch, count = _UNPACK_i16sqB(buffer, at)
-    at += 29
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 7 > size - at:
-        refuse_count('end_points', count, size - at)
-    end_points = []
-    for _ in range(count):
-        broker_endpoint = new(BrokerEndpoint)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        broker_endpoint.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        broker_endpoint.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        broker_endpoint.port, broker_endpoint.security_protocol, tags = _UNPACK_HhB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        end_points.append(broker_endpoint)
-    m.end_points = end_points
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 6 > size - at:
-        refuse_count('features', count, size - at)
-    features = []
-    for _ in range(count):
-        broker_feature = new(BrokerFeature)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        broker_feature.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        broker_feature.min_supported_version, broker_feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        features.append(broker_feature)
-    m.features = features
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.rack = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('rack', count, size - at)
-        m.rack = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.fenced, m.in_controlled_shutdown, tags = _UNPACK_ooB(buffer, at)
-    at += 3
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.broker_id, m.incarnation_id, m.broker_epoch = r.fixed(_STRUCT_i16sq)
+    m.end_points = r.structs(r.compact_length(), 'end_points', 7, _read_broker_endpoint_v0)
+    m.features = r.structs(r.compact_length(), 'features', 6, _read_broker_feature_v0)
+    m.rack = r.nullable_string(r.compact_length(), 'rack')
+    m.fenced, m.in_controlled_shutdown = r.fixed(_STRUCT_oo)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v2(m: RegisterBrokerRecord, w: Write) -> None:  # version 2, flexible
@@ -364,147 +200,49 @@ def _write_v2(m: RegisterBrokerRecord, w: Write) -> None:  # version 2, flexible
     if m.cordoned_log_dirs is not None:
         refuse_field('cordoned_log_dirs')
     end_points = m.end_points
-    count = len(end_points) + 1
-    w(_PACK_io16sq(m.broker_id, m.is_migrating_zk_broker, m.incarnation_id, m.broker_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_io16sq(m.broker_id, m.is_migrating_zk_broker, m.incarnation_id, m.broker_epoch) + uvarint(len(end_points) + 1))
     for broker_endpoint in end_points:
-        raw = broker_endpoint.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = broker_endpoint.host.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_Hhx(broker_endpoint.port, broker_endpoint.security_protocol))
+        _write_broker_endpoint_v0(broker_endpoint, w)
     features = m.features
-    count = len(features) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(features) + 1))
     for broker_feature in features:
-        raw = broker_feature.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_hhx(broker_feature.min_supported_version, broker_feature.max_supported_version))
-    rack = m.rack
-    w(NULL if rack is None else compact_string(rack))
+        _write_broker_feature_v0(broker_feature, w)
+    w(compact_nullable_string(m.rack))
     w(_PACK_oox(m.fenced, m.in_controlled_shutdown))
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # version 2, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(RegisterBrokerRecord)
     m.log_dirs = []
     m.cordoned_log_dirs = None
-    m.broker_id, m.is_migrating_zk_broker, m.incarnation_id, m.broker_epoch, count = _UNPACK_io16sqB(buffer, at)
-    at += 30
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 7 > size - at:
-        refuse_count('end_points', count, size - at)
-    end_points = []
-    for _ in range(count):
-        broker_endpoint = new(BrokerEndpoint)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        broker_endpoint.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        broker_endpoint.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        broker_endpoint.port, broker_endpoint.security_protocol, tags = _UNPACK_HhB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        end_points.append(broker_endpoint)
-    m.end_points = end_points
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 6 > size - at:
-        refuse_count('features', count, size - at)
-    features = []
-    for _ in range(count):
-        broker_feature = new(BrokerFeature)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        broker_feature.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        broker_feature.min_supported_version, broker_feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        features.append(broker_feature)
-    m.features = features
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.rack = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('rack', count, size - at)
-        m.rack = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.fenced, m.in_controlled_shutdown, tags = _UNPACK_ooB(buffer, at)
-    at += 3
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.broker_id, m.is_migrating_zk_broker, m.incarnation_id, m.broker_epoch = r.fixed(_STRUCT_io16sq)
+    m.end_points = r.structs(r.compact_length(), 'end_points', 7, _read_broker_endpoint_v0)
+    m.features = r.structs(r.compact_length(), 'features', 6, _read_broker_feature_v0)
+    m.rack = r.nullable_string(r.compact_length(), 'rack')
+    m.fenced, m.in_controlled_shutdown = r.fixed(_STRUCT_oo)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v3(m: RegisterBrokerRecord, w: Write) -> None:  # version 3, flexible
     if m.cordoned_log_dirs is not None:
         refuse_field('cordoned_log_dirs')
     end_points = m.end_points
-    count = len(end_points) + 1
-    w(_PACK_io16sq(m.broker_id, m.is_migrating_zk_broker, m.incarnation_id, m.broker_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_io16sq(m.broker_id, m.is_migrating_zk_broker, m.incarnation_id, m.broker_epoch) + uvarint(len(end_points) + 1))
     for broker_endpoint in end_points:
-        raw = broker_endpoint.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = broker_endpoint.host.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_Hhx(broker_endpoint.port, broker_endpoint.security_protocol))
+        _write_broker_endpoint_v0(broker_endpoint, w)
     features = m.features
-    count = len(features) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(features) + 1))
     for broker_feature in features:
-        raw = broker_feature.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_hhx(broker_feature.min_supported_version, broker_feature.max_supported_version))
-    rack = m.rack
-    w(NULL if rack is None else compact_string(rack))
+        _write_broker_feature_v0(broker_feature, w)
+    w(compact_nullable_string(m.rack))
     w(_PACK_oo(m.fenced, m.in_controlled_shutdown))
     tagged: TaggedPieces = []
     if m.log_dirs:
         log_dirs_pieces: Pieces = []
         log_dirs = m.log_dirs
-        count = len(log_dirs) + 1
-        log_dirs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
+        log_dirs_pieces.append(uvarint(len(log_dirs) + 1))
         if log_dirs:
             log_dirs_pieces.append(join_uuids(log_dirs))
         tagged.append((0, log_dirs_pieces))
@@ -512,144 +250,45 @@ def _write_v3(m: RegisterBrokerRecord, w: Write) -> None:  # version 3, flexible
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # version 3, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(RegisterBrokerRecord)
     m.log_dirs = []
     m.cordoned_log_dirs = None
-    m.broker_id, m.is_migrating_zk_broker, m.incarnation_id, m.broker_epoch, count = _UNPACK_io16sqB(buffer, at)
-    at += 30
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 7 > size - at:
-        refuse_count('end_points', count, size - at)
-    end_points = []
-    for _ in range(count):
-        broker_endpoint = new(BrokerEndpoint)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        broker_endpoint.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        broker_endpoint.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        broker_endpoint.port, broker_endpoint.security_protocol, tags = _UNPACK_HhB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        end_points.append(broker_endpoint)
-    m.end_points = end_points
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 6 > size - at:
-        refuse_count('features', count, size - at)
-    features = []
-    for _ in range(count):
-        broker_feature = new(BrokerFeature)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        broker_feature.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        broker_feature.min_supported_version, broker_feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        features.append(broker_feature)
-    m.features = features
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.rack = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('rack', count, size - at)
-        m.rack = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.fenced, m.in_controlled_shutdown, tags = _UNPACK_ooB(buffer, at)
-    at += 3
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        for _ in range(tags):
-            tag_number, at, end = read_tag(buffer, at)
-            if tag_number == 0:
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count < 0 or count * 16 > size - at:
-                    refuse_count('log_dirs', count, size - at)
-                m.log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
-                at += count * 16
-                if at != end:
-                    refuse_tag('log_dirs', at, end)
-            at = end
-    return m, at
+    m.broker_id, m.is_migrating_zk_broker, m.incarnation_id, m.broker_epoch = r.fixed(_STRUCT_io16sq)
+    m.end_points = r.structs(r.compact_length(), 'end_points', 7, _read_broker_endpoint_v0)
+    m.features = r.structs(r.compact_length(), 'features', 6, _read_broker_feature_v0)
+    m.rack = r.nullable_string(r.compact_length(), 'rack')
+    m.fenced, m.in_controlled_shutdown = r.fixed(_STRUCT_oo)
+    for tag, end in r.tags():
+        if tag == 0:
+            m.log_dirs = r.uuids(r.compact_length(), 'log_dirs')
+            r.end_tag('log_dirs', end)
+    return m, r.at
 
 
 def _write_v4(m: RegisterBrokerRecord, w: Write) -> None:  # version 4, flexible
     end_points = m.end_points
-    count = len(end_points) + 1
-    w(_PACK_io16sq(m.broker_id, m.is_migrating_zk_broker, m.incarnation_id, m.broker_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_io16sq(m.broker_id, m.is_migrating_zk_broker, m.incarnation_id, m.broker_epoch) + uvarint(len(end_points) + 1))
     for broker_endpoint in end_points:
-        raw = broker_endpoint.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = broker_endpoint.host.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_Hhx(broker_endpoint.port, broker_endpoint.security_protocol))
+        _write_broker_endpoint_v0(broker_endpoint, w)
     features = m.features
-    count = len(features) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(features) + 1))
     for broker_feature in features:
-        raw = broker_feature.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_hhx(broker_feature.min_supported_version, broker_feature.max_supported_version))
-    rack = m.rack
-    w(NULL if rack is None else compact_string(rack))
+        _write_broker_feature_v0(broker_feature, w)
+    w(compact_nullable_string(m.rack))
     w(_PACK_oo(m.fenced, m.in_controlled_shutdown))
     tagged: TaggedPieces = []
     if m.log_dirs:
         log_dirs_pieces: Pieces = []
         log_dirs = m.log_dirs
-        count = len(log_dirs) + 1
-        log_dirs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
+        log_dirs_pieces.append(uvarint(len(log_dirs) + 1))
         if log_dirs:
             log_dirs_pieces.append(join_uuids(log_dirs))
         tagged.append((0, log_dirs_pieces))
     if m.cordoned_log_dirs is not None:
         cordoned_log_dirs_pieces: Pieces = []
         cordoned_log_dirs = m.cordoned_log_dirs
-        count = (-1 if cordoned_log_dirs is None else len(cordoned_log_dirs)) + 1
-        cordoned_log_dirs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
+        cordoned_log_dirs_pieces.append(uvarint((-1 if cordoned_log_dirs is None else len(cordoned_log_dirs)) + 1))
         if cordoned_log_dirs:
             cordoned_log_dirs_pieces.append(join_uuids(cordoned_log_dirs))
         tagged.append((1, cordoned_log_dirs_pieces))
@@ -657,120 +296,23 @@ def _write_v4(m: RegisterBrokerRecord, w: Write) -> None:  # version 4, flexible
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[RegisterBrokerRecord, int]:  # version 4, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(RegisterBrokerRecord)
     m.log_dirs = []
     m.cordoned_log_dirs = None
-    m.broker_id, m.is_migrating_zk_broker, m.incarnation_id, m.broker_epoch, count = _UNPACK_io16sqB(buffer, at)
-    at += 30
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 7 > size - at:
-        refuse_count('end_points', count, size - at)
-    end_points = []
-    for _ in range(count):
-        broker_endpoint = new(BrokerEndpoint)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        broker_endpoint.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        broker_endpoint.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        broker_endpoint.port, broker_endpoint.security_protocol, tags = _UNPACK_HhB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        end_points.append(broker_endpoint)
-    m.end_points = end_points
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 6 > size - at:
-        refuse_count('features', count, size - at)
-    features = []
-    for _ in range(count):
-        broker_feature = new(BrokerFeature)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        broker_feature.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        broker_feature.min_supported_version, broker_feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        features.append(broker_feature)
-    m.features = features
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.rack = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('rack', count, size - at)
-        m.rack = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.fenced, m.in_controlled_shutdown, tags = _UNPACK_ooB(buffer, at)
-    at += 3
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        for _ in range(tags):
-            tag_number, at, end = read_tag(buffer, at)
-            if tag_number == 0:
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count < 0 or count * 16 > size - at:
-                    refuse_count('log_dirs', count, size - at)
-                m.log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
-                at += count * 16
-                if at != end:
-                    refuse_tag('log_dirs', at, end)
-            elif tag_number == 1:
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count == -1:
-                    m.cordoned_log_dirs = None
-                else:
-                    if count < 0 or count * 16 > size - at:
-                        refuse_count('cordoned_log_dirs', count, size - at)
-                    m.cordoned_log_dirs = [bytes(buffer[start : start + 16]) for start in range(at, at + count * 16, 16)]
-                    at += count * 16
-                if at != end:
-                    refuse_tag('cordoned_log_dirs', at, end)
-            at = end
-    return m, at
+    m.broker_id, m.is_migrating_zk_broker, m.incarnation_id, m.broker_epoch = r.fixed(_STRUCT_io16sq)
+    m.end_points = r.structs(r.compact_length(), 'end_points', 7, _read_broker_endpoint_v0)
+    m.features = r.structs(r.compact_length(), 'features', 6, _read_broker_feature_v0)
+    m.rack = r.nullable_string(r.compact_length(), 'rack')
+    m.fenced, m.in_controlled_shutdown = r.fixed(_STRUCT_oo)
+    for tag, end in r.tags():
+        if tag == 0:
+            m.log_dirs = r.uuids(r.compact_length(), 'log_dirs')
+            r.end_tag('log_dirs', end)
+        elif tag == 1:
+            m.cordoned_log_dirs = r.nullable_uuids(r.compact_length(), 'cordoned_log_dirs')
+            r.end_tag('cordoned_log_dirs', end)
+    return m, r.at
 
 
 RegisterBrokerRecord._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3, 4: _write_v4}

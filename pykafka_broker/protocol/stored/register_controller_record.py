@@ -6,29 +6,15 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_string, new, uvarint,
 )
 
 _PACK_Hhx = Struct(">Hhx").pack
 _PACK_hhx = Struct(">hhx").pack
 _PACK_i16so = Struct(">i16s?").pack
-_UNPACK_HhB = Struct(">HhB").unpack_from
-_UNPACK_hhB = Struct(">hhB").unpack_from
-_UNPACK_i16soB = Struct(">i16s?B").unpack_from
+_STRUCT_Hh = Struct(">Hh")
+_STRUCT_hh = Struct(">hh")
+_STRUCT_i16so = Struct(">i16s?")
 
 
 class ControllerEndpoint(Fields):
@@ -89,99 +75,54 @@ class RegisterControllerRecord(Message):
         self.features = [] if features is EMPTY else features
 
 
+def _write_controller_endpoint_v0(m: ControllerEndpoint, w: Write) -> None:
+    w(compact_string(m.name))
+    w(compact_string(m.host))
+    w(_PACK_Hhx(m.port, m.security_protocol))
+
+
+def _read_controller_endpoint_v0(r: MessageReader) -> ControllerEndpoint:
+    m = new(ControllerEndpoint)
+    m.name = r.string(r.compact_length(), 'name')
+    m.host = r.string(r.compact_length(), 'host')
+    m.port, m.security_protocol = r.fixed(_STRUCT_Hh)
+    r.skip_tags()
+    return m
+
+
+def _write_controller_feature_v0(m: ControllerFeature, w: Write) -> None:
+    w(compact_string(m.name))
+    w(_PACK_hhx(m.min_supported_version, m.max_supported_version))
+
+
+def _read_controller_feature_v0(r: MessageReader) -> ControllerFeature:
+    m = new(ControllerFeature)
+    m.name = r.string(r.compact_length(), 'name')
+    m.min_supported_version, m.max_supported_version = r.fixed(_STRUCT_hh)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: RegisterControllerRecord, w: Write) -> None:  # version 0, flexible
     end_points = m.end_points
-    count = len(end_points) + 1
-    w(_PACK_i16so(m.controller_id, m.incarnation_id, m.zk_migration_ready) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i16so(m.controller_id, m.incarnation_id, m.zk_migration_ready) + uvarint(len(end_points) + 1))
     for controller_endpoint in end_points:
-        raw = controller_endpoint.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = controller_endpoint.host.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_Hhx(controller_endpoint.port, controller_endpoint.security_protocol))
+        _write_controller_endpoint_v0(controller_endpoint, w)
     features = m.features
-    count = len(features) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(features) + 1))
     for controller_feature in features:
-        raw = controller_feature.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_hhx(controller_feature.min_supported_version, controller_feature.max_supported_version))
+        _write_controller_feature_v0(controller_feature, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RegisterControllerRecord, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(RegisterControllerRecord)
-    m.controller_id, m.incarnation_id, m.zk_migration_ready, count = _UNPACK_i16soB(buffer, at)
-    at += 22
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 7 > size - at:
-        refuse_count('end_points', count, size - at)
-    end_points = []
-    for _ in range(count):
-        controller_endpoint = new(ControllerEndpoint)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        controller_endpoint.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        controller_endpoint.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        controller_endpoint.port, controller_endpoint.security_protocol, tags = _UNPACK_HhB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        end_points.append(controller_endpoint)
-    m.end_points = end_points
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 6 > size - at:
-        refuse_count('features', count, size - at)
-    features = []
-    for _ in range(count):
-        controller_feature = new(ControllerFeature)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        controller_feature.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        controller_feature.min_supported_version, controller_feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        features.append(controller_feature)
-    m.features = features
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.controller_id, m.incarnation_id, m.zk_migration_ready = r.fixed(_STRUCT_i16so)
+    m.end_points = r.structs(r.compact_length(), 'end_points', 7, _read_controller_endpoint_v0)
+    m.features = r.structs(r.compact_length(), 'features', 6, _read_controller_feature_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 RegisterControllerRecord._WRITERS = {0: _write_v0}

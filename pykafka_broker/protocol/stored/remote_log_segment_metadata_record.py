@@ -6,41 +6,24 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_length,
-    refuse_tag,
-    shared_default,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, Message, MessageReader, Pieces, TaggedPieces, Write, ZERO_UUID, compact_string, new,
+    shared_default, uvarint, write_tags,
 )
 
-_PACK_16six16sxqqiqq = Struct(">16six16sxqqiqq").pack
+_PACK_16six = Struct(">16six").pack
+_PACK_16sx = Struct(">16sx").pack
 _PACK_o = Struct(">?").pack
 _PACK_b = Struct(">b").pack
 _PACK_i = Struct(">i").pack
 _PACK_iqx = Struct(">iqx").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_16siB = Struct(">16siB").unpack_from
-_UNPACK_o = Struct(">?").unpack_from
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_iqB = Struct(">iqB").unpack_from
-_UNPACK_qqiqqB = Struct(">qqiqqB").unpack_from
+_PACK_qqiqq = Struct(">qqiqq").pack
+_STRUCT_16s = Struct(">16s")
+_STRUCT_16si = Struct(">16si")
+_STRUCT_o = Struct(">?")
+_STRUCT_b = Struct(">b")
+_STRUCT_i = Struct(">i")
+_STRUCT_iq = Struct(">iq")
+_STRUCT_qqiqq = Struct(">qqiqq")
 
 
 class TopicIdPartitionEntry(Fields):
@@ -127,20 +110,53 @@ _DEFAULT_TOPIC_ID_PARTITION_ENTRY = shared_default(TopicIdPartitionEntry())
 _DEFAULT_REMOTE_LOG_SEGMENT_ID_ENTRY = shared_default(RemoteLogSegmentIdEntry())
 
 
+def _write_topic_id_partition_entry_v0(m: TopicIdPartitionEntry, w: Write) -> None:
+    w(compact_string(m.name))
+    w(_PACK_16six(m.id, m.partition))
+
+
+def _read_topic_id_partition_entry_v0(r: MessageReader) -> TopicIdPartitionEntry:
+    m = new(TopicIdPartitionEntry)
+    m.name = r.string(r.compact_length(), 'name')
+    m.id, m.partition = r.fixed(_STRUCT_16si)
+    r.skip_tags()
+    return m
+
+
+def _write_remote_log_segment_id_entry_v0(m: RemoteLogSegmentIdEntry, w: Write) -> None:
+    topic_id_partition = m.topic_id_partition
+    _write_topic_id_partition_entry_v0(topic_id_partition, w)
+    w(_PACK_16sx(m.id))
+
+
+def _read_remote_log_segment_id_entry_v0(r: MessageReader) -> RemoteLogSegmentIdEntry:
+    m = new(RemoteLogSegmentIdEntry)
+    m.topic_id_partition = _read_topic_id_partition_entry_v0(r)
+    (m.id,) = r.fixed(_STRUCT_16s)
+    r.skip_tags()
+    return m
+
+
+def _write_segment_leader_epoch_entry_v0(m: SegmentLeaderEpochEntry, w: Write) -> None:
+    w(_PACK_iqx(m.leader_epoch, m.offset))
+
+
+def _read_segment_leader_epoch_entry_v0(r: MessageReader) -> SegmentLeaderEpochEntry:
+    m = new(SegmentLeaderEpochEntry)
+    m.leader_epoch, m.offset = r.fixed(_STRUCT_iq)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: RemoteLogSegmentMetadataRecord, w: Write) -> None:  # version 0, flexible
     remote_log_segment_id = m.remote_log_segment_id
-    topic_id_partition = remote_log_segment_id.topic_id_partition
-    raw = topic_id_partition.name.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    _write_remote_log_segment_id_entry_v0(remote_log_segment_id, w)
     segment_leader_epochs = m.segment_leader_epochs
-    count = len(segment_leader_epochs) + 1
-    w(_PACK_16six16sxqqiqq(topic_id_partition.id, topic_id_partition.partition, remote_log_segment_id.id, m.start_offset, m.end_offset, m.broker_id, m.max_timestamp_ms, m.event_timestamp_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_qqiqq(m.start_offset, m.end_offset, m.broker_id, m.max_timestamp_ms, m.event_timestamp_ms) + uvarint(len(segment_leader_epochs) + 1))
     for segment_leader_epoch_entry in segment_leader_epochs:
-        w(_PACK_iqx(segment_leader_epoch_entry.leader_epoch, segment_leader_epoch_entry.offset))
+        _write_segment_leader_epoch_entry_v0(segment_leader_epoch_entry, w)
     custom_metadata = m.custom_metadata
-    count = (-1 if custom_metadata is None else len(custom_metadata)) + 1
-    w(_PACK_i(m.segment_size_in_bytes) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.segment_size_in_bytes) + (uvarint((-1 if custom_metadata is None else len(custom_metadata)) + 1)))
     if custom_metadata:
         w(custom_metadata)
     w(_PACK_b(m.remote_log_segment_state))
@@ -153,73 +169,20 @@ def _write_v0(m: RemoteLogSegmentMetadataRecord, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RemoteLogSegmentMetadataRecord, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(RemoteLogSegmentMetadataRecord)
     m.txn_index_empty = False
-    remote_log_segment_id = new(RemoteLogSegmentIdEntry)
-    topic_id_partition = new(TopicIdPartitionEntry)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('name', count, size - at)
-    topic_id_partition.name = str(buffer[at:stop], "utf-8")
-    at = stop
-    topic_id_partition.id, topic_id_partition.partition, tags = _UNPACK_16siB(buffer, at)
-    at += 21
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    remote_log_segment_id.topic_id_partition = topic_id_partition
-    remote_log_segment_id.id, tags = _UNPACK_16sB(buffer, at)
-    at += 17
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    m.remote_log_segment_id = remote_log_segment_id
-    m.start_offset, m.end_offset, m.broker_id, m.max_timestamp_ms, m.event_timestamp_ms, count = _UNPACK_qqiqqB(buffer, at)
-    at += 37
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 13 > size - at:
-        refuse_count('segment_leader_epochs', count, size - at)
-    segment_leader_epochs = []
-    for _ in range(count):
-        segment_leader_epoch_entry = new(SegmentLeaderEpochEntry)
-        segment_leader_epoch_entry.leader_epoch, segment_leader_epoch_entry.offset, tags = _UNPACK_iqB(buffer, at)
-        at += 13
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        segment_leader_epochs.append(segment_leader_epoch_entry)
-    m.segment_leader_epochs = segment_leader_epochs
-    m.segment_size_in_bytes, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.custom_metadata = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('custom_metadata', count, size - at)
-        m.custom_metadata = bytes(buffer[at:stop])
-        at = stop
-    m.remote_log_segment_state, tags = _UNPACK_bB(buffer, at)
-    at += 2
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        for _ in range(tags):
-            tag_number, at, end = read_tag(buffer, at)
-            if tag_number == 0:
-                (m.txn_index_empty,) = _UNPACK_o(buffer, at)
-                at += 1
-                if at != end:
-                    refuse_tag('txn_index_empty', at, end)
-            at = end
-    return m, at
+    m.remote_log_segment_id = _read_remote_log_segment_id_entry_v0(r)
+    m.start_offset, m.end_offset, m.broker_id, m.max_timestamp_ms, m.event_timestamp_ms = r.fixed(_STRUCT_qqiqq)
+    m.segment_leader_epochs = r.structs(r.compact_length(), 'segment_leader_epochs', 13, _read_segment_leader_epoch_entry_v0)
+    (m.segment_size_in_bytes,) = r.fixed(_STRUCT_i)
+    m.custom_metadata = r.nullable_bytes(r.compact_length(), 'custom_metadata')
+    (m.remote_log_segment_state,) = r.fixed(_STRUCT_b)
+    for tag, end in r.tags():
+        if tag == 0:
+            (m.txn_index_empty,) = r.fixed(_STRUCT_o)
+            r.end_tag('txn_index_empty', end)
+    return m, r.at
 
 
 RemoteLogSegmentMetadataRecord._WRITERS = {0: _write_v0}

@@ -6,25 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_length,
-    refuse_tag,
-    skip_tags,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, Message, MessageReader, Pieces, TaggedPieces, Write, ZERO_UUID, new, uvarint, write_tags,
 )
 
 _PACK_16sqqiqq = Struct(">16sqqiqq").pack
@@ -32,11 +14,11 @@ _PACK_o = Struct(">?").pack
 _PACK_b = Struct(">b").pack
 _PACK_i = Struct(">i").pack
 _PACK_iqx = Struct(">iqx").pack
-_UNPACK_16sqqiqqB = Struct(">16sqqiqqB").unpack_from
-_UNPACK_o = Struct(">?").unpack_from
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_iqB = Struct(">iqB").unpack_from
+_STRUCT_16sqqiqq = Struct(">16sqqiqq")
+_STRUCT_o = Struct(">?")
+_STRUCT_b = Struct(">b")
+_STRUCT_i = Struct(">i")
+_STRUCT_iq = Struct(">iq")
 
 
 class SegmentLeaderEpochEntry(Fields):
@@ -89,15 +71,24 @@ class RemoteLogSegmentMetadataSnapshotRecord(Message):
         self.txn_index_empty = txn_index_empty
 
 
+def _write_segment_leader_epoch_entry_v0(m: SegmentLeaderEpochEntry, w: Write) -> None:
+    w(_PACK_iqx(m.leader_epoch, m.offset))
+
+
+def _read_segment_leader_epoch_entry_v0(r: MessageReader) -> SegmentLeaderEpochEntry:
+    m = new(SegmentLeaderEpochEntry)
+    m.leader_epoch, m.offset = r.fixed(_STRUCT_iq)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: RemoteLogSegmentMetadataSnapshotRecord, w: Write) -> None:  # version 0, flexible
     segment_leader_epochs = m.segment_leader_epochs
-    count = len(segment_leader_epochs) + 1
-    w(_PACK_16sqqiqq(m.segment_id, m.start_offset, m.end_offset, m.broker_id, m.max_timestamp_ms, m.event_timestamp_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_16sqqiqq(m.segment_id, m.start_offset, m.end_offset, m.broker_id, m.max_timestamp_ms, m.event_timestamp_ms) + uvarint(len(segment_leader_epochs) + 1))
     for segment_leader_epoch_entry in segment_leader_epochs:
-        w(_PACK_iqx(segment_leader_epoch_entry.leader_epoch, segment_leader_epoch_entry.offset))
+        _write_segment_leader_epoch_entry_v0(segment_leader_epoch_entry, w)
     custom_metadata = m.custom_metadata
-    count = (-1 if custom_metadata is None else len(custom_metadata)) + 1
-    w(_PACK_i(m.segment_size_in_bytes) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.segment_size_in_bytes) + (uvarint((-1 if custom_metadata is None else len(custom_metadata)) + 1)))
     if custom_metadata:
         w(custom_metadata)
     w(_PACK_b(m.remote_log_segment_state))
@@ -110,51 +101,19 @@ def _write_v0(m: RemoteLogSegmentMetadataSnapshotRecord, w: Write) -> None:  # v
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RemoteLogSegmentMetadataSnapshotRecord, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(RemoteLogSegmentMetadataSnapshotRecord)
     m.txn_index_empty = False
-    m.segment_id, m.start_offset, m.end_offset, m.broker_id, m.max_timestamp_ms, m.event_timestamp_ms, count = _UNPACK_16sqqiqqB(buffer, at)
-    at += 53
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 13 > size - at:
-        refuse_count('segment_leader_epochs', count, size - at)
-    segment_leader_epochs = []
-    for _ in range(count):
-        segment_leader_epoch_entry = new(SegmentLeaderEpochEntry)
-        segment_leader_epoch_entry.leader_epoch, segment_leader_epoch_entry.offset, tags = _UNPACK_iqB(buffer, at)
-        at += 13
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        segment_leader_epochs.append(segment_leader_epoch_entry)
-    m.segment_leader_epochs = segment_leader_epochs
-    m.segment_size_in_bytes, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.custom_metadata = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('custom_metadata', count, size - at)
-        m.custom_metadata = bytes(buffer[at:stop])
-        at = stop
-    m.remote_log_segment_state, tags = _UNPACK_bB(buffer, at)
-    at += 2
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        for _ in range(tags):
-            tag_number, at, end = read_tag(buffer, at)
-            if tag_number == 0:
-                (m.txn_index_empty,) = _UNPACK_o(buffer, at)
-                at += 1
-                if at != end:
-                    refuse_tag('txn_index_empty', at, end)
-            at = end
-    return m, at
+    m.segment_id, m.start_offset, m.end_offset, m.broker_id, m.max_timestamp_ms, m.event_timestamp_ms = r.fixed(_STRUCT_16sqqiqq)
+    m.segment_leader_epochs = r.structs(r.compact_length(), 'segment_leader_epochs', 13, _read_segment_leader_epoch_entry_v0)
+    (m.segment_size_in_bytes,) = r.fixed(_STRUCT_i)
+    m.custom_metadata = r.nullable_bytes(r.compact_length(), 'custom_metadata')
+    (m.remote_log_segment_state,) = r.fixed(_STRUCT_b)
+    for tag, end in r.tags():
+        if tag == 0:
+            (m.txn_index_empty,) = r.fixed(_STRUCT_o)
+            r.end_tag('txn_index_empty', end)
+    return m, r.at
 
 
 RemoteLogSegmentMetadataSnapshotRecord._WRITERS = {0: _write_v0}

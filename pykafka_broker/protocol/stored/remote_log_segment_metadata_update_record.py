@@ -6,28 +6,17 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_length,
-    shared_default,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, Write, ZERO_UUID, compact_string, new, shared_default, uvarint,
 )
 
-_PACK_16six16sxiq = Struct(">16six16sxiq").pack
+_PACK_16six = Struct(">16six").pack
+_PACK_16sx = Struct(">16sx").pack
 _PACK_bx = Struct(">bx").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_16siB = Struct(">16siB").unpack_from
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_iqB = Struct(">iqB").unpack_from
+_PACK_iq = Struct(">iq").pack
+_STRUCT_16s = Struct(">16s")
+_STRUCT_16si = Struct(">16si")
+_STRUCT_b = Struct(">b")
+_STRUCT_iq = Struct(">iq")
 
 
 class TopicIdPartitionEntry(Fields):
@@ -88,63 +77,52 @@ _DEFAULT_TOPIC_ID_PARTITION_ENTRY = shared_default(TopicIdPartitionEntry())
 _DEFAULT_REMOTE_LOG_SEGMENT_ID_ENTRY = shared_default(RemoteLogSegmentIdEntry())
 
 
+def _write_topic_id_partition_entry_v0(m: TopicIdPartitionEntry, w: Write) -> None:
+    w(compact_string(m.name))
+    w(_PACK_16six(m.id, m.partition))
+
+
+def _read_topic_id_partition_entry_v0(r: MessageReader) -> TopicIdPartitionEntry:
+    m = new(TopicIdPartitionEntry)
+    m.name = r.string(r.compact_length(), 'name')
+    m.id, m.partition = r.fixed(_STRUCT_16si)
+    r.skip_tags()
+    return m
+
+
+def _write_remote_log_segment_id_entry_v0(m: RemoteLogSegmentIdEntry, w: Write) -> None:
+    topic_id_partition = m.topic_id_partition
+    _write_topic_id_partition_entry_v0(topic_id_partition, w)
+    w(_PACK_16sx(m.id))
+
+
+def _read_remote_log_segment_id_entry_v0(r: MessageReader) -> RemoteLogSegmentIdEntry:
+    m = new(RemoteLogSegmentIdEntry)
+    m.topic_id_partition = _read_topic_id_partition_entry_v0(r)
+    (m.id,) = r.fixed(_STRUCT_16s)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: RemoteLogSegmentMetadataUpdateRecord, w: Write) -> None:  # version 0, flexible
     remote_log_segment_id = m.remote_log_segment_id
-    topic_id_partition = remote_log_segment_id.topic_id_partition
-    raw = topic_id_partition.name.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    _write_remote_log_segment_id_entry_v0(remote_log_segment_id, w)
     custom_metadata = m.custom_metadata
-    count = (-1 if custom_metadata is None else len(custom_metadata)) + 1
-    w(_PACK_16six16sxiq(topic_id_partition.id, topic_id_partition.partition, remote_log_segment_id.id, m.broker_id, m.event_timestamp_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iq(m.broker_id, m.event_timestamp_ms) + (uvarint((-1 if custom_metadata is None else len(custom_metadata)) + 1)))
     if custom_metadata:
         w(custom_metadata)
     w(_PACK_bx(m.remote_log_segment_state))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RemoteLogSegmentMetadataUpdateRecord, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(RemoteLogSegmentMetadataUpdateRecord)
-    remote_log_segment_id = new(RemoteLogSegmentIdEntry)
-    topic_id_partition = new(TopicIdPartitionEntry)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('name', count, size - at)
-    topic_id_partition.name = str(buffer[at:stop], "utf-8")
-    at = stop
-    topic_id_partition.id, topic_id_partition.partition, tags = _UNPACK_16siB(buffer, at)
-    at += 21
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    remote_log_segment_id.topic_id_partition = topic_id_partition
-    remote_log_segment_id.id, tags = _UNPACK_16sB(buffer, at)
-    at += 17
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    m.remote_log_segment_id = remote_log_segment_id
-    m.broker_id, m.event_timestamp_ms, count = _UNPACK_iqB(buffer, at)
-    at += 13
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.custom_metadata = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('custom_metadata', count, size - at)
-        m.custom_metadata = bytes(buffer[at:stop])
-        at = stop
-    m.remote_log_segment_state, tags = _UNPACK_bB(buffer, at)
-    at += 2
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.remote_log_segment_id = _read_remote_log_segment_id_entry_v0(r)
+    m.broker_id, m.event_timestamp_ms = r.fixed(_STRUCT_iq)
+    m.custom_metadata = r.nullable_bytes(r.compact_length(), 'custom_metadata')
+    (m.remote_log_segment_state,) = r.fixed(_STRUCT_b)
+    r.skip_tags()
+    return m, r.at
 
 
 RemoteLogSegmentMetadataUpdateRecord._WRITERS = {0: _write_v0}

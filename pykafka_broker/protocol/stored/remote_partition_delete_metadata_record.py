@@ -6,24 +6,13 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_length,
-    shared_default,
-    skip_tags,
-    string_length,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, Write, ZERO_UUID, compact_string, new, shared_default,
 )
 
-_PACK_16sixiqbx = Struct(">16sixiqbx").pack
-_UNPACK_16siB = Struct(">16siB").unpack_from
-_UNPACK_iqbB = Struct(">iqbB").unpack_from
+_PACK_16six = Struct(">16six").pack
+_PACK_iqbx = Struct(">iqbx").pack
+_STRUCT_16si = Struct(">16si")
+_STRUCT_iqb = Struct(">iqb")
 
 
 class TopicIdPartitionEntry(Fields):
@@ -67,38 +56,32 @@ class RemotePartitionDeleteMetadataRecord(Message):
 _DEFAULT_TOPIC_ID_PARTITION_ENTRY = shared_default(TopicIdPartitionEntry())
 
 
+def _write_topic_id_partition_entry_v0(m: TopicIdPartitionEntry, w: Write) -> None:
+    w(compact_string(m.name))
+    w(_PACK_16six(m.id, m.partition))
+
+
+def _read_topic_id_partition_entry_v0(r: MessageReader) -> TopicIdPartitionEntry:
+    m = new(TopicIdPartitionEntry)
+    m.name = r.string(r.compact_length(), 'name')
+    m.id, m.partition = r.fixed(_STRUCT_16si)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: RemotePartitionDeleteMetadataRecord, w: Write) -> None:  # version 0, flexible
     topic_id_partition = m.topic_id_partition
-    raw = topic_id_partition.name.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    w(_PACK_16sixiqbx(topic_id_partition.id, topic_id_partition.partition, m.broker_id, m.event_timestamp_ms, m.remote_partition_delete_state))
+    _write_topic_id_partition_entry_v0(topic_id_partition, w)
+    w(_PACK_iqbx(m.broker_id, m.event_timestamp_ms, m.remote_partition_delete_state))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RemotePartitionDeleteMetadataRecord, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(RemotePartitionDeleteMetadataRecord)
-    topic_id_partition = new(TopicIdPartitionEntry)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('name', count, size - at)
-    topic_id_partition.name = str(buffer[at:stop], "utf-8")
-    at = stop
-    topic_id_partition.id, topic_id_partition.partition, tags = _UNPACK_16siB(buffer, at)
-    at += 21
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    m.topic_id_partition = topic_id_partition
-    m.broker_id, m.event_timestamp_ms, m.remote_partition_delete_state, tags = _UNPACK_iqbB(buffer, at)
-    at += 14
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.topic_id_partition = _read_topic_id_partition_entry_v0(r)
+    m.broker_id, m.event_timestamp_ms, m.remote_partition_delete_state = r.fixed(_STRUCT_iqb)
+    r.skip_tags()
+    return m, r.at
 
 
 RemotePartitionDeleteMetadataRecord._WRITERS = {0: _write_v0}

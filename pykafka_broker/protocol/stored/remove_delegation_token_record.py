@@ -5,16 +5,7 @@ from __future__ import annotations
 
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint_rest,
+    Buffer, Message, MessageReader, NO_TAGS, Write, compact_string, new,
 )
 
 
@@ -36,30 +27,16 @@ class RemoveDelegationTokenRecord(Message):
 
 
 def _write_v0(m: RemoveDelegationTokenRecord, w: Write) -> None:  # version 0, flexible
-    raw = m.token_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.token_id))
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RemoveDelegationTokenRecord, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(RemoveDelegationTokenRecord)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('token_id', count, size - at)
-    m.token_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.token_id = r.string(r.compact_length(), 'token_id')
+    r.skip_tags()
+    return m, r.at
 
 
 RemoveDelegationTokenRecord._WRITERS = {0: _write_v0}

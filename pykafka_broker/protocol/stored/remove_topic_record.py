@@ -6,16 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    ZERO_UUID,
-    new,
-    skip_tags,
+    Buffer, Message, MessageReader, Write, ZERO_UUID, new,
 )
 
 _PACK_16sx = Struct(">16sx").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
+_STRUCT_16s = Struct(">16s")
 
 
 class RemoveTopicRecord(Message):
@@ -39,12 +34,11 @@ def _write_v0(m: RemoveTopicRecord, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RemoveTopicRecord, int]:  # version 0, flexible
+    r = MessageReader(buffer, at)
     m = new(RemoveTopicRecord)
-    m.topic_id, tags = _UNPACK_16sB(buffer, at)
-    at += 17
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    r.skip_tags()
+    return m, r.at
 
 
 RemoveTopicRecord._WRITERS = {0: _write_v0}

@@ -3,30 +3,16 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    skip_tags,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, new, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
 _PACK_iib = Struct(">iib").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_iibB = Struct(">iibB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_iib = Struct(">iib")
 
 
 class TopicPartitions(Fields):
@@ -65,51 +51,35 @@ class ShareGroupCurrentMemberAssignmentValue(Message):
         self.assigned_partitions = [] if assigned_partitions is EMPTY else assigned_partitions
 
 
+def _write_topic_partitions_v0(m: TopicPartitions, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+    w(NO_TAGS)
+
+
+def _read_topic_partitions_v0(r: MessageReader) -> TopicPartitions:
+    m = new(TopicPartitions)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.numbers(r.compact_length(), 'partitions', 4, "i")
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: ShareGroupCurrentMemberAssignmentValue, w: Write) -> None:  # version 0, flexible
     assigned_partitions = m.assigned_partitions
-    count = len(assigned_partitions) + 1
-    w(_PACK_iib(m.member_epoch, m.previous_member_epoch, m.state) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iib(m.member_epoch, m.previous_member_epoch, m.state) + uvarint(len(assigned_partitions) + 1))
     for topic_partitions in assigned_partitions:
-        partitions = topic_partitions.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(topic_partitions.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
-        w(NO_TAGS)
+        _write_topic_partitions_v0(topic_partitions, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupCurrentMemberAssignmentValue, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ShareGroupCurrentMemberAssignmentValue)
-    m.member_epoch, m.previous_member_epoch, m.state, count = _UNPACK_iibB(buffer, at)
-    at += 10
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('assigned_partitions', count, size - at)
-    assigned_partitions = []
-    for _ in range(count):
-        topic_partitions = new(TopicPartitions)
-        topic_partitions.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        assigned_partitions.append(topic_partitions)
-    m.assigned_partitions = assigned_partitions
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.member_epoch, m.previous_member_epoch, m.state = r.fixed(_STRUCT_iib)
+    m.assigned_partitions = r.structs(r.compact_length(), 'assigned_partitions', 18, _read_topic_partitions_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 ShareGroupCurrentMemberAssignmentValue._WRITERS = {0: _write_v0}

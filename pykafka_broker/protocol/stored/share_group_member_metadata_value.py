@@ -5,21 +5,7 @@ from __future__ import annotations
 
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string, new, uvarint,
 )
 
 
@@ -47,86 +33,25 @@ class ShareGroupMemberMetadataValue(Message):
 
 
 def _write_v0(m: ShareGroupMemberMetadataValue, w: Write) -> None:  # version 0, flexible
-    rack_id = m.rack_id
-    w(NULL if rack_id is None else compact_string(rack_id))
-    raw = m.client_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.client_host.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_nullable_string(m.rack_id))
+    w(compact_string(m.client_id))
+    w(compact_string(m.client_host))
     subscribed_topic_names = m.subscribed_topic_names
-    count = len(subscribed_topic_names) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(subscribed_topic_names) + 1))
     for element in subscribed_topic_names:
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+        w(compact_string(element))
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupMemberMetadataValue, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ShareGroupMemberMetadataValue)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.rack_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('rack_id', count, size - at)
-        m.rack_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('client_id', count, size - at)
-    m.client_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('client_host', count, size - at)
-    m.client_host = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count > size - at:
-        refuse_count('subscribed_topic_names', count, size - at)
-    subscribed_topic_names = []
-    for _ in range(count):
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('subscribed_topic_names', count, size - at)
-        element = str(buffer[at:stop], "utf-8")
-        at = stop
-        subscribed_topic_names.append(element)
-    m.subscribed_topic_names = subscribed_topic_names
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.rack_id = r.nullable_string(r.compact_length(), 'rack_id')
+    m.client_id = r.string(r.compact_length(), 'client_id')
+    m.client_host = r.string(r.compact_length(), 'client_host')
+    m.subscribed_topic_names = r.compact_strings(r.compact_length(), 'subscribed_topic_names')
+    r.skip_tags()
+    return m, r.at
 
 
 ShareGroupMemberMetadataValue._WRITERS = {0: _write_v0}

@@ -6,15 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
 _PACK_iqx = Struct(">iqx").pack
-_UNPACK_iqB = Struct(">iqB").unpack_from
+_STRUCT_iq = Struct(">iq")
 
 
 class ShareGroupMetadataValue(Message):
@@ -40,12 +36,11 @@ def _write_v0(m: ShareGroupMetadataValue, w: Write) -> None:  # version 0, flexi
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupMetadataValue, int]:  # version 0, flexible
+    r = MessageReader(buffer, at)
     m = new(ShareGroupMetadataValue)
-    m.epoch, m.metadata_hash, tags = _UNPACK_iqB(buffer, at)
-    at += 13
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.epoch, m.metadata_hash = r.fixed(_STRUCT_iq)
+    r.skip_tags()
+    return m, r.at
 
 
 ShareGroupMetadataValue._WRITERS = {0: _write_v0}

@@ -3,30 +3,14 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_string, new, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
+_STRUCT_16s = Struct(">16s")
 
 
 class TopicPartitionsInfo(Fields):
@@ -79,144 +63,59 @@ class ShareGroupStatePartitionMetadataValue(Message):
         self.deleting_topics = [] if deleting_topics is EMPTY else deleting_topics
 
 
+def _write_topic_partitions_info_v0(m: TopicPartitionsInfo, w: Write) -> None:
+    w(_PACK_16s(m.topic_id) + compact_string(m.topic_name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+    w(NO_TAGS)
+
+
+def _read_topic_partitions_info_v0(r: MessageReader) -> TopicPartitionsInfo:
+    m = new(TopicPartitionsInfo)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    m.partitions = r.numbers(r.compact_length(), 'partitions', 4, "i")
+    r.skip_tags()
+    return m
+
+
+def _write_topic_info_v0(m: TopicInfo, w: Write) -> None:
+    w(_PACK_16s(m.topic_id) + compact_string(m.topic_name))
+    w(NO_TAGS)
+
+
+def _read_topic_info_v0(r: MessageReader) -> TopicInfo:
+    m = new(TopicInfo)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.topic_name = r.string(r.compact_length(), 'topic_name')
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: ShareGroupStatePartitionMetadataValue, w: Write) -> None:  # version 0, flexible
     initializing_topics = m.initializing_topics
-    count = len(initializing_topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(initializing_topics) + 1))
     for topic_partitions_info in initializing_topics:
-        raw = topic_partitions_info.topic_name.encode()
-        count = len(raw) + 1
-        w(_PACK_16s(topic_partitions_info.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = topic_partitions_info.partitions
-        count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
-        w(NO_TAGS)
+        _write_topic_partitions_info_v0(topic_partitions_info, w)
     initialized_topics = m.initialized_topics
-    count = len(initialized_topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(initialized_topics) + 1))
     for initialized_topics_topic_partitions_info in initialized_topics:
-        raw = initialized_topics_topic_partitions_info.topic_name.encode()
-        count = len(raw) + 1
-        w(_PACK_16s(initialized_topics_topic_partitions_info.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        initialized_topics_topic_partitions_info_partitions = initialized_topics_topic_partitions_info.partitions
-        count = len(initialized_topics_topic_partitions_info_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(initialized_topics_topic_partitions_info_partitions)](*initialized_topics_topic_partitions_info_partitions) if len(initialized_topics_topic_partitions_info_partitions) < 16 else pack(f">{len(initialized_topics_topic_partitions_info_partitions)}i", *initialized_topics_topic_partitions_info_partitions)))
-        w(NO_TAGS)
+        _write_topic_partitions_info_v0(initialized_topics_topic_partitions_info, w)
     deleting_topics = m.deleting_topics
-    count = len(deleting_topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(deleting_topics) + 1))
     for topic_info in deleting_topics:
-        raw = topic_info.topic_name.encode()
-        count = len(raw) + 1
-        w(_PACK_16s(topic_info.topic_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(NO_TAGS)
+        _write_topic_info_v0(topic_info, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ShareGroupStatePartitionMetadataValue, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ShareGroupStatePartitionMetadataValue)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 19 > size - at:
-        refuse_count('initializing_topics', count, size - at)
-    initializing_topics = []
-    for _ in range(count):
-        topic_partitions_info = new(TopicPartitionsInfo)
-        topic_partitions_info.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        topic_partitions_info.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        topic_partitions_info.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        initializing_topics.append(topic_partitions_info)
-    m.initializing_topics = initializing_topics
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 19 > size - at:
-        refuse_count('initialized_topics', count, size - at)
-    initialized_topics = []
-    for _ in range(count):
-        initialized_topics_topic_partitions_info = new(TopicPartitionsInfo)
-        initialized_topics_topic_partitions_info.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        initialized_topics_topic_partitions_info.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        initialized_topics_topic_partitions_info.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        initialized_topics.append(initialized_topics_topic_partitions_info)
-    m.initialized_topics = initialized_topics
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('deleting_topics', count, size - at)
-    deleting_topics = []
-    for _ in range(count):
-        topic_info = new(TopicInfo)
-        topic_info.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('topic_name', count, size - at)
-        topic_info.topic_name = str(buffer[at:stop], "utf-8")
-        at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        deleting_topics.append(topic_info)
-    m.deleting_topics = deleting_topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.initializing_topics = r.structs(r.compact_length(), 'initializing_topics', 19, _read_topic_partitions_info_v0)
+    m.initialized_topics = r.structs(r.compact_length(), 'initialized_topics', 19, _read_topic_partitions_info_v0)
+    m.deleting_topics = r.structs(r.compact_length(), 'deleting_topics', 18, _read_topic_info_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 ShareGroupStatePartitionMetadataValue._WRITERS = {0: _write_v0}

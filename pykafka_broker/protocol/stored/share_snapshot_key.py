@@ -6,18 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_length,
+    Buffer, Message, MessageReader, Write, ZERO_UUID, classic_string, new,
 )
 
 _PACK_16si = Struct(">16si").pack
-_PACK_h = Struct(">h").pack
-_UNPACK_16si = Struct(">16si").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
+_STRUCT_16si = Struct(">16si")
 
 
 class ShareSnapshotKey(Message):
@@ -41,24 +34,16 @@ class ShareSnapshotKey(Message):
 
 
 def _write_v0(m: ShareSnapshotKey, w: Write) -> None:  # version 0
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.group_id))
     w(_PACK_16si(m.topic_id, m.partition))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ShareSnapshotKey, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ShareSnapshotKey)
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('group_id', count, size - at)
-    m.group_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.topic_id, m.partition = _UNPACK_16si(buffer, at)
-    at += 20
-    return m, at
+    m.group_id = r.string(r.short_length(), 'group_id')
+    m.topic_id, m.partition = r.fixed(_STRUCT_16si)
+    return m, r.at
 
 
 ShareSnapshotKey._WRITERS = {0: _write_v0}

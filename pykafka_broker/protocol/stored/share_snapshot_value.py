@@ -6,31 +6,15 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_tag,
-    skip_tags,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, Message, MessageReader, Pieces, TaggedPieces, Write, new, uvarint, write_tags,
 )
 
 _PACK_i = Struct(">i").pack
 _PACK_iiiqqq = Struct(">iiiqqq").pack
 _PACK_qqbhx = Struct(">qqbhx").pack
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iiiqqqB = Struct(">iiiqqqB").unpack_from
-_UNPACK_qqbhB = Struct(">qqbhB").unpack_from
+_STRUCT_i = Struct(">i")
+_STRUCT_iiiqqq = Struct(">iiiqqq")
+_STRUCT_qqbh = Struct(">qqbh")
 
 
 class StateBatch(Fields):
@@ -81,12 +65,22 @@ class ShareSnapshotValue(Message):
         self.state_batches = [] if state_batches is EMPTY else state_batches
 
 
+def _write_state_batch_v0(m: StateBatch, w: Write) -> None:
+    w(_PACK_qqbhx(m.first_offset, m.last_offset, m.delivery_state, m.delivery_count))
+
+
+def _read_state_batch_v0(r: MessageReader) -> StateBatch:
+    m = new(StateBatch)
+    m.first_offset, m.last_offset, m.delivery_state, m.delivery_count = r.fixed(_STRUCT_qqbh)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: ShareSnapshotValue, w: Write) -> None:  # version 0, flexible
     state_batches = m.state_batches
-    count = len(state_batches) + 1
-    w(_PACK_iiiqqq(m.snapshot_epoch, m.state_epoch, m.leader_epoch, m.start_offset, m.create_timestamp, m.write_timestamp) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iiiqqq(m.snapshot_epoch, m.state_epoch, m.leader_epoch, m.start_offset, m.create_timestamp, m.write_timestamp) + uvarint(len(state_batches) + 1))
     for state_batch in state_batches:
-        w(_PACK_qqbhx(state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state, state_batch.delivery_count))
+        _write_state_batch_v0(state_batch, w)
     tagged: TaggedPieces = []
     if m.delivery_complete_count != -1:
         delivery_complete_count_pieces: Pieces = []
@@ -96,38 +90,16 @@ def _write_v0(m: ShareSnapshotValue, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ShareSnapshotValue, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ShareSnapshotValue)
     m.delivery_complete_count = -1
-    m.snapshot_epoch, m.state_epoch, m.leader_epoch, m.start_offset, m.create_timestamp, m.write_timestamp, count = _UNPACK_iiiqqqB(buffer, at)
-    at += 37
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 20 > size - at:
-        refuse_count('state_batches', count, size - at)
-    state_batches = []
-    for _ in range(count):
-        state_batch = new(StateBatch)
-        state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state, state_batch.delivery_count, tags = _UNPACK_qqbhB(buffer, at)
-        at += 20
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        state_batches.append(state_batch)
-    m.state_batches = state_batches
-    tags = buffer[at]
-    at += 1
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        for _ in range(tags):
-            tag_number, at, end = read_tag(buffer, at)
-            if tag_number == 0:
-                (m.delivery_complete_count,) = _UNPACK_i(buffer, at)
-                at += 4
-                if at != end:
-                    refuse_tag('delivery_complete_count', at, end)
-            at = end
-    return m, at
+    m.snapshot_epoch, m.state_epoch, m.leader_epoch, m.start_offset, m.create_timestamp, m.write_timestamp = r.fixed(_STRUCT_iiiqqq)
+    m.state_batches = r.structs(r.compact_length(), 'state_batches', 20, _read_state_batch_v0)
+    for tag, end in r.tags():
+        if tag == 0:
+            (m.delivery_complete_count,) = r.fixed(_STRUCT_i)
+            r.end_tag('delivery_complete_count', end)
+    return m, r.at
 
 
 ShareSnapshotValue._WRITERS = {0: _write_v0}

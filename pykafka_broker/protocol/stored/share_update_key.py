@@ -6,12 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_length,
+    Buffer, Message, Write, ZERO_UUID, new, refuse_length,
 )
 
 _PACK_16si = Struct(">16si").pack

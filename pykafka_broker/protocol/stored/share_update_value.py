@@ -6,23 +6,8 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_tag,
-    skip_tags,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, Message, Pieces, TaggedPieces, UVARINT, Write, new, read_tag, read_uvarint, refuse_count,
+    refuse_tag, skip_tags, uvarint, uvarint_rest, write_tags,
 )
 
 _PACK_i = Struct(">i").pack

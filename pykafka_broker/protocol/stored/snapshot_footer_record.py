@@ -6,15 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
 _PACK_hx = Struct(">hx").pack
-_UNPACK_hB = Struct(">hB").unpack_from
+_STRUCT_h = Struct(">h")
 
 
 class SnapshotFooterRecord(Message):
@@ -37,12 +33,11 @@ def _write_v0(m: SnapshotFooterRecord, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SnapshotFooterRecord, int]:  # version 0, flexible
+    r = MessageReader(buffer, at)
     m = new(SnapshotFooterRecord)
-    m.version, tags = _UNPACK_hB(buffer, at)
-    at += 3
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.version,) = r.fixed(_STRUCT_h)
+    r.skip_tags()
+    return m, r.at
 
 
 SnapshotFooterRecord._WRITERS = {0: _write_v0}

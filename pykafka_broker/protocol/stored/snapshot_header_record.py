@@ -6,15 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
 _PACK_hqx = Struct(">hqx").pack
-_UNPACK_hqB = Struct(">hqB").unpack_from
+_STRUCT_hq = Struct(">hq")
 
 
 class SnapshotHeaderRecord(Message):
@@ -39,12 +35,11 @@ def _write_v0(m: SnapshotHeaderRecord, w: Write) -> None:  # version 0, flexible
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SnapshotHeaderRecord, int]:  # version 0, flexible
+    r = MessageReader(buffer, at)
     m = new(SnapshotHeaderRecord)
-    m.version, m.last_contained_log_timestamp, tags = _UNPACK_hqB(buffer, at)
-    at += 11
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.version, m.last_contained_log_timestamp = r.fixed(_STRUCT_hq)
+    r.skip_tags()
+    return m, r.at
 
 
 SnapshotHeaderRecord._WRITERS = {0: _write_v0}

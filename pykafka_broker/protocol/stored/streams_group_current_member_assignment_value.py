@@ -3,35 +3,15 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    NO_TAGS,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_length,
-    refuse_tag,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Pieces, TaggedPieces, Write, compact_string,
+    new, uvarint, write_tags,
 )
 
 _PACK_iib = Struct(">iib").pack
-_UNPACK_iibB = Struct(">iibB").unpack_from
+_STRUCT_iib = Struct(">iib")
 
 
 class TaskIds(Fields):
@@ -82,462 +62,73 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
         self.warmup_tasks_pending_revocation = [] if warmup_tasks_pending_revocation is EMPTY else warmup_tasks_pending_revocation
 
 
+def _write_task_ids_v0(m: TaskIds, w: Write) -> None:
+    w(compact_string(m.subtopology_id))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+    tagged: TaggedPieces = []
+    if m.assignment_epochs is None or m.assignment_epochs:
+        assignment_epochs_pieces: Pieces = []
+        assignment_epochs = m.assignment_epochs
+        assignment_epochs_pieces.append(uvarint((-1 if assignment_epochs is None else len(assignment_epochs)) + 1))
+        if assignment_epochs:
+            assignment_epochs_pieces.append(INT32_PACK[len(assignment_epochs)](*assignment_epochs) if len(assignment_epochs) < 16 else pack(f">{len(assignment_epochs)}i", *assignment_epochs))
+        tagged.append((0, assignment_epochs_pieces))
+    write_tags(w, tagged)
+
+
+def _read_task_ids_v0(r: MessageReader) -> TaskIds:
+    m = new(TaskIds)
+    m.assignment_epochs = []
+    m.subtopology_id = r.string(r.compact_length(), 'subtopology_id')
+    m.partitions = r.numbers(r.compact_length(), 'partitions', 4, "i")
+    for tag, end in r.tags():
+        if tag == 0:
+            m.assignment_epochs = r.nullable_numbers(r.compact_length(), 'assignment_epochs', 4, "i")
+            r.end_tag('assignment_epochs', end)
+    return m
+
+
 def _write_v0(m: StreamsGroupCurrentMemberAssignmentValue, w: Write) -> None:  # version 0, flexible
     active_tasks = m.active_tasks
-    count = len(active_tasks) + 1
-    w(_PACK_iib(m.member_epoch, m.previous_member_epoch, m.state) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iib(m.member_epoch, m.previous_member_epoch, m.state) + uvarint(len(active_tasks) + 1))
     for task_ids in active_tasks:
-        raw = task_ids.subtopology_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = task_ids.partitions
-        count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
-        tagged: TaggedPieces = []
-        if task_ids.assignment_epochs is None or task_ids.assignment_epochs:
-            assignment_epochs_pieces: Pieces = []
-            assignment_epochs = task_ids.assignment_epochs
-            count = (-1 if assignment_epochs is None else len(assignment_epochs)) + 1
-            assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
-            if assignment_epochs:
-                assignment_epochs_pieces.append(INT32_PACK[len(assignment_epochs)](*assignment_epochs) if len(assignment_epochs) < 16 else pack(f">{len(assignment_epochs)}i", *assignment_epochs))
-            tagged.append((0, assignment_epochs_pieces))
-        write_tags(w, tagged)
+        _write_task_ids_v0(task_ids, w)
     standby_tasks = m.standby_tasks
-    count = len(standby_tasks) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(standby_tasks) + 1))
     for standby_tasks_task_ids in standby_tasks:
-        raw = standby_tasks_task_ids.subtopology_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        standby_tasks_task_ids_partitions = standby_tasks_task_ids.partitions
-        count = len(standby_tasks_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(standby_tasks_task_ids_partitions)](*standby_tasks_task_ids_partitions) if len(standby_tasks_task_ids_partitions) < 16 else pack(f">{len(standby_tasks_task_ids_partitions)}i", *standby_tasks_task_ids_partitions)))
-        standby_tasks_task_ids_tagged: TaggedPieces = []
-        if standby_tasks_task_ids.assignment_epochs is None or standby_tasks_task_ids.assignment_epochs:
-            standby_tasks_task_ids_assignment_epochs_pieces: Pieces = []
-            standby_tasks_task_ids_assignment_epochs = standby_tasks_task_ids.assignment_epochs
-            count = (-1 if standby_tasks_task_ids_assignment_epochs is None else len(standby_tasks_task_ids_assignment_epochs)) + 1
-            standby_tasks_task_ids_assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
-            if standby_tasks_task_ids_assignment_epochs:
-                standby_tasks_task_ids_assignment_epochs_pieces.append(INT32_PACK[len(standby_tasks_task_ids_assignment_epochs)](*standby_tasks_task_ids_assignment_epochs) if len(standby_tasks_task_ids_assignment_epochs) < 16 else pack(f">{len(standby_tasks_task_ids_assignment_epochs)}i", *standby_tasks_task_ids_assignment_epochs))
-            standby_tasks_task_ids_tagged.append((0, standby_tasks_task_ids_assignment_epochs_pieces))
-        write_tags(w, standby_tasks_task_ids_tagged)
+        _write_task_ids_v0(standby_tasks_task_ids, w)
     warmup_tasks = m.warmup_tasks
-    count = len(warmup_tasks) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(warmup_tasks) + 1))
     for warmup_tasks_task_ids in warmup_tasks:
-        raw = warmup_tasks_task_ids.subtopology_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        warmup_tasks_task_ids_partitions = warmup_tasks_task_ids.partitions
-        count = len(warmup_tasks_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(warmup_tasks_task_ids_partitions)](*warmup_tasks_task_ids_partitions) if len(warmup_tasks_task_ids_partitions) < 16 else pack(f">{len(warmup_tasks_task_ids_partitions)}i", *warmup_tasks_task_ids_partitions)))
-        warmup_tasks_task_ids_tagged: TaggedPieces = []
-        if warmup_tasks_task_ids.assignment_epochs is None or warmup_tasks_task_ids.assignment_epochs:
-            warmup_tasks_task_ids_assignment_epochs_pieces: Pieces = []
-            warmup_tasks_task_ids_assignment_epochs = warmup_tasks_task_ids.assignment_epochs
-            count = (-1 if warmup_tasks_task_ids_assignment_epochs is None else len(warmup_tasks_task_ids_assignment_epochs)) + 1
-            warmup_tasks_task_ids_assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
-            if warmup_tasks_task_ids_assignment_epochs:
-                warmup_tasks_task_ids_assignment_epochs_pieces.append(INT32_PACK[len(warmup_tasks_task_ids_assignment_epochs)](*warmup_tasks_task_ids_assignment_epochs) if len(warmup_tasks_task_ids_assignment_epochs) < 16 else pack(f">{len(warmup_tasks_task_ids_assignment_epochs)}i", *warmup_tasks_task_ids_assignment_epochs))
-            warmup_tasks_task_ids_tagged.append((0, warmup_tasks_task_ids_assignment_epochs_pieces))
-        write_tags(w, warmup_tasks_task_ids_tagged)
+        _write_task_ids_v0(warmup_tasks_task_ids, w)
     active_tasks_pending_revocation = m.active_tasks_pending_revocation
-    count = len(active_tasks_pending_revocation) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(active_tasks_pending_revocation) + 1))
     for active_tasks_pending_revocation_task_ids in active_tasks_pending_revocation:
-        raw = active_tasks_pending_revocation_task_ids.subtopology_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        active_tasks_pending_revocation_task_ids_partitions = active_tasks_pending_revocation_task_ids.partitions
-        count = len(active_tasks_pending_revocation_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(active_tasks_pending_revocation_task_ids_partitions)](*active_tasks_pending_revocation_task_ids_partitions) if len(active_tasks_pending_revocation_task_ids_partitions) < 16 else pack(f">{len(active_tasks_pending_revocation_task_ids_partitions)}i", *active_tasks_pending_revocation_task_ids_partitions)))
-        active_tasks_pending_revocation_task_ids_tagged: TaggedPieces = []
-        if active_tasks_pending_revocation_task_ids.assignment_epochs is None or active_tasks_pending_revocation_task_ids.assignment_epochs:
-            active_tasks_pending_revocation_task_ids_assignment_epochs_pieces: Pieces = []
-            active_tasks_pending_revocation_task_ids_assignment_epochs = active_tasks_pending_revocation_task_ids.assignment_epochs
-            count = (-1 if active_tasks_pending_revocation_task_ids_assignment_epochs is None else len(active_tasks_pending_revocation_task_ids_assignment_epochs)) + 1
-            active_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
-            if active_tasks_pending_revocation_task_ids_assignment_epochs:
-                active_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(INT32_PACK[len(active_tasks_pending_revocation_task_ids_assignment_epochs)](*active_tasks_pending_revocation_task_ids_assignment_epochs) if len(active_tasks_pending_revocation_task_ids_assignment_epochs) < 16 else pack(f">{len(active_tasks_pending_revocation_task_ids_assignment_epochs)}i", *active_tasks_pending_revocation_task_ids_assignment_epochs))
-            active_tasks_pending_revocation_task_ids_tagged.append((0, active_tasks_pending_revocation_task_ids_assignment_epochs_pieces))
-        write_tags(w, active_tasks_pending_revocation_task_ids_tagged)
+        _write_task_ids_v0(active_tasks_pending_revocation_task_ids, w)
     standby_tasks_pending_revocation = m.standby_tasks_pending_revocation
-    count = len(standby_tasks_pending_revocation) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(standby_tasks_pending_revocation) + 1))
     for standby_tasks_pending_revocation_task_ids in standby_tasks_pending_revocation:
-        raw = standby_tasks_pending_revocation_task_ids.subtopology_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        standby_tasks_pending_revocation_task_ids_partitions = standby_tasks_pending_revocation_task_ids.partitions
-        count = len(standby_tasks_pending_revocation_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(standby_tasks_pending_revocation_task_ids_partitions)](*standby_tasks_pending_revocation_task_ids_partitions) if len(standby_tasks_pending_revocation_task_ids_partitions) < 16 else pack(f">{len(standby_tasks_pending_revocation_task_ids_partitions)}i", *standby_tasks_pending_revocation_task_ids_partitions)))
-        standby_tasks_pending_revocation_task_ids_tagged: TaggedPieces = []
-        if standby_tasks_pending_revocation_task_ids.assignment_epochs is None or standby_tasks_pending_revocation_task_ids.assignment_epochs:
-            standby_tasks_pending_revocation_task_ids_assignment_epochs_pieces: Pieces = []
-            standby_tasks_pending_revocation_task_ids_assignment_epochs = standby_tasks_pending_revocation_task_ids.assignment_epochs
-            count = (-1 if standby_tasks_pending_revocation_task_ids_assignment_epochs is None else len(standby_tasks_pending_revocation_task_ids_assignment_epochs)) + 1
-            standby_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
-            if standby_tasks_pending_revocation_task_ids_assignment_epochs:
-                standby_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(INT32_PACK[len(standby_tasks_pending_revocation_task_ids_assignment_epochs)](*standby_tasks_pending_revocation_task_ids_assignment_epochs) if len(standby_tasks_pending_revocation_task_ids_assignment_epochs) < 16 else pack(f">{len(standby_tasks_pending_revocation_task_ids_assignment_epochs)}i", *standby_tasks_pending_revocation_task_ids_assignment_epochs))
-            standby_tasks_pending_revocation_task_ids_tagged.append((0, standby_tasks_pending_revocation_task_ids_assignment_epochs_pieces))
-        write_tags(w, standby_tasks_pending_revocation_task_ids_tagged)
+        _write_task_ids_v0(standby_tasks_pending_revocation_task_ids, w)
     warmup_tasks_pending_revocation = m.warmup_tasks_pending_revocation
-    count = len(warmup_tasks_pending_revocation) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(warmup_tasks_pending_revocation) + 1))
     for warmup_tasks_pending_revocation_task_ids in warmup_tasks_pending_revocation:
-        raw = warmup_tasks_pending_revocation_task_ids.subtopology_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        warmup_tasks_pending_revocation_task_ids_partitions = warmup_tasks_pending_revocation_task_ids.partitions
-        count = len(warmup_tasks_pending_revocation_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(warmup_tasks_pending_revocation_task_ids_partitions)](*warmup_tasks_pending_revocation_task_ids_partitions) if len(warmup_tasks_pending_revocation_task_ids_partitions) < 16 else pack(f">{len(warmup_tasks_pending_revocation_task_ids_partitions)}i", *warmup_tasks_pending_revocation_task_ids_partitions)))
-        warmup_tasks_pending_revocation_task_ids_tagged: TaggedPieces = []
-        if warmup_tasks_pending_revocation_task_ids.assignment_epochs is None or warmup_tasks_pending_revocation_task_ids.assignment_epochs:
-            warmup_tasks_pending_revocation_task_ids_assignment_epochs_pieces: Pieces = []
-            warmup_tasks_pending_revocation_task_ids_assignment_epochs = warmup_tasks_pending_revocation_task_ids.assignment_epochs
-            count = (-1 if warmup_tasks_pending_revocation_task_ids_assignment_epochs is None else len(warmup_tasks_pending_revocation_task_ids_assignment_epochs)) + 1
-            warmup_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
-            if warmup_tasks_pending_revocation_task_ids_assignment_epochs:
-                warmup_tasks_pending_revocation_task_ids_assignment_epochs_pieces.append(INT32_PACK[len(warmup_tasks_pending_revocation_task_ids_assignment_epochs)](*warmup_tasks_pending_revocation_task_ids_assignment_epochs) if len(warmup_tasks_pending_revocation_task_ids_assignment_epochs) < 16 else pack(f">{len(warmup_tasks_pending_revocation_task_ids_assignment_epochs)}i", *warmup_tasks_pending_revocation_task_ids_assignment_epochs))
-            warmup_tasks_pending_revocation_task_ids_tagged.append((0, warmup_tasks_pending_revocation_task_ids_assignment_epochs_pieces))
-        write_tags(w, warmup_tasks_pending_revocation_task_ids_tagged)
+        _write_task_ids_v0(warmup_tasks_pending_revocation_task_ids, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupCurrentMemberAssignmentValue, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(StreamsGroupCurrentMemberAssignmentValue)
-    m.member_epoch, m.previous_member_epoch, m.state, count = _UNPACK_iibB(buffer, at)
-    at += 10
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('active_tasks', count, size - at)
-    active_tasks = []
-    for _ in range(count):
-        task_ids = new(TaskIds)
-        task_ids.assignment_epochs = []
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('subtopology_id', count, size - at)
-        task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        tags = buffer[at]
-        at += 1
-        if tags:
-            tags, at = read_uvarint(buffer, at - 1)
-            for _ in range(tags):
-                tag_number, at, end = read_tag(buffer, at)
-                if tag_number == 0:
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    if count == -1:
-                        task_ids.assignment_epochs = None
-                    else:
-                        if count < 0 or count * 4 > size - at:
-                            refuse_count('assignment_epochs', count, size - at)
-                        task_ids.assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                        at += count * 4
-                    if at != end:
-                        refuse_tag('assignment_epochs', at, end)
-                at = end
-        active_tasks.append(task_ids)
-    m.active_tasks = active_tasks
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('standby_tasks', count, size - at)
-    standby_tasks = []
-    for _ in range(count):
-        standby_tasks_task_ids = new(TaskIds)
-        standby_tasks_task_ids.assignment_epochs = []
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('subtopology_id', count, size - at)
-        standby_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        standby_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        tags = buffer[at]
-        at += 1
-        if tags:
-            tags, at = read_uvarint(buffer, at - 1)
-            for _ in range(tags):
-                standby_tasks_task_ids_tag_number, at, standby_tasks_task_ids_end = read_tag(buffer, at)
-                if standby_tasks_task_ids_tag_number == 0:
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    if count == -1:
-                        standby_tasks_task_ids.assignment_epochs = None
-                    else:
-                        if count < 0 or count * 4 > size - at:
-                            refuse_count('assignment_epochs', count, size - at)
-                        standby_tasks_task_ids.assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                        at += count * 4
-                    if at != standby_tasks_task_ids_end:
-                        refuse_tag('assignment_epochs', at, standby_tasks_task_ids_end)
-                at = standby_tasks_task_ids_end
-        standby_tasks.append(standby_tasks_task_ids)
-    m.standby_tasks = standby_tasks
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('warmup_tasks', count, size - at)
-    warmup_tasks = []
-    for _ in range(count):
-        warmup_tasks_task_ids = new(TaskIds)
-        warmup_tasks_task_ids.assignment_epochs = []
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('subtopology_id', count, size - at)
-        warmup_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        warmup_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        tags = buffer[at]
-        at += 1
-        if tags:
-            tags, at = read_uvarint(buffer, at - 1)
-            for _ in range(tags):
-                warmup_tasks_task_ids_tag_number, at, warmup_tasks_task_ids_end = read_tag(buffer, at)
-                if warmup_tasks_task_ids_tag_number == 0:
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    if count == -1:
-                        warmup_tasks_task_ids.assignment_epochs = None
-                    else:
-                        if count < 0 or count * 4 > size - at:
-                            refuse_count('assignment_epochs', count, size - at)
-                        warmup_tasks_task_ids.assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                        at += count * 4
-                    if at != warmup_tasks_task_ids_end:
-                        refuse_tag('assignment_epochs', at, warmup_tasks_task_ids_end)
-                at = warmup_tasks_task_ids_end
-        warmup_tasks.append(warmup_tasks_task_ids)
-    m.warmup_tasks = warmup_tasks
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('active_tasks_pending_revocation', count, size - at)
-    active_tasks_pending_revocation = []
-    for _ in range(count):
-        active_tasks_pending_revocation_task_ids = new(TaskIds)
-        active_tasks_pending_revocation_task_ids.assignment_epochs = []
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('subtopology_id', count, size - at)
-        active_tasks_pending_revocation_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        active_tasks_pending_revocation_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        tags = buffer[at]
-        at += 1
-        if tags:
-            tags, at = read_uvarint(buffer, at - 1)
-            for _ in range(tags):
-                active_tasks_pending_revocation_task_ids_tag_number, at, active_tasks_pending_revocation_task_ids_end = read_tag(buffer, at)
-                if active_tasks_pending_revocation_task_ids_tag_number == 0:
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    if count == -1:
-                        active_tasks_pending_revocation_task_ids.assignment_epochs = None
-                    else:
-                        if count < 0 or count * 4 > size - at:
-                            refuse_count('assignment_epochs', count, size - at)
-                        active_tasks_pending_revocation_task_ids.assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                        at += count * 4
-                    if at != active_tasks_pending_revocation_task_ids_end:
-                        refuse_tag('assignment_epochs', at, active_tasks_pending_revocation_task_ids_end)
-                at = active_tasks_pending_revocation_task_ids_end
-        active_tasks_pending_revocation.append(active_tasks_pending_revocation_task_ids)
-    m.active_tasks_pending_revocation = active_tasks_pending_revocation
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('standby_tasks_pending_revocation', count, size - at)
-    standby_tasks_pending_revocation = []
-    for _ in range(count):
-        standby_tasks_pending_revocation_task_ids = new(TaskIds)
-        standby_tasks_pending_revocation_task_ids.assignment_epochs = []
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('subtopology_id', count, size - at)
-        standby_tasks_pending_revocation_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        standby_tasks_pending_revocation_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        tags = buffer[at]
-        at += 1
-        if tags:
-            tags, at = read_uvarint(buffer, at - 1)
-            for _ in range(tags):
-                standby_tasks_pending_revocation_task_ids_tag_number, at, standby_tasks_pending_revocation_task_ids_end = read_tag(buffer, at)
-                if standby_tasks_pending_revocation_task_ids_tag_number == 0:
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    if count == -1:
-                        standby_tasks_pending_revocation_task_ids.assignment_epochs = None
-                    else:
-                        if count < 0 or count * 4 > size - at:
-                            refuse_count('assignment_epochs', count, size - at)
-                        standby_tasks_pending_revocation_task_ids.assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                        at += count * 4
-                    if at != standby_tasks_pending_revocation_task_ids_end:
-                        refuse_tag('assignment_epochs', at, standby_tasks_pending_revocation_task_ids_end)
-                at = standby_tasks_pending_revocation_task_ids_end
-        standby_tasks_pending_revocation.append(standby_tasks_pending_revocation_task_ids)
-    m.standby_tasks_pending_revocation = standby_tasks_pending_revocation
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('warmup_tasks_pending_revocation', count, size - at)
-    warmup_tasks_pending_revocation = []
-    for _ in range(count):
-        warmup_tasks_pending_revocation_task_ids = new(TaskIds)
-        warmup_tasks_pending_revocation_task_ids.assignment_epochs = []
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('subtopology_id', count, size - at)
-        warmup_tasks_pending_revocation_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        warmup_tasks_pending_revocation_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        tags = buffer[at]
-        at += 1
-        if tags:
-            tags, at = read_uvarint(buffer, at - 1)
-            for _ in range(tags):
-                warmup_tasks_pending_revocation_task_ids_tag_number, at, warmup_tasks_pending_revocation_task_ids_end = read_tag(buffer, at)
-                if warmup_tasks_pending_revocation_task_ids_tag_number == 0:
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    if count == -1:
-                        warmup_tasks_pending_revocation_task_ids.assignment_epochs = None
-                    else:
-                        if count < 0 or count * 4 > size - at:
-                            refuse_count('assignment_epochs', count, size - at)
-                        warmup_tasks_pending_revocation_task_ids.assignment_epochs = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-                        at += count * 4
-                    if at != warmup_tasks_pending_revocation_task_ids_end:
-                        refuse_tag('assignment_epochs', at, warmup_tasks_pending_revocation_task_ids_end)
-                at = warmup_tasks_pending_revocation_task_ids_end
-        warmup_tasks_pending_revocation.append(warmup_tasks_pending_revocation_task_ids)
-    m.warmup_tasks_pending_revocation = warmup_tasks_pending_revocation
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.member_epoch, m.previous_member_epoch, m.state = r.fixed(_STRUCT_iib)
+    m.active_tasks = r.structs(r.compact_length(), 'active_tasks', 3, _read_task_ids_v0)
+    m.standby_tasks = r.structs(r.compact_length(), 'standby_tasks', 3, _read_task_ids_v0)
+    m.warmup_tasks = r.structs(r.compact_length(), 'warmup_tasks', 3, _read_task_ids_v0)
+    m.active_tasks_pending_revocation = r.structs(r.compact_length(), 'active_tasks_pending_revocation', 3, _read_task_ids_v0)
+    m.standby_tasks_pending_revocation = r.structs(r.compact_length(), 'standby_tasks_pending_revocation', 3, _read_task_ids_v0)
+    m.warmup_tasks_pending_revocation = r.structs(r.compact_length(), 'warmup_tasks_pending_revocation', 3, _read_task_ids_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 StreamsGroupCurrentMemberAssignmentValue._WRITERS = {0: _write_v0}

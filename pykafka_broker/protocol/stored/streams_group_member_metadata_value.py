@@ -6,29 +6,14 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    NULL,
-    UVARINT,
-    Write,
-    compact_string,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, compact_nullable_string, compact_string, new,
     uvarint,
-    uvarint_rest,
 )
 
 _PACK_Hx = Struct(">Hx").pack
 _PACK_ii = Struct(">ii").pack
-_UNPACK_HB = Struct(">HB").unpack_from
-_UNPACK_b = Struct(">b").unpack_from
-_UNPACK_iiB = Struct(">iiB").unpack_from
+_STRUCT_H = Struct(">H")
+_STRUCT_ii = Struct(">ii")
 
 
 class Endpoint(Fields):
@@ -91,164 +76,65 @@ class StreamsGroupMemberMetadataValue(Message):
         self.client_tags = [] if client_tags is EMPTY else client_tags
 
 
+def _write_endpoint_v0(m: Endpoint, w: Write) -> None:
+    w(compact_string(m.host))
+    w(_PACK_Hx(m.port))
+
+
+def _read_endpoint_v0(r: MessageReader) -> Endpoint:
+    m = new(Endpoint)
+    m.host = r.string(r.compact_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_H)
+    r.skip_tags()
+    return m
+
+
+def _write_key_value_v0(m: KeyValue, w: Write) -> None:
+    w(compact_string(m.key))
+    w(compact_string(m.value))
+    w(NO_TAGS)
+
+
+def _read_key_value_v0(r: MessageReader) -> KeyValue:
+    m = new(KeyValue)
+    m.key = r.string(r.compact_length(), 'key')
+    m.value = r.string(r.compact_length(), 'value')
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: StreamsGroupMemberMetadataValue, w: Write) -> None:  # version 0, flexible
-    instance_id = m.instance_id
-    w(NULL if instance_id is None else compact_string(instance_id))
-    rack_id = m.rack_id
-    w(NULL if rack_id is None else compact_string(rack_id))
-    raw = m.client_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.client_host.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.process_id.encode()
-    count = len(raw) + 1
-    w(_PACK_ii(m.rebalance_timeout_ms, m.topology_epoch) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_nullable_string(m.instance_id))
+    w(compact_nullable_string(m.rack_id))
+    w(compact_string(m.client_id))
+    w(compact_string(m.client_host))
+    w(_PACK_ii(m.rebalance_timeout_ms, m.topology_epoch) + compact_string(m.process_id))
     user_endpoint = m.user_endpoint
     if user_endpoint is None:
         w(b"\xff")
     else:
         w(b"\x01")
-        raw = user_endpoint.host.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(_PACK_Hx(user_endpoint.port))
+        _write_endpoint_v0(user_endpoint, w)
     client_tags = m.client_tags
-    count = len(client_tags) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(client_tags) + 1))
     for key_value in client_tags:
-        raw = key_value.key.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        raw = key_value.value.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(NO_TAGS)
+        _write_key_value_v0(key_value, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMemberMetadataValue, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(StreamsGroupMemberMetadataValue)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.instance_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('instance_id', count, size - at)
-        m.instance_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.rack_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('rack_id', count, size - at)
-        m.rack_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('client_id', count, size - at)
-    m.client_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('client_host', count, size - at)
-    m.client_host = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.rebalance_timeout_ms, m.topology_epoch, count = _UNPACK_iiB(buffer, at)
-    at += 9
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('process_id', count, size - at)
-    m.process_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    (user_endpoint_marker,) = _UNPACK_b(buffer, at)
-    at += 1
-    if user_endpoint_marker < 0:
-        m.user_endpoint = None
-    else:
-        user_endpoint = new(Endpoint)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        user_endpoint.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        user_endpoint.port, tags = _UNPACK_HB(buffer, at)
-        at += 3
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        m.user_endpoint = user_endpoint
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('client_tags', count, size - at)
-    client_tags = []
-    for _ in range(count):
-        key_value = new(KeyValue)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('key', count, size - at)
-        key_value.key = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('value', count, size - at)
-        key_value.value = str(buffer[at:stop], "utf-8")
-        at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        client_tags.append(key_value)
-    m.client_tags = client_tags
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.instance_id = r.nullable_string(r.compact_length(), 'instance_id')
+    m.rack_id = r.nullable_string(r.compact_length(), 'rack_id')
+    m.client_id = r.string(r.compact_length(), 'client_id')
+    m.client_host = r.string(r.compact_length(), 'client_host')
+    m.rebalance_timeout_ms, m.topology_epoch = r.fixed(_STRUCT_ii)
+    m.process_id = r.string(r.compact_length(), 'process_id')
+    m.user_endpoint = _read_endpoint_v0(r) if r.marker() >= 0 else None
+    m.client_tags = r.structs(r.compact_length(), 'client_tags', 3, _read_key_value_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 StreamsGroupMemberMetadataValue._WRITERS = {0: _write_v0}

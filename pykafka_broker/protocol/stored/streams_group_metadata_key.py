@@ -3,18 +3,11 @@
 
 from __future__ import annotations
 
-from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    refuse_length,
+    Buffer, Message, MessageReader, Write, classic_string, new,
 )
 
-_PACK_h = Struct(">h").pack
-_UNPACK_h = Struct(">h").unpack_from
 
 
 class StreamsGroupMetadataKey(Message):
@@ -34,21 +27,14 @@ class StreamsGroupMetadataKey(Message):
 
 
 def _write_v0(m: StreamsGroupMetadataKey, w: Write) -> None:  # version 0
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.group_id))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMetadataKey, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(StreamsGroupMetadataKey)
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('group_id', count, size - at)
-    m.group_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    return m, at
+    m.group_id = r.string(r.short_length(), 'group_id')
+    return m, r.at
 
 
 StreamsGroupMetadataKey._WRITERS = {0: _write_v0}

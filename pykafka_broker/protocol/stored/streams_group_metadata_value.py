@@ -6,32 +6,14 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_length,
-    refuse_tag,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Pieces, TaggedPieces, Write, compact_string, new, uvarint,
     write_tags,
 )
 
 _PACK_i = Struct(">i").pack
 _PACK_iq = Struct(">iq").pack
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iqB = Struct(">iqB").unpack_from
+_STRUCT_i = Struct(">i")
+_STRUCT_iq = Struct(">iq")
 
 
 class LastAssignmentConfig(Fields):
@@ -70,6 +52,20 @@ class StreamsGroupMetadataValue(Message):
         self.last_assignment_configs = [] if last_assignment_configs is EMPTY else last_assignment_configs
 
 
+def _write_last_assignment_config_v0(m: LastAssignmentConfig, w: Write) -> None:
+    w(compact_string(m.key))
+    w(compact_string(m.value))
+    w(NO_TAGS)
+
+
+def _read_last_assignment_config_v0(r: MessageReader) -> LastAssignmentConfig:
+    m = new(LastAssignmentConfig)
+    m.key = r.string(r.compact_length(), 'key')
+    m.value = r.string(r.compact_length(), 'value')
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: StreamsGroupMetadataValue, w: Write) -> None:  # version 0, flexible
     w(_PACK_iq(m.epoch, m.metadata_hash))
     tagged: TaggedPieces = []
@@ -80,80 +76,27 @@ def _write_v0(m: StreamsGroupMetadataValue, w: Write) -> None:  # version 0, fle
     if m.last_assignment_configs is None or m.last_assignment_configs:
         last_assignment_configs_pieces: Pieces = []
         last_assignment_configs = m.last_assignment_configs
-        count = (-1 if last_assignment_configs is None else len(last_assignment_configs)) + 1
-        last_assignment_configs_pieces.append(UVARINT[count] if count < 128 else uvarint(count))
+        last_assignment_configs_pieces.append(uvarint((-1 if last_assignment_configs is None else len(last_assignment_configs)) + 1))
         for last_assignment_config in last_assignment_configs or ():
-            raw = last_assignment_config.key.encode()
-            count = len(raw) + 1
-            last_assignment_configs_pieces.append((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            raw = last_assignment_config.value.encode()
-            count = len(raw) + 1
-            last_assignment_configs_pieces.append((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            last_assignment_configs_pieces.append(NO_TAGS)
+            _write_last_assignment_config_v0(last_assignment_config, last_assignment_configs_pieces.append)
         tagged.append((1, last_assignment_configs_pieces))
     write_tags(w, tagged)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMetadataValue, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(StreamsGroupMetadataValue)
     m.validated_topology_epoch = -1
     m.last_assignment_configs = []
-    m.epoch, m.metadata_hash, tags = _UNPACK_iqB(buffer, at)
-    at += 13
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        for _ in range(tags):
-            tag_number, at, end = read_tag(buffer, at)
-            if tag_number == 0:
-                (m.validated_topology_epoch,) = _UNPACK_i(buffer, at)
-                at += 4
-                if at != end:
-                    refuse_tag('validated_topology_epoch', at, end)
-            elif tag_number == 1:
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count == -1:
-                    m.last_assignment_configs = None
-                else:
-                    if count < 0 or count * 3 > size - at:
-                        refuse_count('last_assignment_configs', count, size - at)
-                    last_assignment_configs = []
-                    for _ in range(count):
-                        last_assignment_config = new(LastAssignmentConfig)
-                        count = buffer[at]
-                        at += 1
-                        if count > 127:
-                            count, at = uvarint_rest(buffer, at, count)
-                        count -= 1
-                        stop = at + count
-                        if count < 0 or stop > size or count > 32767:
-                            refuse_length('key', count, size - at)
-                        last_assignment_config.key = str(buffer[at:stop], "utf-8")
-                        at = stop
-                        count = buffer[at]
-                        at += 1
-                        if count > 127:
-                            count, at = uvarint_rest(buffer, at, count)
-                        count -= 1
-                        stop = at + count
-                        if count < 0 or stop > size or count > 32767:
-                            refuse_length('value', count, size - at)
-                        last_assignment_config.value = str(buffer[at:stop], "utf-8")
-                        at = stop
-                        tags = buffer[at]
-                        at += 1
-                        if tags:
-                            at = skip_tags(buffer, at - 1)
-                        last_assignment_configs.append(last_assignment_config)
-                    m.last_assignment_configs = last_assignment_configs
-                if at != end:
-                    refuse_tag('last_assignment_configs', at, end)
-            at = end
-    return m, at
+    m.epoch, m.metadata_hash = r.fixed(_STRUCT_iq)
+    for tag, end in r.tags():
+        if tag == 0:
+            (m.validated_topology_epoch,) = r.fixed(_STRUCT_i)
+            r.end_tag('validated_topology_epoch', end)
+        elif tag == 1:
+            m.last_assignment_configs = r.nullable_structs(r.compact_length(), 'last_assignment_configs', 3, _read_last_assignment_config_v0)
+            r.end_tag('last_assignment_configs', end)
+    return m, r.at
 
 
 StreamsGroupMetadataValue._WRITERS = {0: _write_v0}

@@ -3,25 +3,10 @@
 
 from __future__ import annotations
 
-from struct import pack, unpack_from
+from struct import pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Write, compact_string, new, uvarint,
 )
 
 
@@ -60,156 +45,45 @@ class StreamsGroupTargetAssignmentMemberValue(Message):
         self.warmup_tasks = [] if warmup_tasks is EMPTY else warmup_tasks
 
 
+def _write_task_ids_v0(m: TaskIds, w: Write) -> None:
+    w(compact_string(m.subtopology_id))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+    w(NO_TAGS)
+
+
+def _read_task_ids_v0(r: MessageReader) -> TaskIds:
+    m = new(TaskIds)
+    m.subtopology_id = r.string(r.compact_length(), 'subtopology_id')
+    m.partitions = r.numbers(r.compact_length(), 'partitions', 4, "i")
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: StreamsGroupTargetAssignmentMemberValue, w: Write) -> None:  # version 0, flexible
     active_tasks = m.active_tasks
-    count = len(active_tasks) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(active_tasks) + 1))
     for task_ids in active_tasks:
-        raw = task_ids.subtopology_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = task_ids.partitions
-        count = len(partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
-        w(NO_TAGS)
+        _write_task_ids_v0(task_ids, w)
     standby_tasks = m.standby_tasks
-    count = len(standby_tasks) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(standby_tasks) + 1))
     for standby_tasks_task_ids in standby_tasks:
-        raw = standby_tasks_task_ids.subtopology_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        standby_tasks_task_ids_partitions = standby_tasks_task_ids.partitions
-        count = len(standby_tasks_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(standby_tasks_task_ids_partitions)](*standby_tasks_task_ids_partitions) if len(standby_tasks_task_ids_partitions) < 16 else pack(f">{len(standby_tasks_task_ids_partitions)}i", *standby_tasks_task_ids_partitions)))
-        w(NO_TAGS)
+        _write_task_ids_v0(standby_tasks_task_ids, w)
     warmup_tasks = m.warmup_tasks
-    count = len(warmup_tasks) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(warmup_tasks) + 1))
     for warmup_tasks_task_ids in warmup_tasks:
-        raw = warmup_tasks_task_ids.subtopology_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        warmup_tasks_task_ids_partitions = warmup_tasks_task_ids.partitions
-        count = len(warmup_tasks_task_ids_partitions) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(warmup_tasks_task_ids_partitions)](*warmup_tasks_task_ids_partitions) if len(warmup_tasks_task_ids_partitions) < 16 else pack(f">{len(warmup_tasks_task_ids_partitions)}i", *warmup_tasks_task_ids_partitions)))
-        w(NO_TAGS)
+        _write_task_ids_v0(warmup_tasks_task_ids, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTargetAssignmentMemberValue, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(StreamsGroupTargetAssignmentMemberValue)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('active_tasks', count, size - at)
-    active_tasks = []
-    for _ in range(count):
-        task_ids = new(TaskIds)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('subtopology_id', count, size - at)
-        task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        active_tasks.append(task_ids)
-    m.active_tasks = active_tasks
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('standby_tasks', count, size - at)
-    standby_tasks = []
-    for _ in range(count):
-        standby_tasks_task_ids = new(TaskIds)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('subtopology_id', count, size - at)
-        standby_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        standby_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        standby_tasks.append(standby_tasks_task_ids)
-    m.standby_tasks = standby_tasks
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('warmup_tasks', count, size - at)
-    warmup_tasks = []
-    for _ in range(count):
-        warmup_tasks_task_ids = new(TaskIds)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('subtopology_id', count, size - at)
-        warmup_tasks_task_ids.subtopology_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('partitions', count, size - at)
-        warmup_tasks_task_ids.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-        at += count * 4
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        warmup_tasks.append(warmup_tasks_task_ids)
-    m.warmup_tasks = warmup_tasks
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.active_tasks = r.structs(r.compact_length(), 'active_tasks', 3, _read_task_ids_v0)
+    m.standby_tasks = r.structs(r.compact_length(), 'standby_tasks', 3, _read_task_ids_v0)
+    m.warmup_tasks = r.structs(r.compact_length(), 'warmup_tasks', 3, _read_task_ids_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 StreamsGroupTargetAssignmentMemberValue._WRITERS = {0: _write_v0}

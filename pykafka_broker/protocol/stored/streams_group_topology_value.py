@@ -3,29 +3,16 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    new,
-    refuse_count,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, compact_string, new, uvarint,
 )
 
 _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
 
 
 class TopicConfig(Fields):
@@ -118,355 +105,114 @@ class StreamsGroupTopologyValue(Message):
         self.subtopologies = [] if subtopologies is EMPTY else subtopologies
 
 
+def _write_topic_config_v0(m: TopicConfig, w: Write) -> None:
+    w(compact_string(m.key))
+    w(compact_string(m.value))
+    w(NO_TAGS)
+
+
+def _read_topic_config_v0(r: MessageReader) -> TopicConfig:
+    m = new(TopicConfig)
+    m.key = r.string(r.compact_length(), 'key')
+    m.value = r.string(r.compact_length(), 'value')
+    r.skip_tags()
+    return m
+
+
+def _write_topic_info_v0(m: TopicInfo, w: Write) -> None:
+    w(compact_string(m.name))
+    topic_configs = m.topic_configs
+    w(_PACK_ih(m.partitions, m.replication_factor) + uvarint(len(topic_configs) + 1))
+    for topic_config in topic_configs:
+        _write_topic_config_v0(topic_config, w)
+    w(NO_TAGS)
+
+
+def _read_topic_info_v0(r: MessageReader) -> TopicInfo:
+    m = new(TopicInfo)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions, m.replication_factor = r.fixed(_STRUCT_ih)
+    m.topic_configs = r.structs(r.compact_length(), 'topic_configs', 3, _read_topic_config_v0)
+    r.skip_tags()
+    return m
+
+
+def _write_copartition_group_v0(m: CopartitionGroup, w: Write) -> None:
+    source_topics = m.source_topics
+    w(uvarint(len(source_topics) + 1) + pack(f">{len(source_topics)}h", *source_topics))
+    source_topic_regex = m.source_topic_regex
+    w(uvarint(len(source_topic_regex) + 1) + pack(f">{len(source_topic_regex)}h", *source_topic_regex))
+    repartition_source_topics = m.repartition_source_topics
+    w(uvarint(len(repartition_source_topics) + 1) + pack(f">{len(repartition_source_topics)}h", *repartition_source_topics))
+    w(NO_TAGS)
+
+
+def _read_copartition_group_v0(r: MessageReader) -> CopartitionGroup:
+    m = new(CopartitionGroup)
+    m.source_topics = r.numbers(r.compact_length(), 'source_topics', 2, "h")
+    m.source_topic_regex = r.numbers(r.compact_length(), 'source_topic_regex', 2, "h")
+    m.repartition_source_topics = r.numbers(r.compact_length(), 'repartition_source_topics', 2, "h")
+    r.skip_tags()
+    return m
+
+
+def _write_subtopology_v0(m: Subtopology, w: Write) -> None:
+    w(compact_string(m.subtopology_id))
+    source_topics = m.source_topics
+    w(uvarint(len(source_topics) + 1))
+    for element in source_topics:
+        w(compact_string(element))
+    source_topic_regex = m.source_topic_regex
+    w(uvarint(len(source_topic_regex) + 1))
+    for source_topic_regex_element in source_topic_regex:
+        w(compact_string(source_topic_regex_element))
+    state_changelog_topics = m.state_changelog_topics
+    w(uvarint(len(state_changelog_topics) + 1))
+    for topic_info in state_changelog_topics:
+        _write_topic_info_v0(topic_info, w)
+    repartition_sink_topics = m.repartition_sink_topics
+    w(uvarint(len(repartition_sink_topics) + 1))
+    for repartition_sink_topics_element in repartition_sink_topics:
+        w(compact_string(repartition_sink_topics_element))
+    repartition_source_topics = m.repartition_source_topics
+    w(uvarint(len(repartition_source_topics) + 1))
+    for repartition_source_topics_topic_info in repartition_source_topics:
+        _write_topic_info_v0(repartition_source_topics_topic_info, w)
+    copartition_groups = m.copartition_groups
+    w(uvarint(len(copartition_groups) + 1))
+    for copartition_group in copartition_groups:
+        _write_copartition_group_v0(copartition_group, w)
+    w(NO_TAGS)
+
+
+def _read_subtopology_v0(r: MessageReader) -> Subtopology:
+    m = new(Subtopology)
+    m.subtopology_id = r.string(r.compact_length(), 'subtopology_id')
+    m.source_topics = r.compact_strings(r.compact_length(), 'source_topics')
+    m.source_topic_regex = r.compact_strings(r.compact_length(), 'source_topic_regex')
+    m.state_changelog_topics = r.structs(r.compact_length(), 'state_changelog_topics', 9, _read_topic_info_v0)
+    m.repartition_sink_topics = r.compact_strings(r.compact_length(), 'repartition_sink_topics')
+    m.repartition_source_topics = r.structs(r.compact_length(), 'repartition_source_topics', 9, _read_topic_info_v0)
+    m.copartition_groups = r.structs(r.compact_length(), 'copartition_groups', 4, _read_copartition_group_v0)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: StreamsGroupTopologyValue, w: Write) -> None:  # version 0, flexible
     subtopologies = m.subtopologies
-    count = len(subtopologies) + 1
-    w(_PACK_i(m.epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.epoch) + uvarint(len(subtopologies) + 1))
     for subtopology in subtopologies:
-        raw = subtopology.subtopology_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        source_topics = subtopology.source_topics
-        count = len(source_topics) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for element in source_topics:
-            raw = element.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        source_topic_regex = subtopology.source_topic_regex
-        count = len(source_topic_regex) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for subtopology_element in source_topic_regex:
-            raw = subtopology_element.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        state_changelog_topics = subtopology.state_changelog_topics
-        count = len(state_changelog_topics) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for topic_info in state_changelog_topics:
-            raw = topic_info.name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            topic_configs = topic_info.topic_configs
-            count = len(topic_configs) + 1
-            w(_PACK_ih(topic_info.partitions, topic_info.replication_factor) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for topic_config in topic_configs:
-                raw = topic_config.key.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                raw = topic_config.value.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                w(NO_TAGS)
-            w(NO_TAGS)
-        repartition_sink_topics = subtopology.repartition_sink_topics
-        count = len(repartition_sink_topics) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for subtopology_element_2 in repartition_sink_topics:
-            raw = subtopology_element_2.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        repartition_source_topics = subtopology.repartition_source_topics
-        count = len(repartition_source_topics) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for subtopology_topic_info in repartition_source_topics:
-            raw = subtopology_topic_info.name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            subtopology_topic_info_topic_configs = subtopology_topic_info.topic_configs
-            count = len(subtopology_topic_info_topic_configs) + 1
-            w(_PACK_ih(subtopology_topic_info.partitions, subtopology_topic_info.replication_factor) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for subtopology_topic_info_topic_config in subtopology_topic_info_topic_configs:
-                raw = subtopology_topic_info_topic_config.key.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                raw = subtopology_topic_info_topic_config.value.encode()
-                count = len(raw) + 1
-                w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-                w(NO_TAGS)
-            w(NO_TAGS)
-        copartition_groups = subtopology.copartition_groups
-        count = len(copartition_groups) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for copartition_group in copartition_groups:
-            copartition_group_source_topics = copartition_group.source_topics
-            count = len(copartition_group_source_topics) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(copartition_group_source_topics)}h", *copartition_group_source_topics))
-            copartition_group_source_topic_regex = copartition_group.source_topic_regex
-            count = len(copartition_group_source_topic_regex) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(copartition_group_source_topic_regex)}h", *copartition_group_source_topic_regex))
-            copartition_group_repartition_source_topics = copartition_group.repartition_source_topics
-            count = len(copartition_group_repartition_source_topics) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(copartition_group_repartition_source_topics)}h", *copartition_group_repartition_source_topics))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_subtopology_v0(subtopology, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupTopologyValue, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(StreamsGroupTopologyValue)
-    m.epoch, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 8 > size - at:
-        refuse_count('subtopologies', count, size - at)
-    subtopologies = []
-    for _ in range(count):
-        subtopology = new(Subtopology)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('subtopology_id', count, size - at)
-        subtopology.subtopology_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count > size - at:
-            refuse_count('source_topics', count, size - at)
-        source_topics = []
-        for _ in range(count):
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('source_topics', count, size - at)
-            element = str(buffer[at:stop], "utf-8")
-            at = stop
-            source_topics.append(element)
-        subtopology.source_topics = source_topics
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count > size - at:
-            refuse_count('source_topic_regex', count, size - at)
-        source_topic_regex = []
-        for _ in range(count):
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('source_topic_regex', count, size - at)
-            source_topic_regex_element = str(buffer[at:stop], "utf-8")
-            at = stop
-            source_topic_regex.append(source_topic_regex_element)
-        subtopology.source_topic_regex = source_topic_regex
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 9 > size - at:
-            refuse_count('state_changelog_topics', count, size - at)
-        state_changelog_topics = []
-        for _ in range(count):
-            topic_info = new(TopicInfo)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            topic_info.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            topic_info.partitions, topic_info.replication_factor, count = _UNPACK_ihB(buffer, at)
-            at += 7
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 3 > size - at:
-                refuse_count('topic_configs', count, size - at)
-            topic_configs = []
-            for _ in range(count):
-                topic_config = new(TopicConfig)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('key', count, size - at)
-                topic_config.key = str(buffer[at:stop], "utf-8")
-                at = stop
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('value', count, size - at)
-                topic_config.value = str(buffer[at:stop], "utf-8")
-                at = stop
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                topic_configs.append(topic_config)
-            topic_info.topic_configs = topic_configs
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            state_changelog_topics.append(topic_info)
-        subtopology.state_changelog_topics = state_changelog_topics
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count > size - at:
-            refuse_count('repartition_sink_topics', count, size - at)
-        repartition_sink_topics = []
-        for _ in range(count):
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('repartition_sink_topics', count, size - at)
-            repartition_sink_topics_element = str(buffer[at:stop], "utf-8")
-            at = stop
-            repartition_sink_topics.append(repartition_sink_topics_element)
-        subtopology.repartition_sink_topics = repartition_sink_topics
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 9 > size - at:
-            refuse_count('repartition_source_topics', count, size - at)
-        repartition_source_topics = []
-        for _ in range(count):
-            repartition_source_topics_topic_info = new(TopicInfo)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            repartition_source_topics_topic_info.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            repartition_source_topics_topic_info.partitions, repartition_source_topics_topic_info.replication_factor, count = _UNPACK_ihB(buffer, at)
-            at += 7
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 3 > size - at:
-                refuse_count('topic_configs', count, size - at)
-            repartition_source_topics_topic_info_topic_configs = []
-            for _ in range(count):
-                repartition_source_topics_topic_info_topic_configs_topic_config = new(TopicConfig)
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('key', count, size - at)
-                repartition_source_topics_topic_info_topic_configs_topic_config.key = str(buffer[at:stop], "utf-8")
-                at = stop
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('value', count, size - at)
-                repartition_source_topics_topic_info_topic_configs_topic_config.value = str(buffer[at:stop], "utf-8")
-                at = stop
-                tags = buffer[at]
-                at += 1
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                repartition_source_topics_topic_info_topic_configs.append(repartition_source_topics_topic_info_topic_configs_topic_config)
-            repartition_source_topics_topic_info.topic_configs = repartition_source_topics_topic_info_topic_configs
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            repartition_source_topics.append(repartition_source_topics_topic_info)
-        subtopology.repartition_source_topics = repartition_source_topics
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 4 > size - at:
-            refuse_count('copartition_groups', count, size - at)
-        copartition_groups = []
-        for _ in range(count):
-            copartition_group = new(CopartitionGroup)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 2 > size - at:
-                refuse_count('source_topics', count, size - at)
-            copartition_group.source_topics = list(unpack_from(f">{count}h", buffer, at))
-            at += count * 2
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 2 > size - at:
-                refuse_count('source_topic_regex', count, size - at)
-            copartition_group.source_topic_regex = list(unpack_from(f">{count}h", buffer, at))
-            at += count * 2
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 2 > size - at:
-                refuse_count('repartition_source_topics', count, size - at)
-            copartition_group.repartition_source_topics = list(unpack_from(f">{count}h", buffer, at))
-            at += count * 2
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            copartition_groups.append(copartition_group)
-        subtopology.copartition_groups = copartition_groups
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        subtopologies.append(subtopology)
-    m.subtopologies = subtopologies
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.epoch,) = r.fixed(_STRUCT_i)
+    m.subtopologies = r.structs(r.compact_length(), 'subtopologies', 8, _read_subtopology_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 StreamsGroupTopologyValue._WRITERS = {0: _write_v0}

@@ -6,16 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint_rest,
+    Buffer, Message, UVARINT, Write, ZERO_UUID, new, refuse_length, skip_tags, string_length, uvarint_rest,
 )
 
 _PACK_16sx = Struct(">16sx").pack

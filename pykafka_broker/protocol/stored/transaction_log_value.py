@@ -6,29 +6,9 @@ from __future__ import annotations
 from struct import Struct, pack, unpack_from
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    INT32_PACK,
-    INT32_UNPACK,
-    Message,
-    NO_TAGS,
-    Pieces,
-    TaggedPieces,
-    UVARINT,
-    Write,
-    new,
-    read_tag,
-    read_uvarint,
-    refuse_count,
-    refuse_field,
-    refuse_length,
-    refuse_tag,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, Fields, INT32_PACK, INT32_UNPACK, Message, NO_TAGS, Pieces, TaggedPieces, UVARINT, Write, new,
+    read_tag, read_uvarint, refuse_count, refuse_field, refuse_length, refuse_tag, skip_tags, string_length, uvarint,
+    uvarint_rest, write_tags,
 )
 
 _PACK_h = Struct(">h").pack

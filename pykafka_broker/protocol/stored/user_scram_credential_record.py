@@ -6,22 +6,13 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    UVARINT,
-    Write,
-    new,
-    refuse_length,
-    skip_tags,
-    string_length,
-    uvarint,
-    uvarint_rest,
+    Buffer, Message, MessageReader, Write, compact_string, new, uvarint,
 )
 
 _PACK_b = Struct(">b").pack
 _PACK_ix = Struct(">ix").pack
-_UNPACK_bB = Struct(">bB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
+_STRUCT_b = Struct(">b")
+_STRUCT_i = Struct(">i")
 
 
 class UserScramCredentialRecord(Message):
@@ -51,75 +42,33 @@ class UserScramCredentialRecord(Message):
 
 
 def _write_v0(m: UserScramCredentialRecord, w: Write) -> None:  # version 0, flexible
-    raw = m.name.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.name))
     salt = m.salt
-    count = len(salt) + 1
-    w(_PACK_b(m.mechanism) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_b(m.mechanism) + uvarint(len(salt) + 1))
     if salt:
         w(salt)
     stored_key = m.stored_key
-    count = len(stored_key) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(stored_key) + 1))
     if stored_key:
         w(stored_key)
     server_key = m.server_key
-    count = len(server_key) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(server_key) + 1))
     if server_key:
         w(server_key)
     w(_PACK_ix(m.iterations))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[UserScramCredentialRecord, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(UserScramCredentialRecord)
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('name', count, size - at)
-    m.name = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.mechanism, count = _UNPACK_bB(buffer, at)
-    at += 2
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('salt', count, size - at)
-    m.salt = bytes(buffer[at:stop])
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('stored_key', count, size - at)
-    m.stored_key = bytes(buffer[at:stop])
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('server_key', count, size - at)
-    m.server_key = bytes(buffer[at:stop])
-    at = stop
-    m.iterations, tags = _UNPACK_iB(buffer, at)
-    at += 5
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.name = r.string(r.compact_length(), 'name')
+    (m.mechanism,) = r.fixed(_STRUCT_b)
+    m.salt = r.bytes(r.compact_length(), 'salt')
+    m.stored_key = r.bytes(r.compact_length(), 'stored_key')
+    m.server_key = r.bytes(r.compact_length(), 'server_key')
+    (m.iterations,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m, r.at
 
 
 UserScramCredentialRecord._WRITERS = {0: _write_v0}

@@ -6,32 +6,18 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    EMPTY,
-    Fields,
-    Message,
-    NO_TAGS,
-    UVARINT,
-    Write,
-    ZERO_UUID,
-    new,
-    refuse_count,
-    refuse_length,
-    shared_default,
-    skip_tags,
-    string_length,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_string, new, shared_default,
     uvarint,
-    uvarint_rest,
 )
 
 _PACK_Hx = Struct(">Hx").pack
 _PACK_h = Struct(">h").pack
-_PACK_hhxx = Struct(">hhxx").pack
+_PACK_hhx = Struct(">hhx").pack
 _PACK_i16s = Struct(">i16s").pack
-_UNPACK_HB = Struct(">HB").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hhB = Struct(">hhB").unpack_from
-_UNPACK_i16sB = Struct(">i16sB").unpack_from
+_STRUCT_H = Struct(">H")
+_STRUCT_h = Struct(">h")
+_STRUCT_hh = Struct(">hh")
+_STRUCT_i16s = Struct(">i16s")
 
 
 class Endpoint(Fields):
@@ -102,93 +88,66 @@ class VotersRecord(Message):
 _DEFAULT_KRAFT_VERSION_FEATURE = shared_default(KRaftVersionFeature())
 
 
+def _write_endpoint_v0(m: Endpoint, w: Write) -> None:
+    w(compact_string(m.name))
+    w(compact_string(m.host))
+    w(_PACK_Hx(m.port))
+
+
+def _read_endpoint_v0(r: MessageReader) -> Endpoint:
+    m = new(Endpoint)
+    m.name = r.string(r.compact_length(), 'name')
+    m.host = r.string(r.compact_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_H)
+    r.skip_tags()
+    return m
+
+
+def _write_kraft_version_feature_v0(m: KRaftVersionFeature, w: Write) -> None:
+    w(_PACK_hhx(m.min_supported_version, m.max_supported_version))
+
+
+def _read_kraft_version_feature_v0(r: MessageReader) -> KRaftVersionFeature:
+    m = new(KRaftVersionFeature)
+    m.min_supported_version, m.max_supported_version = r.fixed(_STRUCT_hh)
+    r.skip_tags()
+    return m
+
+
+def _write_voter_v0(m: Voter, w: Write) -> None:
+    endpoints = m.endpoints
+    w(_PACK_i16s(m.voter_id, m.voter_directory_id) + uvarint(len(endpoints) + 1))
+    for endpoint in endpoints:
+        _write_endpoint_v0(endpoint, w)
+    kraft_version_feature = m.kraft_version_feature
+    _write_kraft_version_feature_v0(kraft_version_feature, w)
+    w(NO_TAGS)
+
+
+def _read_voter_v0(r: MessageReader) -> Voter:
+    m = new(Voter)
+    m.voter_id, m.voter_directory_id = r.fixed(_STRUCT_i16s)
+    m.endpoints = r.structs(r.compact_length(), 'endpoints', 5, _read_endpoint_v0)
+    m.kraft_version_feature = _read_kraft_version_feature_v0(r)
+    r.skip_tags()
+    return m
+
+
 def _write_v0(m: VotersRecord, w: Write) -> None:  # version 0, flexible
     voters = m.voters
-    count = len(voters) + 1
-    w(_PACK_h(m.version) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_h(m.version) + uvarint(len(voters) + 1))
     for voter in voters:
-        endpoints = voter.endpoints
-        count = len(endpoints) + 1
-        w(_PACK_i16s(voter.voter_id, voter.voter_directory_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for endpoint in endpoints:
-            raw = endpoint.name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            raw = endpoint.host.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            w(_PACK_Hx(endpoint.port))
-        kraft_version_feature = voter.kraft_version_feature
-        w(_PACK_hhxx(kraft_version_feature.min_supported_version, kraft_version_feature.max_supported_version))
+        _write_voter_v0(voter, w)
     w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[VotersRecord, int]:  # version 0, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(VotersRecord)
-    m.version, count = _UNPACK_hB(buffer, at)
-    at += 3
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 27 > size - at:
-        refuse_count('voters', count, size - at)
-    voters = []
-    for _ in range(count):
-        voter = new(Voter)
-        voter.voter_id, voter.voter_directory_id, count = _UNPACK_i16sB(buffer, at)
-        at += 21
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 5 > size - at:
-            refuse_count('endpoints', count, size - at)
-        endpoints = []
-        for _ in range(count):
-            endpoint = new(Endpoint)
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            endpoint.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('host', count, size - at)
-            endpoint.host = str(buffer[at:stop], "utf-8")
-            at = stop
-            endpoint.port, tags = _UNPACK_HB(buffer, at)
-            at += 3
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            endpoints.append(endpoint)
-        voter.endpoints = endpoints
-        kraft_version_feature = new(KRaftVersionFeature)
-        kraft_version_feature.min_supported_version, kraft_version_feature.max_supported_version, tags = _UNPACK_hhB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        voter.kraft_version_feature = kraft_version_feature
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        voters.append(voter)
-    m.voters = voters
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.version,) = r.fixed(_STRUCT_h)
+    m.voters = r.structs(r.compact_length(), 'voters', 27, _read_voter_v0)
+    r.skip_tags()
+    return m, r.at
 
 
 VotersRecord._WRITERS = {0: _write_v0}

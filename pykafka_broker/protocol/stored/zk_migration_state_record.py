@@ -6,15 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer,
-    Message,
-    Write,
-    new,
-    skip_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
 _PACK_bx = Struct(">bx").pack
-_UNPACK_bB = Struct(">bB").unpack_from
+_STRUCT_b = Struct(">b")
 
 
 class ZkMigrationStateRecord(Message):
@@ -38,12 +34,11 @@ def _write_v0(m: ZkMigrationStateRecord, w: Write) -> None:  # version 0, flexib
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ZkMigrationStateRecord, int]:  # version 0, flexible
+    r = MessageReader(buffer, at)
     m = new(ZkMigrationStateRecord)
-    m.zk_migration_state, tags = _UNPACK_bB(buffer, at)
-    at += 2
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.zk_migration_state,) = r.fixed(_STRUCT_b)
+    r.skip_tags()
+    return m, r.at
 
 
 ZkMigrationStateRecord._WRITERS = {0: _write_v0}

@@ -259,6 +259,17 @@ def test_a_dropped_answer_is_asked_for_in_the_session_anew(following: Following)
     assert (log.log_end_offset, log.high_watermark) == (3, 3)
 
 
+def test_records_that_a_crash_may_have_taken_are_fetched_again(following: Following) -> None:
+    following.answer(records(0, 3, high_watermark=3))
+    following.answer(records(0, base_offset=4, high_watermark=3))
+    log = following.partition(0).log
+    log.gap = 3  # as a recovery finds that no batch is there at 3
+    following.answer(PartitionData(0, high_watermark=5, log_start_offset=0, records=b""))
+    assert (following.named, log.gap, log.high_watermark) == ({0: 3}, None, 3)
+    following.answer(records(0, 2, high_watermark=5, base_offset=3))
+    assert (log.log_end_offset, log.high_watermark) == (5, 5)
+
+
 @pytest.mark.parametrize("in_flight", ["an error", "nothing"])
 def test_a_log_that_begins_anew_while_its_old_offset_is_fetched(following: Following, in_flight: str) -> None:
     following.answer(failure(0, ErrorCode.OFFSET_OUT_OF_RANGE))

@@ -6,6 +6,7 @@ import json
 
 from protocol.generator.__main__ import PROTOCOL, SCHEMAS, check, generate
 from protocol.generator.code import ModuleCode
+from protocol.generator.hot import HOT
 from protocol.generator.importer import FIELD_FACTS, MESSAGE_FACTS, dump
 from protocol.generator.layout import layouts_of
 from protocol.generator.schema import load_messages
@@ -33,6 +34,16 @@ def test_versions_share_code_where_they_share_bytes() -> None:
     layouts = {name: layouts_of(message) for name, message in messages().items()}
     assert sum(len(found) for found in layouts.values()) < sum(len(list(m.versions)) for m in messages().values()) * 0.8
     assert [versions for _, versions in layouts["HeartbeatRequest"]] == [[0, 1, 2], [3], [4]]
+
+
+def test_messages_that_are_called_hot_exist() -> None:
+    assert messages().keys() >= HOT
+
+
+def test_structs_of_other_messages_share_code_over_versions() -> None:
+    text = (PROTOCOL / "messages" / "describe_groups_response.py").read_text()
+    readers = [line for line in text.splitlines() if line.startswith("def _read_described_group_member_v")]
+    assert len(readers) == 3  # seven versions: without an instance id, with it, flexible
 
 
 def test_schemas_are_written_as_they_are_read() -> None:

@@ -1,0 +1,164 @@
+"""Answers to requests that fail as a whole. Rule: the error stands in the response's own field and in an answer for
+each topic, partition, group or resource that the request names; an answer repeats what tells its item from others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from protocol.generator.code import FunctionCode, ModuleCode
+from protocol.generator.schema import FIXED, Field, Message, StructType, snake
+
+_PARTITION = ("partition_index", "partition", "partition_id", "index")
+# What identifies the item of an answer, and the names that requests have for the same.
+_NAMES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_PARTITION, _PARTITION),
+    "topic_name": ("topic_name", "name"),
+    "user": ("user", "name"),
+}
+for _name in (
+    "name", "topic", "topic_id", "group_id", "member_id", "transactional_id", "producer_id", "key", "resource_type",
+    "resource_name", "feature", "id",
+):  # fmt: skip
+    _NAMES[_name] = (_name,)
+_NOTHING_TO_ANSWER = "forgotten_topics_data"  # of Fetch: what the client no longer asks for
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A list of the request whose items an answer's list is about: fields on the way to it, and the identities."""
+
+    way: tuple[Field, ...]
+    identity: tuple[str, ...]
+
+
+def failed_methods(response: Message, request: Message, module: ModuleCode) -> list[str]:
+    """The methods of one response."""
+    code = _Failures(response, request, module)
+    code.lists(response.root, request.root, "self", "request")
+    items = code.code.lines
+    if items:
+        items = [
+            "",
+            "    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:",
+            *(f"    {line}" for line in items),
+        ]
+        module.typing.add("Any")
+    names = {field.python for field in response.root.fields}
+    if "error_code" not in names:
+        return items
+    module.typing |= {"Any", "Self"}
+    return [
+        "",
+        "    @classmethod",
+        "    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:",
+        f"        answer = cls({', '.join(code.error(response.root))})",
+        *(
+            ["        if request is not None:", "            answer.add_failed(request, code, message)"]
+            if items
+            else []
+        ),
+        "        return answer",
+        *items,
+    ]
+
+
+class _Failures:
+    def __init__(self, response: Message, request: Message, module: ModuleCode) -> None:
+        self.response = response
+        self.request = request
+        self.code = FunctionCode(module)
+
+    def error(self, answer: StructType) -> list[str]:
+        """The arguments that put the error into a struct that has room for it."""
+        names = {field.python: field for field in answer.fields}
+        if "error_code" not in names:
+            return []
+        arguments = ["error_code=code"]
+        if "error_message" in names:
+            nullable = names["error_message"].annotation.endswith("None")
+            arguments.append("error_message=message" if nullable else "error_message=message or ''")
+        return arguments
+
+    def holds_errors(self, answer: StructType) -> bool:
+        return bool(self.error(answer)) or any(self.answering(answer))
+
+    def answering(self, answer: StructType) -> list[tuple[Field, StructType]]:
+        """The lists of a struct whose items have errors, or lists of such."""
+        lists = [field for field in answer.fields if field.array and field.is_struct]
+        structs = [(field, self.response.structs[field.type]) for field in lists]
+        return [(field, struct) for field, struct in structs if self.holds_errors(struct)]
+
+    def lists(self, answer: StructType, asked: StructType, target: str, source: str) -> bool:
+        """Fill the lists of `target` from those of `source`; whether there are any."""
+        found = False
+        for field, struct in self.answering(answer):
+            for chosen in self.chosen(field, struct, asked):
+                self.items(f"{target}.{field.python}", struct, chosen, source)
+                found = True
+        return found
+
+    def chosen(self, field: Field, answer: StructType, asked: StructType) -> list[_Asked]:
+        """The lists of the request that this list of the answer is about: that of its name, or all that fit."""
+        lists = [each for each in asked.fields if each.array and each.python != _NOTHING_TO_ANSWER]
+        same = [each for each in lists if each.python == field.python]
+        fitting = [
+            _Asked((each,), identity) for each in same or lists if (identity := self.identity(answer, each)) is not None
+        ]
+        if fitting and not fitting[0].identity:
+            return fitting[:1]
+        if fitting or same:
+            return fitting
+        return [
+            _Asked((outer, *inner.way), inner.identity)
+            for outer in lists
+            if outer.is_struct
+            for inner in self.chosen(field, answer, self.request.structs[outer.type])
+        ]
+
+    def identity(self, answer: StructType, asked: Field) -> tuple[str, ...] | None:
+        """The arguments that repeat of an `item` what identifies it; None if nothing does and something should."""
+        wanted = [field for field in answer.fields if field.python in _NAMES]
+        found = {field.python: value for field in wanted if (value := self.value(field, asked)) is not None}
+        partitions = [field.python for field in wanted if field.python in _PARTITION]
+        if (wanted and not found) or any(name not in found for name in partitions):
+            return None
+        return tuple(f"{name}={value}" for name, value in found.items())
+
+    def value(self, field: Field, asked: Field) -> str | None:
+        """The expression for one identity in terms of `item`."""
+        if not asked.is_struct:
+            return "item" if asked.type == field.type or (asked.type in FIXED and field.type in FIXED) else None
+        fields = {each.python: each for each in self.request.structs[asked.type].fields}
+        for name in _NAMES[field.python]:
+            if name in fields:
+                return f"item.{name} or ''" if fields[name].annotation == "str | None" else f"item.{name}"
+        return None
+
+    def items(self, target: str, answer: StructType, asked: _Asked, source: str) -> None:
+        *outer, last = asked.way
+        if outer:
+            step = self.code.local(snake(outer[0].type), source)
+            with self.code.block(f"for {step} in {_iterable(source, outer[0])}:"):
+                self.items(target, answer, _Asked(asked.way[1:], asked.identity), step)
+            return
+        item = self.code.local(last.python + "_item" if not last.is_struct else snake(last.type), source)
+        arguments = [argument.replace("=item", f"={item}") for argument in asked.identity] + self.error(answer)
+        made = f"{answer.name}({', '.join(arguments)})"
+        with self.code.block(f"for {item} in {_iterable(source, last)}:"):
+            below = self.answering(answer)
+            if not below or not last.is_struct:
+                self.code.line(f"{target}.append({made})")
+                return
+            answered = self.code.local("answer", item)
+            self.code.line(f"{answered} = {made}")
+            self.lists(answer, self.request.structs[last.type], answered, item)
+            if self.error(answer):
+                self.code.line(f"{target}.append({answered})")
+                return
+            with self.code.block(f"if {' or '.join(f'{answered}.{field.python}' for field, _ in below)}:"):
+                self.code.line(f"{target}.append({answered})")
+
+
+def _iterable(source: str, field: Field) -> str:
+    return f"{source}.{field.python}{' or ()' if field.annotation.endswith('None') else ''}"
