@@ -1,24 +1,28 @@
-"""Deleted partitions, from the moment when they are gone to that when their folders have a name that says so.
+"""The folders of deleted partitions, until they are renamed to `-delete`.
 
-Rule: a deletion never fails for whoever asks for it, and never takes long. The partition is gone at once. Some folders
-get their other names at once too, those of a large topic some at a time, as soon as others were served. One that the
-disk refuses is tried again every second. It is also tried before a log of that name is made, which is refused as long
-as the old folder stands there: nobody is ever served an earlier topic's records.
+Rule: a deletion never fails for its caller, and never takes long. The partition is gone at once. A few folders are
+renamed at once too; those of a large topic some at a time, with other work in between. A rename that the disk refuses
+is tried again every second. It is also tried before a log of that name is made; that log is refused as long as the old
+folder stands there, so that no client is ever served an earlier topic's records.
+
+Apart from the manager, its only reader: it queues and retries renames, and needs little of the manager.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.fresh_folders import FreshFolders
+from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.log_directory import LogDirectory, TopicPartition, deleted_name
 from pykafka_broker.log.removal import Remover
 from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from pykafka_broker.log.manager import LogManager
     from pykafka_broker.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
@@ -28,7 +32,7 @@ _AT_ONCE = 100  # folders that are renamed in a millisecond of the clock
 
 
 class _Folder(NamedTuple):
-    """One that still has its old name."""
+    """The folder of a deleted partition, which still has its old name."""
 
     key: TopicPartition
     directory: LogDirectory
@@ -39,8 +43,19 @@ class _Folder(NamedTuple):
 class Deletions:
     """Renames the folders of deleted partitions and hands them to the `Remover`."""
 
-    def __init__(self, manager: LogManager, fresh: FreshFolders, remover: Remover) -> None:
-        self._manager = manager
+    def __init__(
+        self,
+        files: FileCache,
+        new_uuid: Callable[[], bytes],
+        submit: Submit,
+        directory_failed: Callable[[LogDirectory, OSError], object],
+        fresh: FreshFolders,
+        remover: Remover,
+    ) -> None:
+        self._files = files
+        self._new_uuid = new_uuid
+        self._submit = submit
+        self._directory_failed = directory_failed
         self._fresh = fresh
         self._remover = remover
         self._waiting: dict[TopicPartition, list[_Folder]] = {}  # not tried yet
@@ -53,7 +68,12 @@ class Deletions:
     def delete(
         self, key: TopicPartition, directory: LogDirectory, log: PartitionLog | None, delay_ms: int, now: int
     ) -> None:
-        """Its folder in `directory` goes, now or soon, or when the disk allows it. `log`: what was loaded from it."""
+        """Rename the partition's folder in `directory` now or soon, or when the disk allows it.
+
+        Args:
+            log: the log that was loaded from the folder, if any.
+            delay_ms: how long the renamed folder stays (`file.delete.delay.ms`).
+        """
         folder = _Folder(key, directory, log, delay_ms)
         if self._may_try(now):
             self._try(folder, now)
@@ -73,7 +93,7 @@ class Deletions:
             logger.warning("%s-%d is deleted, its folder is renamed later: %s", *folder.key, error)
 
     def finish(self, key: TopicPartition, now: int) -> None:
-        """Before a log of that name is made: its old folder must be out of the way.
+        """Rename the old folder of this name now: a log of that name is about to be made.
 
         Raises:
             ApiError: KAFKA_STORAGE_ERROR, the folder still stands there. The caller makes no log; it may ask again.
@@ -89,7 +109,7 @@ class Deletions:
                     raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
     def complete(self, now: int) -> None:
-        """Try all that still have their old names."""
+        """Try to rename every folder that is left."""
         while self._waiting:
             self._try_next(now)
         self._retry(now)
@@ -115,20 +135,22 @@ class Deletions:
             self._retry(now)
 
     def _rename(self, folder: _Folder, now: int) -> OSError | None:
-        """Why not, if the disk refuses it. One that refuses for good goes offline, and the next start looks again."""
-        manager, (key, directory, log, delay_ms) = self._manager, folder
+        """Rename the folder; return the error if the disk refuses. A disk that refuses for good takes its directory
+        offline, and the next start deletes the folder.
+        """
+        key, directory, log, delay_ms = folder
         if not directory.online:
             return None
         directory.forget(key)
-        source, target = directory.partition_path(key), directory.file(deleted_name(key, manager.new_uuid()))
+        source, target = directory.partition_path(key), directory.file(deleted_name(key, self._new_uuid()))
         missing = self._fresh.forget(source)
-        manager.files.let_go(source)
+        self._files.let_go(source)
         try:
-            manager.fs.rename(source, target)
+            self._files.fs.rename(source, target)
         except OSError as error:
             if missing and isinstance(error, FileNotFoundError):
                 return None
-            manager.directory_failed(directory, error)
+            self._directory_failed(directory, error)
             if directory.online:
                 self._refused.setdefault(key, []).append(folder)
                 self._retry_at = self._retry_at or now + _RETRY_MS
@@ -136,24 +158,29 @@ class Deletions:
         self._remover.log_later(now + delay_ms, target, log)
         if directory.path not in self._unsynced:
             self._unsynced.add(directory.path)
-            manager.submit(_SyncJob(manager, directory, self._unsynced))
+            self._submit(_SyncJob(directory, self._unsynced, self._directory_failed))
         return None
 
 
 class _SyncJob:
-    """Makes the renames in a directory outlive a power cut, all of those that were made before it runs."""
+    """Syncs a directory, so that every rename before `run` outlives a power cut."""
 
-    def __init__(self, manager: LogManager, directory: LogDirectory, unsynced: set[str]) -> None:
-        self._manager = manager
+    def __init__(
+        self,
+        directory: LogDirectory,
+        unsynced: set[str],
+        directory_failed: Callable[[LogDirectory, OSError], object],
+    ) -> None:
         self._directory = directory
         self._unsynced = unsynced
+        self._directory_failed = directory_failed
 
     def run(self) -> None:
         self._unsynced.discard(self._directory.path)
-        self._manager.fs.sync_directory(self._directory.path)
+        self._directory.fs.sync_directory(self._directory.path)
 
     def apply(self) -> None:
         """Nothing waits for it."""
 
     def failed(self, error: OSError) -> None:
-        self._manager.directory_failed(self._directory, error)
+        self._directory_failed(self._directory, error)

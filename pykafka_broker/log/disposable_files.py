@@ -1,7 +1,9 @@
-"""Files of a broker that another one may take the place of while the process goes on.
+"""The file system of a broker that another broker may replace within the same process.
 
-Rule: once it is revoked, nothing is done by a path any more, not even by a job that is under way: the path may be
-another broker's by then. Files that are open stay usable, so an answer that is on its way goes out whole.
+Rule: after `revoke` no operation by a path is done, not even by a job that is running: the path may belong to the other
+broker by then. Open files stay usable, so that a response that is being sent goes out whole.
+
+Its only reader is in another layer (`control`).
 """
 
 from __future__ import annotations

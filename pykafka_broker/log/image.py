@@ -1,8 +1,10 @@
 """Copies of data directories, made and laid out while the process goes on.
 
-Rule: an image is what a clean shutdown would have left, so whoever starts on it recovers nothing. Segments that are
-complete never change and are hard links; only the last one of each log, which is written to, is copied, and one that is
-long is completed before. Nothing is synced.
+Rule: an image is what a clean shutdown would have left, so that a start on it recovers nothing. Complete segments never
+change and are hard links. Only the active segment of each log is copied; a long one is completed first. Nothing is
+synced.
+
+Its only reader is in another layer (`control`).
 """
 
 from __future__ import annotations

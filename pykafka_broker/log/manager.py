@@ -1,8 +1,8 @@
-"""All logs of this broker.
+"""All logs of this broker (Kafka: LogManager).
 
-Rule: a start after a clean shutdown lists folders and opens nothing; a log is loaded when it is first asked for.
-After a crash every log is looked at before the first request, and what was not synced is checked. One directory that
-fails goes offline alone.
+Rule: a start after a clean shutdown lists folders and opens nothing; the first request for a log loads it. After a
+crash every log is recovered before the first request: unsynced records are checked. A directory that fails goes offline
+alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.listener import LogListener
 from pykafka_broker.log.loading import ZERO_ID, begin_log, create_log, load_log
 from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, LogDirectoryError, TopicPartition
-from pykafka_broker.log.metadata_topic import metadata_topic_config
 from pykafka_broker.log.moving import Moves
 from pykafka_broker.log.opening import open_directories
 from pykafka_broker.log.partition_log import PartitionLog
@@ -49,13 +48,27 @@ _HANDED_OVER = OSError(errno.ESTALE, "another broker has the directory now")
 
 
 def _open_files() -> int:
-    """How many files of segments may be open: half of what the process may have, the rest is for connections."""
+    """Return how many segment files may be open: half of the process's limit; the rest is for connections."""
     limit = open_files_limit()
     return _OPEN_FILES if limit is None else min(_OPEN_FILES, limit // 2)
 
 
+def _metadata_topic_config(config: BrokerConfig) -> TopicConfig:
+    """Return the settings of `__cluster_metadata`: the broker's `metadata.*` keys alone, and no retention, since
+    snapshots decide what is deleted.
+    """
+    overrides = {
+        "cleanup.policy": "delete",
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
+        "segment.bytes": str(config.metadata_log_segment_bytes),
+        "segment.ms": str(config.metadata_log_segment_ms),
+    }
+    return TopicConfig.resolve(config, overrides)
+
+
 class LogManager:
-    """The one that keeps `log.dirs`; also the `LogKeeper` of its logs."""
+    """The logs in `log.dirs`, by partition; also the `LogKeeper` of these logs."""
 
     def __init__(
         self,
@@ -103,7 +116,14 @@ class LogManager:
         self._flushers = Flushers(lambda job: self.submit(job))
         self._fresh = FreshFolders(fs, lambda job: self.submit(job), self.path_failed)
         self._remover = Remover(fs, submit, self._removal_failed)
-        self._deletions = Deletions(self, self._fresh, self._remover)
+        self._deletions = Deletions(
+            self.files,
+            lambda: self.new_uuid(),
+            lambda job: self.submit(job),
+            self.directory_failed,
+            self._fresh,
+            self._remover,
+        )
         self._upkeep = Upkeep(self)
         self.cleaner = Cleaner(self)
         self._timed = self._flushers, self._upkeep, self._deletions, self._remover, self.cleaner
@@ -112,8 +132,10 @@ class LogManager:
     # -- life
 
     def start(self, now: int, *, with_metadata: bool = False) -> None:
-        """Take the directories and put what is in them in order; `LogDirectoryError` if none of them can be used, or
-        `with_metadata` if a log of the metadata must be there and is not.
+        """Open the directories and recover the logs in them.
+
+        Raises:
+            LogDirectoryError: no directory can be used; or, `with_metadata`, the metadata log is missing.
         """
         self._tick(now)
         open_directories(self, with_metadata)
@@ -121,9 +143,7 @@ class LogManager:
         self.cleaner.start(now)
 
     def attempt(self, directory: LogDirectory, action: Callable[..., None], *arguments: object) -> None:
-        """A directory that can't be used is offline; the others go on. A lock that another broker holds ends the
-        start.
-        """
+        """Run `action`; if the disk fails, take the directory offline. Another broker's lock ends the start."""
         try:
             action(*arguments)
         except (OSError, DamagedLog) as error:
@@ -133,7 +153,7 @@ class LogManager:
         self._remover.folder_later(self.clock.now + self.config.topic_defaults.file_delete_delay_ms, path)
 
     def stop_jobs(self) -> None:
-        """Before the jobs are waited for: end those that would take long and are worth nothing half done."""
+        """Cancel cleanings and moves, which take long and are worth nothing half done; then jobs can be waited for."""
         self.cleaner.cancel()
         self.moves.cancel_all()
 
@@ -144,13 +164,17 @@ class LogManager:
         self._fresh.finish()
         for directory in self.online():
             if directory.ready:
-                self.attempt(directory, close_directory, self, directory, self._upkeep.write_checkpoints, now)
+                self.attempt(directory, self._close, directory, now)
         for directory in self.directories:
             directory.release()
 
+    def _close(self, directory: LogDirectory, now: int) -> None:
+        logs = [log for partition, log in self.loaded.items() if self._where.get(partition) is directory]
+        close_directory(directory, logs, self.thread_pool, self._upkeep.write_checkpoints, now)
+
     def hand_over(self) -> None:
-        """Another broker takes the directories now, and no path in them is ours any more. Files that are open stay
-        usable for whoever reads them. `give_up` is to follow.
+        """Leave the directories to another broker: no path in them is used any more. Open files stay usable for their
+        readers. The caller calls `give_up` next.
         """
         self._is_closing = self._is_handed_over = True
         self.stop_jobs()
@@ -159,18 +183,18 @@ class LogManager:
             directory.release()
 
     def give_up(self) -> None:
-        """After `hand_over`: who waits for a sync is told that there will be none, and no file is held open."""
+        """Fail every wait for a sync and close all files, after `hand_over`."""
         self._flushers.give_up(_HANDED_OVER)
         self.loaded.clear()
         self.files.forget_all()
 
     def current_offsets(self, directory: LogDirectory) -> list[tuple[str, dict[TopicPartition, int]]]:
-        """What the checkpoints of a directory would say now, by their names."""
+        """Return the content of a directory's checkpoints as of now, by file name."""
         return self._upkeep.offsets(directory)
 
     @property
     def partition_directories(self) -> list[LogDirectory]:
-        """Those of `log.dirs`."""
+        """Return the directories of `log.dirs`."""
         return [directory for directory in self.directories if not directory.metadata_only]
 
     def online(self) -> list[LogDirectory]:
@@ -179,8 +203,12 @@ class LogManager:
     # -- logs
 
     def get(self, topic: str, partition: int) -> PartitionLog:
-        """The log of a partition, loaded now if it was not asked for before. Raises UNKNOWN_TOPIC_OR_PARTITION if there
-        is none here, KAFKA_STORAGE_ERROR if it can't be had for now."""
+        """Return the log of a partition; the first call loads it.
+
+        Raises:
+            ApiError: UNKNOWN_TOPIC_OR_PARTITION if there is no log here, KAFKA_STORAGE_ERROR if its disk fails or the
+                log is out of service.
+        """
         key = topic, partition
         log = self.loaded.get(key)
         return log if log is not None else self._load(key)
@@ -212,15 +240,14 @@ class LogManager:
         except DamagedLog as damage:
             self.out_of_service(key, damage)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
-        log.gap = self.gaps.pop(key, None)
+        log.note_gap(self.gaps.pop(key, None))
         self.loaded[key] = log
         if log.overdue:  # a crash has left it in the system's memory
             self.must_sync(log)
         return log
 
     def out_of_service(self, key: TopicPartition, damage: DamagedLog) -> None:
-        """Damage takes one partition out of service, and is told once; that of the metadata ends the start, which tells
-        it."""
+        """Take a damaged partition out of service and log why. Damage of the metadata ends the start, which logs it."""
         self.damaged[key] = damage
         if key[0] == METADATA_TOPIC:
             return
@@ -228,7 +255,7 @@ class LogManager:
         logger.error("%s-%d is out of service: %s%s", *key, damage, help_for_it)
 
     def is_fresh(self, topic: str, partition: int) -> bool:
-        """Whether it was made since the start and nobody has asked for its log: there is nothing in it."""
+        """Return whether the log was made since the start and never loaded: such a log is empty."""
         directory = self._where.get((topic, partition))
         return directory is not None and directory.partition_path((topic, partition)) in self._fresh
 
@@ -243,7 +270,7 @@ class LogManager:
         return self._where.get(partition)
 
     def size_of(self, partition: TopicPartition) -> int:
-        """Bytes in the segments of a partition that is here; it is not loaded for that. Raises KAFKA_STORAGE_ERROR."""
+        """Return the bytes in a partition's segments, without loading the log. Raises KAFKA_STORAGE_ERROR."""
         log, directory = self.loaded.get(partition), self._where[partition]
         if log is not None:
             return log.size_bytes
@@ -253,7 +280,7 @@ class LogManager:
             raise self.directory_failed(directory, error) from error
 
     def partitions(self) -> Iterable[TopicPartition]:
-        """All partitions that have a folder here."""
+        """Return all partitions that have a folder here."""
         return self._where.keys()
 
     def create(
@@ -347,7 +374,7 @@ class LogManager:
         return self.directory_map.of_metadata_log(path, may_begin_anew=self.metadata_is_elsewhere)
 
     def _config_of(self, topic: str) -> TopicConfig:
-        return metadata_topic_config(self.config) if topic == METADATA_TOPIC else self.topic_config(topic)
+        return _metadata_topic_config(self.config) if topic == METADATA_TOPIC else self.topic_config(topic)
 
     def reconfigure(self, topic: str, partitions: Iterable[int], config: TopicConfig) -> None:
         """Apply the changed settings of a topic to its loaded logs."""

@@ -15,7 +15,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.log.checkpoints import (
     LOG_START_OFFSETS,
@@ -23,12 +25,13 @@ from pykafka_broker.log.checkpoints import (
     PARTITION_METADATA,
     write_partition_metadata,
 )
-from pykafka_broker.log.copying import Piece, copy_pieces, index_pieces, segment_piece, whole_file
-from pykafka_broker.log.filesystem import write_file
+from pykafka_broker.log.files import CachedFile
+from pykafka_broker.log.filesystem import FileHandle, FileSystem, write_file
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.log_directory import FUTURE_SUFFIX, LogDirectory, TopicPartition, deleted_name
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_snapshot import snapshot_name, snapshot_offsets
+from pykafka_broker.log.segment import LogSegment
 
 if TYPE_CHECKING:
     from pykafka_broker.log.flush import Waiter
@@ -36,18 +39,91 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_PIECE_BYTES = 1 << 20
 _SMALL_BYTES = 64 << 10  # so much may be copied and synced while the loop waits
 _PATIENT_ROUNDS = 10  # so often what has come meanwhile is copied before a little that is missing is put up with
 _MOST_ROUNDS = 50  # a producer that is faster than the copy doesn't put it off for ever
 
 
+class Piece(NamedTuple):
+    """A run of bytes, which do not change any more, to copy to the same place in a file of the same name.
+
+    open: opens the file, or returns None if the copy does not need it any more. Files are opened one after the other,
+    since a log of many segments would use up all descriptors. start, end: positions; a run of no bytes makes the file.
+    """
+
+    open: Callable[[], FileHandle | None]
+    path: str
+    start: int
+    end: int
+
+    def read(self, source: FileHandle, position: int) -> bytes:
+        """Read on from `position`. The path in an OSError tells which side has failed."""
+        try:
+            data = source.read_at(min(_PIECE_BYTES, self.end - position), position)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self.path) from error
+        if not data:
+            raise OSError(errno.EIO, f"ends at byte {position}, not at {self.end}", self.path)
+        return data
+
+
+def _copy_pieces(
+    fs: FileSystem, folder: str, pieces: list[Piece], cancelled: Callable[[], bool] = lambda: False
+) -> None:
+    """Copy and sync; a copy counts only after this."""
+    for piece in pieces:
+        source = piece.open()
+        if source is None:
+            continue
+        target = fs.open(f"{folder}/{os.path.basename(piece.path)}", create=True)
+        position = piece.start
+        while position < piece.end and not cancelled():
+            data = piece.read(source, position)
+            target.write_at(data, position)
+            position += len(data)
+        target.sync()
+    fs.sync_directory(folder)
+
+
+def _segment_piece(file: CachedFile, start: int, end: int) -> Piece:
+    """Return a piece of a file that retention may rename, but does not remove while the piece is wanted."""
+
+    def opened() -> FileHandle:
+        try:
+            return file.handle() if start < end else file.create()
+        except FileNotFoundError:
+            return file.handle()  # it was just getting the other name
+
+    return Piece(opened, file.path, start, end)
+
+
+def _index_pieces(segment: LogSegment) -> list[Piece]:
+    """Return the indexes of a complete segment."""
+    return [_segment_piece(file, 0, file.size()) for file in segment.files()[1:] if file.exists()]
+
+
+def _whole_file(fs: FileSystem, path: str) -> Piece:
+    """Return a small file, which may be deleted before its turn comes."""
+
+    def opened() -> FileHandle | None:
+        try:
+            return fs.open(path, writable=False)
+        except FileNotFoundError:
+            return None
+
+    return Piece(opened, path, 0, fs.stat(path).size)
+
+
 class CopyJob:
+    """Copies pieces beside the event loop."""
+
     def __init__(self, move: Move, pieces: list[Piece]) -> None:
         self._move = move
         self._pieces = pieces
 
     def run(self) -> None:
-        copy_pieces(self._move.fs, self._move.folder, self._pieces, lambda: self._move.cancelled)
+        _copy_pieces(self._move.fs, self._move.folder, self._pieces, lambda: self._move.cancelled)
 
     def apply(self) -> None:
         self._move.advance()
@@ -57,7 +133,7 @@ class CopyJob:
 
 
 class _SecureJob:
-    """Sees to it that the folder is there for certain, with the id of its topic."""
+    """Syncs the new folder and the topic id in it."""
 
     def __init__(self, move: Move) -> None:
         self._move = move
@@ -76,7 +152,7 @@ class _SecureJob:
 
 
 class _MarkerRemovalJob:
-    """Takes the marker away, once the folder's new name is certain."""
+    """Removes the marker, once the folder's new name is synced."""
 
     def __init__(self, manager: LogManager, target: LogDirectory, folder: str) -> None:
         self._manager = manager
@@ -120,7 +196,7 @@ class Move:
 
     @property
     def offset_lag(self) -> int:
-        """How far the copy is behind, by whole segments."""
+        """Return how many records the copy lacks, by whole segments."""
         for segment in self.log.segments:
             if self._copied.get(segment.base_offset, 0) < segment.size:
                 return self.log.log_end_offset - segment.base_offset
@@ -209,28 +285,28 @@ class Move:
         for segment in self.log.segments:
             done = self._copied.get(segment.base_offset, -1)
             if done < segment.size:  # an empty one too: its name says where the log goes on
-                pieces.append(segment_piece(segment.log, max(0, done), segment.size))
+                pieces.append(_segment_piece(segment.log, max(0, done), segment.size))
                 self._copied[segment.base_offset] = segment.size
             if segment is not self.log.segments.active and segment.base_offset not in self._indexed:
                 self._indexed.add(segment.base_offset)
-                pieces += index_pieces(segment)
+                pieces += _index_pieces(segment)
                 snapshot = f"{self.log.directory}/{snapshot_name(segment.base_offset)}"
                 if self.fs.exists(snapshot):
-                    pieces.append(whole_file(self.fs, snapshot))
+                    pieces.append(_whole_file(self.fs, snapshot))
         return pieces
 
     def _finish(self, pieces: list[Piece]) -> None:
         """The log stands still for these few bytes and syncs; afterwards it is in the other directory."""
         log, fs = self.log, self.fs
         log.seal()
-        pieces += index_pieces(log.segments.active)
+        pieces += _index_pieces(log.segments.active)
         names = fs.list_directory(log.directory)
         for offset in set(snapshot_offsets(names)) - self._indexed:
-            pieces.append(whole_file(fs, f"{log.directory}/{snapshot_name(offset)}"))
+            pieces.append(_whole_file(fs, f"{log.directory}/{snapshot_name(offset)}"))
         if EPOCHS_FILE in names:
-            pieces.append(whole_file(fs, f"{log.directory}/{EPOCHS_FILE}"))
+            pieces.append(_whole_file(fs, f"{log.directory}/{EPOCHS_FILE}"))
         self._drop_what_left()
-        copy_pieces(fs, self.folder, pieces)
+        _copy_pieces(fs, self.folder, pieces)
         write_file(fs, f"{self.folder}/{MOVED}", b"")
         fs.sync_directory(self.target.path)
         self._moves.exchange(self)

@@ -1,19 +1,22 @@
-"""Taking the directories of `log.dirs` at a start.
+"""Opening the directories of `log.dirs` at a start.
 
-Rule: all of them are locked and known before anything in one is touched, and a start that is refused has touched
-nothing. What is wrong with one alone takes it offline, and what is wrong with one partition takes that out of service;
-what can't be told apart from a mistake of the operator (another cluster, another broker, one id twice, no metadata log)
-and damaged metadata end the start.
+Rule: every directory is locked and known before anything in one is changed, and a start that is refused has changed
+nothing. A fault of one directory takes that directory offline; a fault of one partition takes that partition out of
+service. A fault that may be the operator's mistake (another cluster, another broker, one id twice, no metadata log) and
+damaged metadata end the start.
+
+Apart from the manager, its only reader: the steps of a start are read once and in their order.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pykafka_broker.log.checkpoints import id_text
-from pykafka_broker.log.interrupted_moves import resolve_future
+from pykafka_broker.log.checkpoints import MOVED, PARTITION_METADATA, id_text, read_partition_metadata
+from pykafka_broker.log.directory_map import DirectoryMap
 from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, LogDirectoryError, TopicPartition
 from pykafka_broker.log.pool import in_threads
 from pykafka_broker.log.recovery import FolderRecovery, recover_folder
@@ -22,9 +25,15 @@ from pykafka_broker.log.scan import DamagedLog, remedy
 if TYPE_CHECKING:
     from pykafka_broker.log.manager import LogManager
 
+logger = logging.getLogger(__name__)
+
 
 def open_directories(manager: LogManager, with_metadata: bool) -> None:
-    """`with_metadata`: there are partitions only where there is the metadata log that they are in."""
+    """Lock, identify and recover every directory.
+
+    Args:
+        with_metadata: whether the metadata log must be there wherever there are partitions.
+    """
     # as Kafka's tools name them, wherever the broker was started
     directories = [LogDirectory(manager.fs, os.path.abspath(path)) for path in manager.config.data_dirs]
     wanted = manager.config.metadata_log_dir
@@ -40,7 +49,7 @@ def open_directories(manager: LogManager, with_metadata: bool) -> None:
 
 
 def _in_each(manager: LogManager, *steps: Callable[[LogManager, LogDirectory], None]) -> None:
-    """Take one step after the other, each in every directory that is online."""
+    """Run one step after the other, each in every directory that is online."""
     for step in steps:
         for directory in manager.online():
             manager.attempt(directory, step, manager, directory)
@@ -80,24 +89,51 @@ def _open(manager: LogManager, directory: LogDirectory) -> None:
 
 def _resolve_moves(manager: LogManager, directory: LogDirectory) -> None:
     for name in directory.futures():
-        key = resolve_future(manager.directory_map, directory, name)
+        key = _resolve_future(manager.directory_map, directory, name)
         if key is not None:
             manager.directory_map.put(key, directory)
 
 
+def _resolve_future(directories: DirectoryMap, directory: LogDirectory, name: str) -> TopicPartition | None:
+    """Finish or undo a move to another directory that a crash has interrupted; return the partition whose copy has
+    taken the original's place, or None.
+
+    A copy whose original is there is removed. A whole copy takes the place of an original that is gone. While the
+    original may be in a directory that can't be read, the copy is left alone.
+    """
+    fs, path = directory.fs, directory.file(name)
+    topic, _, partition = name.rpartition(".")[0].rpartition("-")
+    if not topic or not partition.isdecimal():
+        return None
+    if directories.has((topic, int(partition))):
+        fs.remove_tree(path)
+        return None
+    key = topic, int(partition)
+    if directories.unseen or not fs.exists(f"{path}/{MOVED}"):
+        logger.warning("%s is left alone: it can't be told whether there is a newer %s-%s", path, topic, partition)
+        topic_id = read_partition_metadata(fs, f"{path}/{PARTITION_METADATA}")
+        if topic_id is not None:
+            directories.await_whole(key, topic_id)
+        return None
+    fs.rename(path, directory.partition_path(key))
+    fs.sync_directory(directory.path)
+    return key
+
+
 def _recover(manager: LogManager, directory: LogDirectory) -> None:
-    """Recover every partition, several at a time if there are threads for it. Topics' own settings aren't known yet; of
-    the broker's only the density of indexes matters here."""
+    """Recover every partition, several at a time if there are threads. Topics' own settings aren't known yet; of the
+    broker's settings only the density of indexes matters here.
+    """
     config, files, wall = manager.config.topic_defaults, manager.files, manager.clock.wall
 
     def recover(partition: TopicPartition) -> None:
-        topic, number = partition
+        topic, index = partition
         path, offsets = directory.partition_path(partition), directory.offsets(partition)
         try:
             if topic == METADATA_TOPIC:
-                FolderRecovery(files, path, f"{topic}-{number}", config, offsets, wall, contiguous=True).run()
+                FolderRecovery(files, path, f"{topic}-{index}", config, offsets, wall, contiguous=True).run()
             else:
-                gap = recover_folder(files, path, f"{topic}-{number}", config, offsets, wall).gap
+                gap = recover_folder(files, path, f"{topic}-{index}", config, offsets, wall).gap
                 if gap is not None:
                     manager.gaps[partition] = gap
         except DamagedLog as damage:

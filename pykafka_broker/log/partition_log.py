@@ -519,6 +519,15 @@ class PartitionLog:
         self.epochs.write(sync=False)
         self._directory_dirty = True
 
+    def note_gap(self, offset: int | None) -> None:
+        """Note the offset from which a crash may have taken records, but not the records behind them; None for none."""
+        self.gap = offset
+
+    def take_gap(self) -> int | None:
+        """Return the noted gap and forget it: its records are fetched again, or the log is the partition as it is."""
+        gap, self.gap = self.gap, None
+        return gap
+
     def set_sole_replica(self, is_sole: bool) -> None:
         """Commit records as soon as they are durable here, or leave the high watermark to the partition."""
         self.sole_replica = is_sole

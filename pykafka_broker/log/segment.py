@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import struct
 from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileCache, FileSlice
-from pykafka_broker.log.filesystem import Buffer
+from pykafka_broker.log.filesystem import Buffer, FileHandle
 from pykafka_broker.log.index import NO_TIMESTAMP
-from pykafka_broker.log.positions import BatchPosition, batch_position, batch_positions
 from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.log.segment_files import SegmentFiles
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.errors import CorruptBatch
-from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, read_header
+from pykafka_broker.records.header import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, read_header
 
 logger = logging.getLogger(__name__)
 
@@ -30,9 +31,62 @@ _REMEMBERED = 16
 _LOOK_AHEAD = 16  # batches
 _NOT_WRITTEN = -1
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+# base offset, length of what follows, leader epoch, magic, CRC, attributes, last offset delta, first and max timestamp
+_HEAD = struct.Struct(">qiibihiqq")
+_MAGIC = 2
+_PIECE_BYTES = 16384
+_LARGE_BYTES = 4096
+
+
+class BatchPosition(NamedTuple):
+    """A batch by its header: position in the file and size in bytes, offsets, greatest timestamp in ms."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+
+    @property
+    def end(self) -> int:
+        """Return the position of the next batch."""
+        return self.position + self.size
+
+
+def _batch_position(data: bytes, at: int, position: int) -> BatchPosition | None:
+    """Return the batch whose header stands at `at` in `data`, and at `position` in the file; None for no header."""
+    base_offset, length, _, magic, _, _, delta, _, max_timestamp = _HEAD.unpack_from(data, at)
+    if length < HEADER_SIZE - LENGTH_OVERHEAD or delta < 0 or magic != _MAGIC:
+        return None
+    return BatchPosition(position, length + LENGTH_OVERHEAD, base_offset, base_offset + delta, max_timestamp)
+
+
+def _batch_positions(handle: FileHandle, path: str, position: int, end: int, size: int) -> Iterator[BatchPosition]:
+    """Yield the batches that start in [position, end) of a file with `size` bytes of batches.
+
+    Headers alone are read: little of large batches, and many small ones at once, since a log of many gigabytes is in no
+    cache of the CPU.
+    """
+    piece, start, wanted = b"", 0, HEADER_SIZE
+    while position < end:
+        at = position - start
+        if at + HEADER_SIZE > len(piece):
+            piece, start, at = handle.read_at(wanted, position), position, 0
+            if len(piece) < HEADER_SIZE:
+                raise DamagedLog(path, position, "no whole batch header")
+        place = _batch_position(piece, at, position)
+        if place is None:
+            raise DamagedLog(path, position, "a broken batch header")
+        if place.end > size:
+            raise DamagedLog(path, position, f"a batch of {place.size} bytes, of which some are missing")
+        yield place
+        position = place.end
+        wanted = HEADER_SIZE if place.size >= _LARGE_BYTES else _PIECE_BYTES
 
 
 class LogSegment(SegmentFiles):
+    """A segment that is appended to, read and indexed (Kafka: LogSegment)."""
+
     __slots__ = (
         "_bytes_since_index",
         "_first_timestamp",
@@ -256,7 +310,9 @@ class LogSegment(SegmentFiles):
 
     def batches(self, position: int = 0, end: int | None = None) -> Iterator[BatchPosition]:
         """Where the batches are that start in [position, end), by their headers alone."""
-        return batch_positions(self.log.handle(), self.log.path, position, self.size if end is None else end, self.size)
+        return _batch_positions(
+            self.log.handle(), self.log.path, position, self.size if end is None else end, self.size
+        )
 
     def start_for(self, offset: int) -> int:
         """Where to start looking for `offset`."""
@@ -279,7 +335,7 @@ class LogSegment(SegmentFiles):
         """The batch that stands there and ends at `offset`; releases before 4.0 named the last of several batches."""
         if not 0 <= position <= self.size - HEADER_SIZE:
             return None
-        place = batch_position(self.log.handle().read_at(HEADER_SIZE, position), 0, position)
+        place = _batch_position(self.log.handle().read_at(HEADER_SIZE, position), 0, position)
         return place if place is not None and self.base_offset <= place.last_offset <= offset else None
 
     def _time_entry_holds(self, timestamp: int, offset: int) -> bool:

@@ -1,7 +1,9 @@
 """Syncing a whole file system with one system call (`syncfs` of Linux).
 
-Rule: it is only done where an error of any file written before is told: by Linux from 5.8 on, on file systems that are
-known to do so. On others, as on the overlay of a container, a disk that fails would go unnoticed.
+Rule: the call is only made where it reports the error of any file written before: on Linux from 5.8 on, and on file
+systems that are known to do so. On others, as on the overlay of a container, a failed disk would go unnoticed.
+
+Apart from `filesystem`, its only reader: `ctypes` is imported at the shutdown of many logs, not at every start.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What is done to logs from time to time: syncing, checkpoints, retention, forgetting idle producers.
+"""Periodic tasks on logs: syncing, checkpoints, retention, expiry of idle producers.
 
 Rule: each task has its interval from the broker's configuration. A task looks at what is in memory, at some logs at a
-time with others served in between, and gives what may block to a job.
+time with requests served in between, and leaves work that may block to a job.
+
+Apart from the manager, its only reader: five timed tasks with their rounds are a subject of their own.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ _LOOK_PAUSE_MS = 10
 
 
 class _Task:
-    """Work that is done at an interval, in rounds. left: the logs that the round has not come to yet."""
+    """Work at an interval, in rounds. left: the logs that the current round has not reached."""
 
     __slots__ = ("_hurried", "due", "interval_ms", "left", "run")
 
@@ -45,27 +47,27 @@ class _Task:
         self._hurried = -1
 
     def begin_round(self, now: int) -> None:
-        """Begin a round that comes to every log at that time, without a pause: a clock that stands would not end it."""
+        """Begin a round over every log without a pause: while the clock stands still, a pause would never end."""
         self.left.clear()
         self.due = self._hurried = now
 
     def continue_round(self, now: int, pause_ms: int) -> None:
-        """Come to the rest of the logs after the pause."""
+        """Continue with the rest of the logs after the pause."""
         self.due = now if now == self._hurried else now + pause_ms
 
 
 class _Round(_Task):
-    """Looks at all loaded logs, some at a time: `look` at each, and `end` when it has been at all of them."""
+    """A task over all loaded logs, some at a time: calls `look` for each log, and `end` after the last."""
 
     __slots__ = ("_end", "_look", "_manager")
 
     def __init__(self, interval_ms: int, manager: LogManager, look: Look, end: Callable[[], None]) -> None:
-        super().__init__(interval_ms, self._go_on)
+        super().__init__(interval_ms, self._continue)
         self._manager = manager
         self._look = look
         self._end = end
 
-    def _go_on(self, now: int) -> None:
+    def _continue(self, now: int) -> None:
         loaded = self._manager.loaded
         if not self.left:
             self.left = list(loaded)
@@ -81,6 +83,8 @@ class _Round(_Task):
 
 
 class Upkeep:
+    """The periodic tasks of one log manager."""
+
     def __init__(self, manager: LogManager) -> None:
         config = manager.config
         self._manager = manager
@@ -133,7 +137,7 @@ class Upkeep:
         self._due = min(task.due for task in self._tasks)
 
     def look_now(self, now: int) -> None:
-        """Look at everything that is done when it is old enough now, and not only after the interval."""
+        """Run retention and the expiry of producers now, not only after their intervals."""
         self._retention.begin_round(now)
         self._expiry.begin_round(now)
         self._due = now
@@ -146,8 +150,8 @@ class Upkeep:
             self._manager.flush(log, now)
 
     def _retain(self, now: int) -> None:
-        """Some logs at a time, those not yet loaded too: nobody may ever ask for them, but their time comes as well. In
-        what was made since the start and never asked for there is nothing.
+        """Retain some logs at a time. Logs that no request has loaded are loaded for it, since their records expire
+        too; logs that were made since the start and never loaded are empty.
         """
         manager, task = self._manager, self._retention
         if not manager.topics_are_known:
@@ -199,7 +203,7 @@ class Upkeep:
         return directory.recovery_points.copy()
 
     def log_start_offsets(self, directory: LogDirectory) -> dict[TopicPartition, int]:
-        """Only those that the first segment doesn't tell."""
+        """Return the log starts that lie above the base offset of the first segment."""
         self._noted(directory, _note_log_start)
         return directory.log_start_offsets.copy()
 
@@ -208,7 +212,7 @@ class Upkeep:
         return directory.high_watermarks.copy()
 
     def offsets(self, directory: LogDirectory) -> list[tuple[str, dict[TopicPartition, int]]]:
-        """What checkpoints would say now, by their names."""
+        """Return the content of every checkpoint as of now, by file name."""
         return [
             (checkpoints.RECOVERY_POINTS, self.recovery_points(directory)),
             (checkpoints.LOG_START_OFFSETS, self.log_start_offsets(directory)),
@@ -217,13 +221,14 @@ class Upkeep:
         ]
 
     def write_checkpoints(self, directory: LogDirectory) -> None:
-        """All of them, now."""
+        """Write every checkpoint of a directory before this returns."""
         for name, offsets in self.offsets(directory):
             self.checkpoints.now(directory.file(name), offsets)
 
     def disown(self, directory: LogDirectory, *keys: TopicPartition) -> None:
-        """Logs are about to be made, or put aside: on disk there must be no word of an earlier one of that name, or
-        after a crash its offsets would be taken for the new one's, or one be missed that nobody has lost."""
+        """Remove partitions from the checkpoints: logs of these names are about to be made or put aside. Otherwise,
+        after a crash, offsets of the earlier log would be taken for the new one's.
+        """
         for key in keys:
             directory.forget(key)
         if any(self.checkpoints.mentions(key, directory.offset_files) for key in keys):

@@ -538,7 +538,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "log/compaction/test_cleaner.py": (
         "has the cleaner at work",
         """
-        log/compaction/job log/copying log/segment_files
+        log/compaction/job log/segment_files
         """,
     ),
     "log/test_checkpoints.py": (
@@ -574,13 +574,13 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "log/test_manager.py": (
         "starts, keeps up and ends a broker's logs",
         """
-        log/jobs log/metadata_topic
+        log/jobs
         """,
     ),
     "log/test_partition_log.py": (
         "writes and reads a log",
         """
-        log/producer_loading log/segment
+        log/producer_loading
         """,
     ),
     "log/test_producer_state.py": (

@@ -90,7 +90,7 @@ class FollowedPartition:
             logger.debug("%s can't be fetched: %s", self, ErrorCode(data.error_code).name)
             return Taken.LATER
         try:
-            gap, self.log.gap = self.log.gap, None
+            gap = self.log.take_gap()
             if gap is not None and gap < self.log.log_end_offset:
                 return self._fetch_from(gap, wall)
             if data.diverging_epoch.epoch >= 0 or data.diverging_epoch.end_offset >= 0:
