@@ -10,18 +10,24 @@ ARGS ?=
 WORKERS ?= 4
 # Beside the default, which is in pyproject.toml.
 OTHER_SPARKS := 3.5.7 4.3.0
-# Says where Kafka's and Spark's jars and a Java are; fetches what is missing.
-WITH_JARS := set -eo pipefail; where="$$($(BIN)/python -m interop.jars)"; eval "$$where";
+# Print where Kafka's and Spark's jars and a Java are, and fetch what is missing; JARS limits that to some sets of jars.
+JARS :=
+WITH_JARS = set -eo pipefail; where="$$($(BIN)/python -m interop.jars $(JARS))"; eval "$$where";
 # Not empty where ARGS name tests of tests/ alone, which need neither Java nor Spark: neither is installed for them.
 UNIT := $(if $(filter interop% spark%,$(ARGS)),,$(filter tests tests/%,$(ARGS)))
 
-.PHONY: run test check generate docs bench matrix interop dist spark-demo clean
+.PHONY: run test test-all check generate docs bench matrix interop dist spark-demo clean
 
 run: $(VENV)/.run
 	$(BIN)/pykafka-broker $(or $(ARGS),--ephemeral)
 
+# Without ARGS the files that `testpaths` in pyproject.toml names: of all jars those tests read Kafka's alone.
+test: JARS := $(if $(ARGS),,KAFKA_JARS)
 test: $(VENV)/$(if $(UNIT),.unit,.dev)
 	$(if $(UNIT),,$(WITH_JARS)) $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+test-all: $(VENV)/.dev
+	$(WITH_JARS) $(BIN)/python -m pytest -n $(WORKERS) tests interop spark/tests $(ARGS)
 
 # Types take the most time: they begin first, and the rest runs beside them.
 CHECKS := types format lint layers generated

@@ -82,7 +82,10 @@ def of_bytes(quotas: Quotas) -> Measured:
 
 
 def of_request_time(quotas: Quotas) -> Measured:
-    """Requests a second without and with one percent of a thread: what a request takes is each program's own."""
+    """Requests a second without a quota and with one percent of a thread, and the one in percent of the other. What a
+    request costs is each program's own, and without a quota the client may be what is slow: neither figure is the share
+    of the thread that a quota grants (tests/broker/test_metering.py looks at that).
+    """
     for connections in (1, 8):
         for label, size in (("small", 0), ("middle", 50_000), ("large", 900_000)):
             topic = quotas.topic()
@@ -96,7 +99,7 @@ def of_request_time(quotas: Quotas) -> Measured:
             free = attained(quotas, name, connections, ask)
             quotas.set(("client-id", name), request_percentage=1.0)
             held = attained(quotas, name, connections, ask)
-            yield f"request time, {label} x {connections}: of a thread, percent", 100 * held / free
+            yield f"request time, {label} x {connections}: of those without a quota, percent", 100 * held / free
             yield f"request time, {label} x {connections}: requests", held
 
 

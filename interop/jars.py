@@ -3,11 +3,13 @@
 Rule: what can't be had is an error with its reason, never a skipped test. How jars and a Java are found or fetched is
 the pipeline's (`pipeline.jars`, `pipeline.java`), which needs some of its own.
 
-    python -m interop.jars      fetches what is missing and prints the shell lines that tell the tests where it is
+    python -m interop.jars [KAFKA_JARS ...]    fetches what is missing of these sets, or of all, and prints the shell
+                                               lines that tell the tests where it is
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -51,17 +53,24 @@ def client_jars(release: str) -> Path:
     return fetched(f"kafka-clients-{release}", coordinates, transitive=True)
 
 
+SETS = {  # the variable that names each folder, and what fetches it
+    "KAFKA_JARS": kafka_jars,
+    "KAFKA_STREAMS_JARS": streams_jars,
+    "KAFKA_CONNECT_JARS": connect_jars,
+    "SPARK_KAFKA_JARS": spark_connector_jars,
+}
+
+
 def main() -> int:
+    parser = argparse.ArgumentParser(prog="interop.jars")
+    parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(SETS)}; all without one")
+    wanted = parser.parse_args().sets or SETS
+    if unknown := [name for name in wanted if name not in SETS]:
+        parser.error(f"no set of jars: {', '.join(unknown)}")
     try:
         home = java_home()
-        lines = [
-            f"export JAVA_HOME='{home}'",
-            f"export JAVA='{home / 'bin' / 'java'}'",
-            f"export KAFKA_JARS='{kafka_jars()}'",
-            f"export KAFKA_STREAMS_JARS='{streams_jars()}'",
-            f"export KAFKA_CONNECT_JARS='{connect_jars()}'",
-            f"export SPARK_KAFKA_JARS='{spark_connector_jars()}'",
-        ]
+        lines = [f"export JAVA_HOME='{home}'", f"export JAVA='{home / 'bin' / 'java'}'"]
+        lines += [f"export {name}='{SETS[name]()}'" for name in wanted]
     except JavaError as error:
         print(f"the tests that need a JVM can't run: {error}", file=sys.stderr)
         return 1

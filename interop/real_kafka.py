@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import count, islice
 from pathlib import Path
 from types import TracebackType
@@ -37,20 +38,34 @@ SINGLE_NODE = {
 }
 
 
-# Ports that the kernel gives to nobody by itself (those begin at 32768), some for each worker of a run.
-_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_FIRST_PORT, _PORTS_EACH = 10_000, 1000
-_offsets = count(os.getpid())
+# The kernel gives ports below 32768 to nobody by itself. Each process claims a block of them for as long as it lives:
+# the workers of a run, and of other checkouts tested at the same time, never choose the same port.
+_FIRST_PORT, _END_OF_PORTS, PORTS_EACH = 10_000, 32_500, 500
+_offsets = count()
+
+
+@cache
+def _claimed_block() -> socket.socket:
+    """Return a socket bound to the first port of a block, which no other process can claim while this one lives."""
+    for port in range(_FIRST_PORT, _END_OF_PORTS, PORTS_EACH):
+        claim = socket.socket()
+        try:
+            claim.bind(("127.0.0.1", port))
+            return claim
+        except OSError:
+            claim.close()
+    raise OSError(f"all blocks of ports from {_FIRST_PORT} to {_END_OF_PORTS} are claimed")
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and that is still free when what shall listen there starts, or starts again."""
-    for offset in islice(_offsets, _PORTS_EACH):
-        port = _FIRST_PORT + _WORKER % 20 * _PORTS_EACH + offset % _PORTS_EACH
+    """Return a port that nobody listens on, and that stays free while a broker there is started or restarted."""
+    first: int = _claimed_block().getsockname()[1] + 1
+    for offset in islice(_offsets, PORTS_EACH - 1):
+        port = first + offset % (PORTS_EACH - 1)
         with socket.socket() as s, contextlib.suppress(OSError):
             s.bind(("127.0.0.1", port))
             return port
-    raise OSError(f"none of {_PORTS_EACH} ports is free")
+    raise OSError(f"none of the ports {first} to {first + PORTS_EACH - 2} is free")
 
 
 def answers_api_versions(port: int, timeout_s: float = 1.0) -> bool:

@@ -1,9 +1,10 @@
-"""A test with other people's clients that fails is tried once more, and the summary names it (`RERUN`).
+"""A second try for the tests of a few files, which `conftest.py` names with the reason of each; the summary names a
+test that needed its second try (`RERUN`).
 
-Such tests have time-outs of JVMs, of brokers that are killed and of clients with defects of their own, and a busy
-machine is no defect of the broker. Rule: that is for what came late. What says that records are lost, doubled, or
-not what was written is `WrongRecords`, and is never tried again. The second try has fixtures of its own, but for those
-of the whole session: what the first one has made on their brokers would be in its way.
+Rule: a file is in that list for a known defect of another program that the test meets by chance, never for a busy
+machine: a harness that fails there is mended. `WrongRecords` says that records are lost, doubled or changed, and is
+never tried again. The second try has fixtures of its own, except those of the whole session: topics that the first
+try has made on their brokers would be in its way.
 """
 
 from __future__ import annotations

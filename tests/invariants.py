@@ -18,7 +18,7 @@ from pykafka_broker.broker.partition import Partition
 from pykafka_broker.log.files import FileSlice
 from pykafka_broker.log.log_directory import METADATA_TOPIC
 from pykafka_broker.log.partition_log import AppendInfo, Origin, PartitionLog
-from pykafka_broker.log.reading import LogRead
+from pykafka_broker.log.segments import LogRead
 from pykafka_broker.log.transaction_index import AbortedTransaction
 from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, read_header
 
@@ -57,7 +57,7 @@ def check(log: PartitionLog) -> None:
     assert 0 <= start <= log.last_stable_offset <= high_watermark <= end, known
     assert 0 <= log.recovery_point <= end, known
     first = log.segments.first.base_offset
-    # A log that was cut below its first segment holds nothing, and begins anew with the next call (`cut_to`).
+    # A log that was cut below its first segment holds nothing, and begins anew with the next call.
     assert first <= start or start == end, f"{known}: the first segment is {first}"
     entries = log.epochs.entries
     for (epoch, at), (next_epoch, next_at) in pairwise(entries):

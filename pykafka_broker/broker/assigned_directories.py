@@ -58,8 +58,6 @@ class AssignedDirectories:
     def start(self) -> None:
         """The logs are there."""
         self._started = True
-        logs = self._node.logs
-        logs.on_moving, logs.on_moved = self.announce_move, self.tell_place
         self._node.replicas.on_made = self.tell_place
         for topic in self._node.image.topics.values():
             self._compare((topic, partition) for partition in topic.partitions.values())
@@ -76,6 +74,8 @@ class AssignedDirectories:
 
     def tell_place(self, key: TopicPartition) -> None:
         """The log was moved or made, or stays where it is after all."""
+        if not self._started:
+            return
         topic = self._node.image.topics.get(key[0])
         partition = None if topic is None else topic.partitions.get(key[1])
         if topic is not None and partition is not None:
@@ -86,6 +86,9 @@ class AssignedDirectories:
         """The log is going to `target`; `waiter` hears when the controller knows it, or ENOENT if it is no replica of
         this node any more.
         """
+        if not self._started:
+            waiter(None)
+            return
         topic = self._node.image.topics.get(key[0])
         if topic is None:
             waiter(OSError(errno.ENOENT, "there is no such topic any more"))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.directories import DirectoryKeeper
+from pykafka_broker.broker.log_listening import BrokerLogListener
 from pykafka_broker.broker.metadata_publisher import Directories, MetadataPublisher
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.services import Endpoint, Services, Timed
@@ -67,6 +68,7 @@ class Broker:
             setup=setup,
             later=later,
             peers=peers,
+            log_listener=BrokerLogListener(lambda: self.node.replicas, lambda: self._directories, self._directory_lost),
         )
         if config.authorizer_class_name:
             from pykafka_broker.security.acls.choosing import authorizer_of  # no other start waits for it
@@ -120,7 +122,6 @@ class Broker:
         """
         node, services = self.node, self.services
         services.listeners = listeners or {}
-        node.logs.on_offline = self._directory_lost
         node.logs.start(self.clock.now, with_metadata=True)
         metadata = node.metadata
         self._publisher.follows_partitions = self.observing is None

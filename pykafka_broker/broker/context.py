@@ -19,7 +19,8 @@ NO_CONNECTION = -1  # the id of one that has no socket: requests from inside the
 class ConnectionContext:
     """One client connection. `local_host` and `local_port` are the address that the client dialled. login: how far it
     has come in saying who it is, on a listener with SASL; by_token: it has said so with a delegation token;
-    forwarded: it is connected to a broker, which has looked at who it is.
+    forwarded: it is connected to a broker, which has looked at who it is. network_ns: what reading from and writing to
+    its socket has taken and no request has been charged with, in nanoseconds; None as long as nobody measures it.
     """
 
     __slots__ = (
@@ -33,6 +34,7 @@ class ConnectionContext:
         "local_host",
         "local_port",
         "login",
+        "network_ns",
         "principal",
         "software_name",
         "software_version",
@@ -50,6 +52,7 @@ class ConnectionContext:
         self.by_token = False
         self.forwarded = False
         self.login: Exchange | None = None
+        self.network_ns: int | None = None
         self.software_name = ""  # from ApiVersions v3 and newer (KIP-511)
         self.software_version = ""
 

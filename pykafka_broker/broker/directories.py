@@ -65,7 +65,6 @@ class DirectoryKeeper:
         crashed = any(not each.clean for each in self._logs.partition_directories)
         self._started, self._outdated = True, False
         self._commit_changes(Elections(leaderless=self._alone, all_partitions=self._alone and crashed))
-        self._logs.on_moving, self._logs.on_moved = self.announce_move, self.tell_place
         self._replicas.on_made = self.tell_place
         self._catch_up()
 
@@ -95,6 +94,8 @@ class DirectoryKeeper:
 
     def tell_place(self, key: TopicPartition) -> None:
         """The log was moved, or made after all; or it was about to be moved and stays where it is."""
+        if not self._started:
+            return
         directory = self._logs.directory_of(key)
         if directory is not None:
             self._assign(key, directory.id)
@@ -102,6 +103,9 @@ class DirectoryKeeper:
     def announce_move(self, key: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
         """The log is going to `target`: known for certain before it is there, it is not begun anew if a crash comes in
         the middle and `target` is away afterwards."""
+        if not self._started:
+            waiter(None)
+            return
         if not self._assign(key, target.id):
             waiter(OSError(errno.EIO, "the change of its directory was refused"))
             return

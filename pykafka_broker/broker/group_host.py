@@ -27,6 +27,7 @@ from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
 from pykafka_broker.coordinators.groups.group import Caller
 from pykafka_broker.coordinators.groups.stored import nothing
+from pykafka_broker.coordinators.record import decode
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -34,6 +35,7 @@ from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitR
 from pykafka_broker.protocol.messages.offset_commit_response import OffsetCommitResponse
 from pykafka_broker.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from pykafka_broker.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
+from pykafka_broker.protocol.stored_keys import GROUP_RECORDS
 from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.header import NO_PRODUCER_ID
 from pykafka_broker.records.record import Record
@@ -108,7 +110,9 @@ class GroupHost:
             yield header.size
 
     def _replay(self, record: Record, *, now: int, producer_id: int) -> None:
-        self.coordinator.replay(record.key or b"", record.value, now, record.offset, producer_id)
+        decoded = decode(record.key or b"", record.value, GROUP_RECORDS)
+        if decoded is not None:
+            self.coordinator.replay(decoded, now, record.offset, producer_id)
 
     def loaded(self, number: int, epoch: int) -> None:
         """The sessions of its members begin."""
@@ -201,7 +205,8 @@ class GroupHost:
     def _append(self, effects: Effects[Any], producer_id: int = NO_PRODUCER_ID, producer_epoch: int = -1) -> None:
         number, now = self.shards.number_of(effects.key), self._node.clock.now
         appended = self.shards.append(number, effects.records, producer_id=producer_id, producer_epoch=producer_epoch)
-        self.coordinator.replay_decided(effects, now, appended.base_offset, producer_id)
+        for offset, record in enumerate(effects.records, appended.base_offset):
+            self.coordinator.replay(record, now, offset, producer_id)
 
     def listed(self) -> GroupCoordinator:
         """The coordinator, once all of its logs have been read. Raises COORDINATOR_LOAD_IN_PROGRESS."""
@@ -220,7 +225,8 @@ class GroupHost:
         effects = self.coordinator.commit_offsets(request, context.api_version, now)
         if effects.records:
             appended = shards.append(number, effects.records)
-            self.coordinator.replay_decided(effects, now, appended.base_offset)
+            for offset, record in enumerate(effects.records, appended.base_offset):
+                self.coordinator.replay(record, now, offset)
         else:
             self.after_verdict(request.group_id, *_verdicts(effects.reply))
         return resting(effects.reply, shards.after_shards((number,)))

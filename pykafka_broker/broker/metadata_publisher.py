@@ -10,12 +10,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pykafka_broker.broker.node import Node
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.runtime import uuid_text
+
+if TYPE_CHECKING:
+    from pykafka_broker.log.flush import Waiter
+    from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +35,12 @@ class Directories(Protocol):
 
     def changed(self) -> None:
         """Other directories are offline or cordoned than before."""
+
+    def announce_move(self, key: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
+        """Tell the metadata that a log is going to `target`; call `waiter` when that is known for certain."""
+
+    def tell_place(self, key: TopicPartition) -> None:
+        """Tell the metadata which directory has the log."""
 
 
 class MetadataPublisher:

@@ -2,8 +2,9 @@
 
 Rule: a request is counted when it is answered, and the answer goes out first: it tells how long the client has to wait,
 and for so long nothing more is read from its connection (KIP-219), whether the client heeds it or not. A fetch that is
-above its quota gets an empty answer, and its bytes do not count. Where nobody has a quota nothing of this is there:
-`Services.quotas` is None, and that is all that the router looks at.
+above its quota gets an empty answer, and its bytes do not count. A request is charged with the time that the broker
+works for it and that its socket takes: for reading the request, and for sending the answer before it (KIP-124). Where
+nobody has a quota nothing of this is there: `Services.quotas` is None, and that is all that the router looks at.
 """
 
 from __future__ import annotations
@@ -107,6 +108,10 @@ class Metering:
         if found is None or found.inner is not endpoint:
             found = self._endpoints[endpoint.api_key] = MeteredEndpoint(endpoint, self)
         metered = MeteredContext(context, size, self._services.nanoseconds())
+        if connection.network_ns is None:
+            self._services.time_network(connection.id)
+        else:
+            metered.spent_ns, connection.network_ns = connection.network_ns, 0
         strict_from = _STRICT_FROM.get(endpoint.api_key)
         if strict_from is not None:
             strict = context.api_version >= strict_from

@@ -24,6 +24,7 @@ from pykafka_broker.config.topic import readable_overrides
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit
+from pykafka_broker.log.listener import LogListener
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -54,6 +55,7 @@ class Node:
         setup: Setup = NO_SETUP,
         later: Later | None = None,
         peers: Peers | None = None,
+        log_listener: LogListener | None = None,
     ) -> None:
         self.id: int = config.node
         self.config = self.static_config = config
@@ -74,6 +76,7 @@ class Node:
             submit=submit,
             thread_pool=thread_pool,
             cluster_id=setup.cluster_id,
+            listener=log_listener,
         )
         self.local: LocalMetadata | None = None
         self.observed: ObservedMetadata | None = None

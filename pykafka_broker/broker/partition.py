@@ -139,11 +139,13 @@ class Partition:
             self.followers.tell()
             self.followers = None
         if not leads:
-            self.log.sole_replica = False
+            self.log.set_sole_replica(False)
             self._fail(NotLeader(state.leader, state.leader_epoch))
             return
         if begins:
-            self.log.leader_epoch, self.epoch_start = state.leader_epoch, self.log.log_end_offset
+            self.log.begin_leader_epoch(state.leader_epoch)
+            self.epoch_start = self.log.log_end_offset
+            self.log.gap = None  # what is here is the partition now
         if len(state.replicas) > 1:
             self._follow_replicas(now)
         self.advance()
@@ -274,7 +276,7 @@ class Partition:
         if self.is_leader:
             followers = self.followers
             enough = followers is None or self._is_insync(log.config.min_insync_replicas)
-            log.sole_replica = enough and (followers is None or followers.leader_alone_counts)
+            log.set_sole_replica(enough and (followers is None or followers.leader_alone_counts))
             reached = log.durable_end if followers is None else followers.reached(log.durable_end)
             if enough and reached > log.high_watermark:
                 log.advance_high_watermark(reached)

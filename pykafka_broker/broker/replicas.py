@@ -90,9 +90,6 @@ class Replicas:
         self._given_up = False
         self.on_made: Callable[[Key], None] | None = None
         self.replication: Replicating | None = None  # a node that is alone has none
-        logs.is_replicated = self._is_replicated
-        logs.on_synced = self._synced
-        logs.on_lost = self._lost
 
     # -- what is here
 
@@ -148,7 +145,8 @@ class Replicas:
         """Those that somebody has asked for."""
         return list(self._hosted.values())
 
-    def _is_replicated(self, key: Key) -> bool:
+    def is_replicated(self, key: Key) -> bool:
+        """Return whether the metadata names several replicas of the partition."""
         state = self._metadata.image.partition(*key)
         return state is not None and len(state.replicas) > 1
 
@@ -371,14 +369,16 @@ class Replicas:
         partition = self._hosted.get((log.topic, log.partition))
         return partition if partition is not None and partition.log is log else None
 
-    def _synced(self, log: PartitionLog) -> None:
+    def log_synced(self, log: PartitionLog) -> None:
+        """Commit what more of the log is durable now."""
         partition = self._of(log)
         if partition is not None:
             partition.advance()
             if self.replication is not None:
                 self.replication.synced(partition)
 
-    def _lost(self, log: PartitionLog, offset: int, error: OSError) -> None:
+    def log_lost(self, log: PartitionLog, offset: int, error: OSError) -> None:
+        """Refuse the requests that wait for records from `offset` on, which are lost."""
         partition = self._of(log)
         if partition is not None:
             reason = error.strerror or errno.errorcode.get(error.errno or 0, "failed")

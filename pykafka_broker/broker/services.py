@@ -102,6 +102,7 @@ class Services:
         self.emulation = _emulation(self.own)
         self.quotas: Counting | None = None  # where nobody has one
         self.mute: Callable[[int, int], None] = _nobody_to_mute
+        self.time_network: Callable[[int], None] = _nobody_to_time
         self.nanoseconds: Callable[[], int] = _no_time_passes
         self.controller_role: ControllerRole | None = None  # where this node is a controller for others
         self._on_made = on_made
@@ -327,6 +328,9 @@ class Services:
 
 
 def _nobody_to_mute(connection_id: int, until_ms: int) -> None: ...
+
+
+def _nobody_to_time(connection_id: int) -> None: ...
 
 
 def _no_time_passes() -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from pykafka_broker.broker.coordinator_log import SenselessRecord, as_its_coordinator_tells, partition_for
@@ -23,7 +23,7 @@ from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.reply import NOTHING, After, TooLate, Waiter
 from pykafka_broker.cluster.image import MetadataDelta, PartitionImage
-from pykafka_broker.coordinators.effects import KeyValue
+from pykafka_broker.coordinators.record import CoordinatorRecord, encode
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import AppendInfo, Origin
 from pykafka_broker.protocol.errors import ErrorCode
@@ -182,7 +182,7 @@ class CoordinatorShards:
     def append(
         self,
         number: int,
-        records: Iterable[KeyValue],
+        records: Sequence[CoordinatorRecord],
         *,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = -1,
@@ -191,9 +191,10 @@ class CoordinatorShards:
         coordinator tells it: so is a batch above `max.message.bytes`, but for one that only forgets, which may be
         several.
         """
-        records = list(records)
         wall = self._node.clock.wall
-        batch, header = build_keyed_batch(records, wall, producer_id=producer_id, producer_epoch=producer_epoch)
+        batch, header = build_keyed_batch(
+            map(encode, records), wall, producer_id=producer_id, producer_epoch=producer_epoch
+        )
         partition = self.partition(number)
         config = partition.log.config
         try:
@@ -206,7 +207,7 @@ class CoordinatorShards:
         except ApiError as error:
             raise as_its_coordinator_tells(error) from error
 
-    def _append_divided(self, number: int, records: list[KeyValue]) -> AppendInfo:
+    def _append_divided(self, number: int, records: Sequence[CoordinatorRecord]) -> AppendInfo:
         if len(records) == 1 or any(record.value is not None for record in records):
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE)
         half = len(records) // 2
@@ -247,7 +248,7 @@ class CoordinatorShards:
         """
         return len(self.partition(number).state.replicas) > 1
 
-    def confirm(self, number: int, record: KeyValue) -> None:
+    def confirm(self, number: int, record: CoordinatorRecord) -> None:
         """Have what answers rest on committed anew, by a record that changes nothing: only who still leads the log can
         do that. One is enough for all that is asked in the same turn. Nothing happens where there are no other
         replicas, nor where there are too few in sync: nobody could be told anything then.

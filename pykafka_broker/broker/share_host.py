@@ -26,6 +26,7 @@ from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig
 from pykafka_broker.coordinators.effects import Effects, R
+from pykafka_broker.coordinators.record import decode
 from pykafka_broker.coordinators.share.delivery import StateRun
 from pykafka_broker.coordinators.share.sessions import Member, ShareSessions
 from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
@@ -34,6 +35,7 @@ from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordina
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.stored_keys import SHARE_RECORDS
 from pykafka_broker.records.record import Record
 
 if TYPE_CHECKING:
@@ -130,8 +132,11 @@ class ShareHost:
 
     def _replay(self, record: Record, *, written: int) -> None:
         known_at = min(written, self._node.clock.now)  # the clock may have been set back since
-        key = self.coordinator.replay(record.key or b"", record.value, record.offset, known_at)
-        if key is not None and (state := self.coordinator.states.get(key)) is not None:
+        decoded = decode(record.key or b"", record.value, SHARE_RECORDS)
+        if decoded is None:
+            return
+        key = self.coordinator.replay(decoded, record.offset, known_at)
+        if (state := self.coordinator.states.get(key)) is not None:
             state.written = min(state.written, known_at)
 
     def loaded(self, number: int, epoch: int) -> None:
@@ -157,7 +162,7 @@ class ShareHost:
             now = self._node.clock.now
             appended = self.shards.append(self.shards.number_of(effects.key), effects.records)
             for offset, record in enumerate(effects.records, appended.base_offset):
-                self.coordinator.replay_decided(record, offset, now)
+                self.coordinator.replay(record, offset, now)
             if self._tidy_at is None:
                 self._tidy_at = now + self._node.config.share_coordinator_state_topic_prune_interval_ms
         return effects.reply

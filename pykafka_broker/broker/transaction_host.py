@@ -25,6 +25,7 @@ from pykafka_broker.broker.transaction_markers import OffsetsDecided
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.coordinators.effects import Effects, R
+from pykafka_broker.coordinators.record import decode
 from pykafka_broker.coordinators.transactions import (
     ProducerReply,
     Settings,
@@ -34,6 +35,7 @@ from pykafka_broker.coordinators.transactions import (
 )
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.stored_keys import TRANSACTION_RECORDS
 from pykafka_broker.records.record import Record
 
 if TYPE_CHECKING:
@@ -82,7 +84,9 @@ class TransactionHost:
         coordinator = self._coordinators[number] = self._new_coordinator(partition.leader_epoch)
         for key, record in newest.items():
             try:
-                coordinator.replay(key, record.value)
+                decoded = decode(key, record.value, TRANSACTION_RECORDS)
+                if decoded is not None:
+                    coordinator.replay(decoded)
             except SENSELESS as error:
                 raise SenselessRecord(record.offset, error) from error
         coordinator.on_loaded(self._node.clock.now)
@@ -307,11 +311,11 @@ class TransactionHost:
             return
         try:
             self.shards.append(number, effects.records)
-        except ApiError:
+        except Exception:
             coordinator.discard(effects)
             raise
-        for key_value in effects.records:
-            coordinator.replay(key_value.key, key_value.value)
+        for record in effects.records:
+            coordinator.replay(record)
 
     def _record_end(self, ending: Ending) -> None:
         effects = ending.coordinator.markers_written(ending.name, self._node.clock.now)

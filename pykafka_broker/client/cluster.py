@@ -70,9 +70,12 @@ class Client:
         self.controller_id = -1
         self.cluster_id: str | None = None
         self.clock = SystemClock()
-        self.api_timeout_ms = number(self.properties, "default.api.timeout.ms", API_TIMEOUT_MS)
-        self.request_timeout_ms = number(self.properties, "request.timeout.ms", REQUEST_TIMEOUT_MS)
-        self.backoff_ms = number(self.properties, "retry.backoff.ms", RETRY_BACKOFF_MS)
+        self.api_timeout_ms = number(self.properties, "default.api.timeout.ms", API_TIMEOUT_MS, least=0)
+        self.request_timeout_ms = number(self.properties, "request.timeout.ms", REQUEST_TIMEOUT_MS, least=0)
+        self.backoff_ms = number(self.properties, "retry.backoff.ms", RETRY_BACKOFF_MS, least=0)
+        for name in ("send.buffer.bytes", "receive.buffer.bytes"):  # nothing else is made of them
+            number(self.properties, name, -1, least=-1)
+        number(self.properties, "metadata.max.age.ms", 0, least=0)
         self._of_controllers = of_controllers
         self._bootstrap = addresses(bootstrap)
         check_resolvable(self._bootstrap)

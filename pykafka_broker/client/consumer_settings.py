@@ -17,11 +17,11 @@ class ConsumerSettings:
     def __init__(self, properties: Mapping[str, str]) -> None:
         self.isolation_level = _isolation(properties.get("isolation.level", "read_uncommitted"))
         self.reset_time = _reset(properties.get("auto.offset.reset", "latest"))
-        self.fetch_min_bytes = number(properties, "fetch.min.bytes", 1)
-        self.fetch_max_bytes = number(properties, "fetch.max.bytes", 52_428_800)
-        self.fetch_max_wait_ms = number(properties, "fetch.max.wait.ms", 500)
-        self.max_partition_fetch_bytes = number(properties, "max.partition.fetch.bytes", 1_048_576)
-        self.max_poll_records = number(properties, "max.poll.records", 500)
+        self.fetch_min_bytes = number(properties, "fetch.min.bytes", 1, least=0)
+        self.fetch_max_bytes = number(properties, "fetch.max.bytes", 52_428_800, least=0)
+        self.fetch_max_wait_ms = number(properties, "fetch.max.wait.ms", 500, least=0)
+        self.max_partition_fetch_bytes = number(properties, "max.partition.fetch.bytes", 1_048_576, least=0)
+        self.max_poll_records = number(properties, "max.poll.records", 500, least=1)
         self.check_crcs = flag(properties, "check.crcs", True)
         self.rack = properties.get("client.rack", "")
 

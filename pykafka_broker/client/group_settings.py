@@ -24,10 +24,10 @@ class GroupSettings:
         self.remote_assignor = properties.get("group.remote.assignor")
         self.session_timeout_ms = number(properties, "session.timeout.ms", 45_000)
         self.heartbeat_interval_ms = number(properties, "heartbeat.interval.ms", 3_000)
-        self.rebalance_timeout_ms = number(properties, "max.poll.interval.ms", 300_000)
-        self.metadata_max_age_ms = number(properties, "metadata.max.age.ms", 300_000)
+        self.rebalance_timeout_ms = number(properties, "max.poll.interval.ms", 300_000, least=1)
+        self.metadata_max_age_ms = number(properties, "metadata.max.age.ms", 300_000, least=0)
         self.auto_commit = flag(properties, "enable.auto.commit", True)
-        self.auto_commit_interval_ms = number(properties, "auto.commit.interval.ms", 5_000)
+        self.auto_commit_interval_ms = number(properties, "auto.commit.interval.ms", 5_000, least=0)
         self.exclude_internal_topics = flag(properties, "exclude.internal.topics", True)
         self.assignors = _assignors(properties.get("partition.assignment.strategy"))
         if not self.group_id:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 _DIGITS = re.compile(r"[+-]?[0-9]+")
 _DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
+_HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 
 
 def integer(text: str) -> int:
@@ -21,6 +23,11 @@ def long(text: str) -> int:
 def double(text: str) -> float:
     """As `Double.parseDouble`. Raises ValueError."""
     text = text.strip()
+    if hexadecimal := _HEXADECIMAL.fullmatch(text):
+        try:
+            return float.fromhex(hexadecimal[1])
+        except OverflowError:
+            return math.copysign(math.inf, -1 if text[0] == "-" else 1)
     if not _DOUBLE.fullmatch(text):
         raise ValueError(f'For input string: "{text}"')
     return float(text[:-1] if text[-1] in "fFdD" else text)

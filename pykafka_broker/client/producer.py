@@ -48,6 +48,7 @@ class Producer:
 
     def __init__(self, client: Client, properties: Mapping[str, str] | None = None) -> None:
         self.settings = settings = ProducerSettings({**client.properties, **(properties or {})})
+        self._largest = min(settings.max_request_size, settings.buffer_memory) - HEADER_SIZE  # of one record
         self._client = client
         self._clock = client.clock
         self._leaders = Leaders(client, create=True)
@@ -107,8 +108,8 @@ class Producer:
         if leaders is None:
             leaders = await self._leaders.of(topic, self.settings.max_block_ms)
         size = size_of(key, value, headers)
-        if size > self.settings.max_request_size - HEADER_SIZE:
-            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, self.settings.too_large(size + HEADER_SIZE))
+        if size > self._largest:
+            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, self.settings.why_too_large(size + HEADER_SIZE))
         if self._batches.bytes + size > self.settings.buffer_memory:
             await self._wait_for_room(size)
         if partition is None:

@@ -9,6 +9,8 @@ from pykafka_broker.client.properties import flag, number
 from pykafka_broker.records.compression import CODEC_NAMES, codec_by_name
 
 _ALL = -1
+_LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}  # the least and the greatest
+_GZIPS_OWN_DEFAULT = ("gzip", -1)
 _IDEMPOTENT = "the idempotent producer."
 
 
@@ -17,26 +19,44 @@ class ProducerSettings:
         self.acks = _acks(properties.get("acks", "all"))
         self.transactional_id = properties.get("transactional.id")
         self.idempotent = _idempotent(properties, self.acks)
-        self.batch_size = number(properties, "batch.size", 16_384)
-        self.linger_ms = number(properties, "linger.ms", 5)
-        self.buffer_memory = number(properties, "buffer.memory", 33_554_432)
-        self.max_block_ms = number(properties, "max.block.ms", 60_000)
-        self.max_request_size = number(properties, "max.request.size", 1_048_576)
-        self.max_in_flight = number(properties, "max.in.flight.requests.per.connection", 5)
-        self.request_timeout_ms = number(properties, "request.timeout.ms", 30_000)
+        self.batch_size = number(properties, "batch.size", 16_384, least=0)
+        self.linger_ms = number(properties, "linger.ms", 5, least=0)
+        self.buffer_memory = number(properties, "buffer.memory", 33_554_432, least=0)
+        self.max_block_ms = number(properties, "max.block.ms", 60_000, least=0)
+        self.max_request_size = number(properties, "max.request.size", 1_048_576, least=0)
+        self.max_in_flight = number(properties, "max.in.flight.requests.per.connection", 5, least=1)
+        self.request_timeout_ms = number(properties, "request.timeout.ms", 30_000, least=0)
         self.delivery_timeout_ms = _delivery_timeout_ms(properties, self.linger_ms + self.request_timeout_ms)
-        self.retries = number(properties, "retries", 2**31 - 1)
+        self.retries = number(properties, "retries", 2**31 - 1, least=0)
         self.ignore_keys = flag(properties, "partitioner.ignore.keys", False)
         self.codec = _codec(properties.get("compression.type", "none"))
-        name = f"compression.{CODEC_NAMES[self.codec]}.level"
-        self.level = number(properties, name, 0) if name in properties else None
+        levels = {codec: _level(properties, codec) for codec in _LEVELS}
+        self.level = levels.get(CODEC_NAMES[self.codec])
 
-    def too_large(self, size: int) -> str:
-        """In Java's words."""
-        return (
-            f"The message is {size} bytes when serialized which is larger than {self.max_request_size}, "
-            "which is the value of the max.request.size configuration."
-        )
+    def why_too_large(self, size: int) -> str:
+        """Return why a record of that size can never be sent, in Java's words; empty where it can."""
+        if size > self.max_request_size:
+            what = f"{self.max_request_size}, which is the value of the max.request.size configuration."
+        elif size > self.buffer_memory:
+            what = "the total memory buffer you have configured with the buffer.memory configuration."
+        else:
+            return ""
+        return f"The message is {size} bytes when serialized which is larger than {what}"
+
+
+def _level(properties: Mapping[str, str], codec: str) -> int | None:
+    """Return the level of a codec, None where none is set. Raises Unusable."""
+    name, (least, most) = f"compression.{codec}.level", _LEVELS[codec]
+    if name not in properties:
+        return None
+    found = number(properties, name, 0)
+    if least <= found <= most or (codec, found) == _GZIPS_OWN_DEFAULT:
+        return found
+    if codec == "gzip":
+        wrong = f"between {least} and {most} or equal to -1"
+    else:
+        wrong = f"at least {least}" if found < least else f"no more than {most}"
+    raise Unusable(f"Invalid value {found} for configuration {name}: Value must be {wrong}")
 
 
 def _acks(text: str) -> int:
@@ -63,7 +83,7 @@ def _idempotent(properties: Mapping[str, str], acks: int) -> bool:
 
 
 def _delivery_timeout_ms(properties: Mapping[str, str], least: int) -> int:
-    found = number(properties, "delivery.timeout.ms", max(120_000, least))
+    found = number(properties, "delivery.timeout.ms", max(120_000, least), least=0)
     if found < least:
         raise Unusable("delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms")
     return found

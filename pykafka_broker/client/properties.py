@@ -89,15 +89,18 @@ def _as_listener(properties: Mapping[str, str], protocol: str) -> dict[str, str]
     return settings
 
 
-def number(properties: Mapping[str, str], name: str, default: int) -> int:
-    """A property that is a number. Raises Unusable."""
+def number(properties: Mapping[str, str], name: str, default: int, least: int | None = None) -> int:
+    """Return a property that is a number, and no less than `least`. Raises Unusable."""
     text = properties.get(name)
     if text is None:
         return default
     try:
-        return long(text.strip())
+        found = long(text.strip())
     except ValueError:
         raise Unusable(f"Invalid value {text} for configuration {name}: Not a number of type INT") from None
+    if least is not None and found < least:
+        raise Unusable(f"Invalid value {found} for configuration {name}: Value must be at least {least}")
+    return found
 
 
 def flag(properties: Mapping[str, str], name: str, default: bool) -> bool:

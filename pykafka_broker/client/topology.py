@@ -35,7 +35,7 @@ class Leaders:
         self._create = create
         self._known: dict[str, list[int]] = {}
         self._until: dict[str, int] = {}
-        self._max_age_ms = number(client.properties, "metadata.max.age.ms", _MAX_AGE_MS)
+        self._max_age_ms = number(client.properties, "metadata.max.age.ms", _MAX_AGE_MS, least=0)
 
     def known(self, topic: str) -> list[int] | None:
         """What is known of the topic now, without asking."""

@@ -22,6 +22,7 @@ from pykafka_broker.protocol.stored.client_quota_record import ClientQuotaRecord
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 _WHOLE, _REAL = True, False
+_NEXT_TO_NOTHING = 1e-6  # a fraction that a whole number may have
 _CLIENT_KEYS = {
     "producer_byte_rate": _WHOLE,
     "consumer_byte_rate": _WHOLE,
@@ -113,12 +114,12 @@ def _allowed_keys(entity: QuotaEntity) -> Mapping[str, bool]:
 def _check_value(allowed: Mapping[str, bool], key: str, value: float) -> None:
     if key not in allowed:
         raise _invalid(f"Invalid configuration key {key}")
-    if not value > 0:
+    if value <= 0:
         raise _invalid(f"Quota {key} must be greater than 0")
-    if allowed[key] is _WHOLE:
+    if allowed[key] is _WHOLE and not math.isnan(value):
         if math.isinf(value) or value > 1 << 63:
             raise _invalid(f"Proposed value for {key} is too large for a LONG.")
-        if value != int(value):
+        if value - int(value) > _NEXT_TO_NOTHING:
             raise _invalid(f"{key} cannot be a fractional value.")
 
 

@@ -18,7 +18,6 @@ from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
 from pykafka_broker.cluster.snapshot import Snapshot, snapshot_name, snapshot_pieces
 from pykafka_broker.config.broker import BrokerConfig
-from pykafka_broker.log import trimming
 from pykafka_broker.log.filesystem import Buffer, FileSystem, write_file
 from pykafka_broker.log.flush import Waiter
 from pykafka_broker.log.jobs import Submit
@@ -195,7 +194,7 @@ class SnapshotKeeper:
 
     def _drop_below(self, offset: int) -> None:
         log, wall = self._log.log, self._clock.wall
-        trimming.raise_log_start(log, offset)
+        log.raise_log_start(offset)
         if log.log_start_offset > log.segments.active.base_offset:
             log.roll(wall)  # or it would keep what is not needed any more until it is full
         log.retain(wall)

@@ -94,11 +94,16 @@ class Aborted:
         self._open: set[int] = set()
 
     def has(self, header: BatchHeader) -> bool:
-        while self._to_come and self._to_come[-1][0] <= header.last_offset:
-            self._open.add(self._to_come.pop()[1])
+        self._begin(header)
         return header.is_transactional and header.producer_id in self._open
 
     def ends(self, header: BatchHeader, batch: memoryview) -> None:
         """A marker: of this producer nothing more is aborted, until its next transaction."""
+        self._begin(header)  # the marker may be the first batch that is read
         if read_end_transaction_marker(batch, header) is not None:
             self._open.discard(header.producer_id)
+
+    def _begin(self, header: BatchHeader) -> None:
+        """Take account of the transactions that begin in this batch or before it."""
+        while self._to_come and self._to_come[-1][0] <= header.last_offset:
+            self._open.add(self._to_come.pop()[1])

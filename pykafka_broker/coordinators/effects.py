@@ -7,45 +7,30 @@ nothing has changed and every waiting request gets the error.
 
 from __future__ import annotations
 
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
+
+from pykafka_broker.coordinators.record import CoordinatorRecord
 
 Token = Any  # opaque to the coordinator: whatever the host handed in with a request that may have to wait
 R = TypeVar("R")
-
-
-class KeyValue(NamedTuple):
-    """One record of a coordinator's log. `value` None is a tombstone."""
-
-    key: bytes
-    value: bytes | None
-
-
-class Said(KeyValue):
-    """One with what it says, key and value message, to be replayed without reading the bytes again: for records that
-    may be long. Only for messages that nobody changes afterwards.
-    """
-
-    messages: tuple[Any, Any]
 
 
 class Effects(Generic[R]):
     """The outcome of one call.
 
     records: to append, in this order, as one batch.
-    messages: what the records say, a pair of key and value message for each, to be replayed without reading the bytes
-        again; None where the host has to read them. Only for messages that nobody changes afterwards.
     reply: the answer to the caller, released once the records are committed. A request that may wait under its token
         has `Effects[Response | None]`, and None while it does; others fill it in before they hand the effects back.
     completions: answers to requests that waited under these tokens, released with the same records.
     key: the group id or transactional id that all of this is about; its hash names the log that the records go to.
     """
 
-    __slots__ = ("completions", "key", "messages", "records", "reply")
+    __slots__ = ("completions", "key", "records", "reply")
 
     def __init__(
         self,
         reply: R | None = None,
-        records: list[KeyValue] | None = None,
+        records: list[CoordinatorRecord] | None = None,
         completions: list[tuple[Token, Any]] | None = None,
         key: str = "",
     ) -> None:
@@ -53,7 +38,6 @@ class Effects(Generic[R]):
         self.records = [] if records is None else records
         self.completions = [] if completions is None else completions
         self.key = key
-        self.messages: list[tuple[Any, Any]] | None = None
 
     def complete(self, token: Token, reply: Any) -> None:
         """Answer a request that waited."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pykafka_broker.log.flush import close_log, is_unsynced, synced_with_all
+from pykafka_broker.log.flush import close_log
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.pool import in_threads
@@ -32,7 +32,7 @@ def close_directory(
         OSError: a sync or a write failed. The directory has no marker then, and its next start recovers it.
     """
     logs = [log for partition, log in manager.loaded.items() if manager.directory_of(partition) is directory]
-    _sync_together(manager, directory, [log for log in logs if is_unsynced(log)], now)
+    _sync_together(manager, directory, [log for log in logs if log.is_unsynced], now)
     in_threads(manager.thread_pool, _THREADS, lambda log: close_log(log, now), logs)
     if directory.online:
         write_checkpoints(directory)
@@ -50,7 +50,7 @@ def _sync_together(manager: LogManager, directory: LogDirectory, logs: list[Part
         device = fs.stat(directory.path).device
         for log in logs:
             if fs.stat(log.directory).device == device:  # else somebody has put another disk there
-                synced_with_all(log, now)
+                log.synced_with_all(now)
 
 
 def _seal_one_of_many(log: PartitionLog) -> None:

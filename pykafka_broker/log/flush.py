@@ -10,16 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pykafka_broker.log.checkpoints import PARTITION_METADATA
 from pykafka_broker.log.filesystem import FileHandle, FileSystem, is_passing
 from pykafka_broker.log.jobs import Submit, run_inline
-from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.producer_snapshot import snapshot_name
 
 Waiter = Callable[[OSError | None], None]
 
@@ -30,36 +26,27 @@ class FlushJob:
     """Syncs one log up to where it ends now; `closed`: with all that a clean shutdown promises."""
 
     def __init__(self, flusher: Flusher, now: int, *, closed: bool = False) -> None:
-        log = flusher.log
         self._flusher = flusher
         self._now = now
-        self._fs = log.files.fs
-        self._offset = log.log_end_offset
-        self._truncations = log.truncations
-        self._handles, self._paths = _unsynced_files(log, closed)
-        self._segments, log.unsynced_segments = log.unsynced_segments, []
-        self._directories = [log.directory, os.path.dirname(log.directory)] if log.directory_dirty else []
-        log.directory_dirty = False
-        log.segments.active.transactions.unsynced = False
+        self._fs = flusher.log.files.fs
+        self._files = flusher.log.begin_sync(closed=closed)
 
     def run(self) -> None:
-        for handle in self._handles:
+        for handle in self._files.handles:
             _sync(handle)
-        for path in self._paths:
+        for path in self._files.paths:
             with contextlib.suppress(FileNotFoundError):  # replaced by a newer one meanwhile, or never there
                 _sync(self._fs.open(path))
-        for path in self._directories:
+        for path in self._files.directories:
             _sync_directory(self._fs, path)
 
     def apply(self) -> None:
         # what was written again after a truncation is not what this has synced
-        same = self._flusher.log.truncations == self._truncations
-        self._flusher.done(self._offset if same else 0, self._now)
+        same = self._flusher.log.truncations == self._files.truncations
+        self._flusher.done(self._files.end_offset if same else 0, self._now)
 
     def failed(self, error: OSError) -> None:
-        log = self._flusher.log
-        log.directory_dirty = log.segments.active.transactions.unsynced = True
-        log.unsynced_segments += self._segments
+        self._flusher.log.revert_sync(self._files)
         self._flusher.failed(error)
 
 
@@ -86,50 +73,15 @@ def _for_good(error: OSError) -> OSError:
     return OSError(errno.EIO, f"sync failed: {error.strerror}", error.filename)
 
 
-def _unsynced_files(log: PartitionLog, closed: bool) -> tuple[list[FileHandle], list[str]]:
-    """Handles of segments and their indexes, and paths of the small files."""
-    handles, paths = [], []
-    for segment in log.segments.starting_from(log.recovery_point):
-        handles.append(segment.log.create())
-        if segment is not log.segments.active or closed:
-            handles += [file.handle() for file in segment.files()[1:] if file.exists()]
-        elif segment.transactions.unsynced and segment.transactions.file.exists():
-            handles.append(segment.transactions.file.handle())
-        if segment.base_offset > log.recovery_point:
-            paths.append(f"{log.directory}/{snapshot_name(segment.base_offset)}")
-    for segment in log.unsynced_segments:
-        if segment.base_offset < log.segments.floor(log.recovery_point).base_offset and segment in log.segments:
-            # its batches were synced while it was the active one, but not the cut of what it had preallocated
-            handles += [file.handle() for file in segment.files() if file.exists()]
-            paths.append(f"{log.directory}/{snapshot_name(log.segments.after(segment).base_offset)}")
-    if closed:
-        paths.append(f"{log.directory}/{snapshot_name(log.log_end_offset)}")
-    if log.directory_dirty:
-        paths += [f"{log.directory}/{PARTITION_METADATA}", f"{log.directory}/{EPOCHS_FILE}"]
-    return handles, paths
-
-
-def is_unsynced(log: PartitionLog) -> bool:
-    """Whether leaving its files as a clean shutdown does takes a sync."""
-    return log.recovery_point < log.log_end_offset or not log.segments.active.is_complete or bool(log.unsynced_segments)
-
-
 def close_log(log: PartitionLog, now: int) -> None:
     """Leave a log's files as a clean shutdown leaves them, all of them synced."""
-    unsynced = is_unsynced(log)
+    unsynced = log.is_unsynced
     log.seal()
     if unsynced:
         job = FlushJob(Flusher(log, run_inline), now, closed=True)
         job.run()
         job.apply()
     log.close()
-
-
-def synced_with_all(log: PartitionLog, now: int) -> None:
-    """It was sealed, and the whole file system that it is on was synced since."""
-    log.unsynced_segments = []
-    log.directory_dirty = log.segments.active.transactions.unsynced = False
-    log.synced_to(log.log_end_offset, now)
 
 
 class _Waiting(NamedTuple):
@@ -160,7 +112,7 @@ class Flusher:
             self._syncing.append(_Waiting(log.log_end_offset, waiter))
         if not self._running:
             self._start(now)
-        elif log.log_end_offset > self._target or log.unsynced_segments:
+        elif log.log_end_offset > self._target or log.has_unsynced_segments:
             self._again = True
 
     def catch_up(self, now: int) -> None:
@@ -199,8 +151,7 @@ class Flusher:
         self._running = self._again = False
         log = self.log
         waiting, self._syncing = self._syncing, []
-        log.keeper.storage_failed(log, error)
-        log.keeper.sync_failed(log, error)
+        log.sync_failed(error)
         for one in waiting:
             # a partition that has moved to another directory was synced there
             one.waiter(error if one.offset > log.recovery_point else None)

@@ -14,12 +14,12 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pykafka_broker.log.checkpoints import PARTITION_METADATA, partition_metadata, write_partition_metadata
+from pykafka_broker.log.checkpoints import PARTITION_METADATA, partition_metadata
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit
 
 if TYPE_CHECKING:
-    from pykafka_broker.log.partition_log import PartitionLog
+    pass
 
 logger = logging.getLogger(__name__)
 
@@ -156,13 +156,6 @@ class FreshFolders:
             with contextlib.suppress(OSError):
                 self._fs.remove(file)
             raise
-
-
-def name_log(log: PartitionLog, topic_id: bytes) -> None:
-    """Its `partition.metadata` is missing, as with logs older than topic ids: it gets the id it is known by."""
-    write_partition_metadata(log.files.fs, f"{log.directory}/{PARTITION_METADATA}", topic_id)
-    log.topic_id = topic_id
-    log.directory_dirty = True  # a sync that is under way may be past that file
 
 
 class MakeFoldersJob:

@@ -92,6 +92,10 @@ class LeaderEpochs:
         self.entries = [(self.entries[number - 1][0], start_offset), *self.entries[number:]]
         return True
 
+    def clear(self) -> None:
+        """Forget all epochs."""
+        self.entries = []
+
     def write(self, *, sync: bool = True) -> None:
         write_lines(self._fs, self._path, [(str(epoch), str(offset)) for epoch, offset in self.entries], sync=sync)
 

@@ -18,9 +18,9 @@ from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
-from pykafka_broker.log.log_keeper import LogKeeper
-from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.partition_log import LogKeeper, PartitionLog
 from pykafka_broker.log.producer_loading import rebuild_transactions, remove_strays, restore_producers
+from pykafka_broker.log.producer_snapshot import forget_snapshots
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.log.scan import scan
 from pykafka_broker.log.segment import LogSegment
@@ -110,9 +110,12 @@ def load_log(
     fs = files.fs
     names = remove_leftovers(files, directory, clock.wall)
     segments = open_segments(files, directory, names, offsets.log_start_offset, clock.wall)
-    _complete_indexes(segments, set(names))
     log_end_offset = segments.active.end_offset()
-    log_start_offset = _log_start(offsets.log_start_offset, segments, log_end_offset)
+    if offsets.log_start_offset > log_end_offset:
+        begin_anew(files, directory, segments, offsets.log_start_offset, clock.wall)
+        names, log_end_offset = fs.list_directory(directory), offsets.log_start_offset
+    log_start_offset = max(offsets.log_start_offset, segments.first.base_offset)
+    _complete_indexes(segments, set(names))
     producers = ProducerState(f"{topic}-{partition}")
     remove_strays(fs, directory, names, segments)
     restore_producers(fs, directory, names, producers, segments, log_start_offset, log_end_offset)
@@ -137,13 +140,22 @@ def load_log(
     )
 
 
-def _log_start(checkpointed: int, segments: Segments, log_end_offset: int) -> int:
-    """A checkpoint that is ahead of the log is not of this log: recovery would have brought the end up to it."""
-    start = segments.first.base_offset
-    if checkpointed > log_end_offset:
-        logger.warning("%s ends before its checkpointed start %d", segments.active.log.path, checkpointed)
-        return start
-    return max(checkpointed, start)
+def begin_anew(files: FileCache, directory: str, segments: Segments, start: int, wall: int) -> None:
+    """Replace all segments by an empty one at `start`: what was left of the log lies below its start, and offsets below
+    that, given once more, would be lost at the next load. Nothing is known of the producers then: the end of a
+    transaction that is open here may be among what is lost (Kafka: UnifiedLog.truncateFullyAndStartAt).
+    """
+    logger.warning("%s ends before its start, and goes on there, at %d", directory, start)
+    fs = files.fs
+    forget_snapshots(fs, directory)
+    old = list(segments)
+    for each in old:
+        each.remove()
+    fs.sync_directory(directory)  # or a power cut brings the old segments back, and their producers
+    segment = LogSegment(files, directory, start, size=0, created_ms=wall, fresh=True)
+    segment.log.create()
+    segments.replace(old, [segment])
+    fs.sync_directory(directory)
 
 
 def open_segments(files: FileCache, directory: str, names: list[str], log_start_offset: int, wall: int) -> Segments:

@@ -26,8 +26,9 @@ from pykafka_broker.log.directory_map import DirectoryMap, put_aside
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem, is_passing
 from pykafka_broker.log.flush import Flushers, Waiter
-from pykafka_broker.log.fresh_folders import FreshFolders, name_log
+from pykafka_broker.log.fresh_folders import FreshFolders
 from pykafka_broker.log.jobs import Submit, run_inline
+from pykafka_broker.log.listener import LogListener
 from pykafka_broker.log.loading import ZERO_ID, begin_log, create_log, load_log
 from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, LogDirectoryError, TopicPartition
 from pykafka_broker.log.metadata_topic import metadata_topic_config
@@ -67,10 +68,17 @@ class LogManager:
         submit: Submit = run_inline,
         thread_pool: ThreadPool | None = None,
         cluster_id: str = "",
+        listener: LogListener | None = None,
     ) -> None:
-        """`clock`: the broker's. Without one there is a clock of its own, which shows the time of the last call.
-        `cluster_id`: the cluster that the directories have to be of; new ones are told. Without one it is what they
-        say, or else drawn."""
+        """Make the manager of `log.dirs`; `start` reads them.
+
+        Args:
+            clock: the broker's; None for a clock that shows the time of the last call.
+            topic_config: returns a topic's settings.
+            cluster_id: the cluster that the directories must belong to, and new ones get; empty for the one that the
+                directories name, or a new one.
+            listener: acts on events of the logs.
+        """
         self.fs = fs
         self.config = config
         self.new_uuid = new_uuid
@@ -82,20 +90,14 @@ class LogManager:
         self.files = FileCache(fs, _open_files())
         self.directories: list[LogDirectory] = []
         self.cluster_id = cluster_id
-        self.on_offline: Callable[[LogDirectory, list[TopicPartition]], None] | None = None
-        self.on_synced: Callable[[PartitionLog], None] | None = None
-        # What lies from this offset on can't be counted on: it was cut off, or its sync failed.
-        self.on_lost: Callable[[PartitionLog, int, OSError], None] | None = None
-        # Whether other replicas have a say in what is committed: the log then begins with what was known of it.
-        self.is_replicated: Callable[[TopicPartition], bool] = lambda partition: False
+        self.listener = LogListener() if listener is None else listener
+        self._is_closing = self._is_handed_over = False
         self.metadata_is_elsewhere = False  # what is here of it can be had again from those who keep it
         # Until topics' own settings are known, no records are deleted or compacted: the defaults may keep less.
         self.topics_are_known = True
         self.loaded: dict[TopicPartition, PartitionLog] = {}
         self.damaged: dict[TopicPartition, DamagedLog] = {}  # out of service until the next start
-        # A partition is about to be in another directory: the waiter is to hear when that is known for certain.
-        self.on_moving: Callable[[TopicPartition, LogDirectory, Waiter], None] | None = None
-        self.on_moved: Callable[[TopicPartition], None] | None = None  # a partition is in another directory now
+        self.gaps: dict[TopicPartition, int] = {}  # found by the recovery in logs that are not loaded yet
         self.directory_map = DirectoryMap(self.directories, lambda: [*map(os.path.abspath, self.config.cordoned_dirs)])
         self._where = self.directory_map.where
         self._flushers = Flushers(lambda job: self.submit(job))
@@ -137,7 +139,7 @@ class LogManager:
 
     def shutdown(self, now: int) -> None:
         """Sync and close every log, write the checkpoints and, last of all, the marker."""
-        self.on_offline = None  # nobody is there any more to make the best of it
+        self._is_closing = True
         self._deletions.complete(now)
         self._fresh.finish()
         for directory in self.online():
@@ -150,7 +152,7 @@ class LogManager:
         """Another broker takes the directories now, and no path in them is ours any more. Files that are open stay
         usable for whoever reads them. `give_up` is to follow.
         """
-        self.on_offline = self.on_lost = self.on_synced = None
+        self._is_closing = self._is_handed_over = True
         self.stop_jobs()
         for directory in self.directories:
             directory.error = _HANDED_OVER
@@ -197,7 +199,7 @@ class LogManager:
         if key in self.damaged:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.damaged[key]))
         path, offsets = directory.partition_path(key), directory.offsets(key)
-        if self.is_replicated(key):
+        if self.listener.is_replicated(key):
             offsets = offsets._replace(high_watermark=directory.high_watermarks.get(key, 0))
         try:
             topic_id, config = self._fresh.take(path), self._config_of(topic)
@@ -210,6 +212,7 @@ class LogManager:
         except DamagedLog as damage:
             self.out_of_service(key, damage)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
+        log.gap = self.gaps.pop(key, None)
         self.loaded[key] = log
         if log.overdue:  # a crash has left it in the system's memory
             self.must_sync(log)
@@ -321,7 +324,7 @@ class LogManager:
                 "%s/%s names another topic id: it is damaged and written anew", log.directory, PARTITION_METADATA
             )
         try:
-            name_log(log, topic_id)
+            log.assign_topic_id(topic_id)
         except OSError as error:
             raise self.directory_failed(self._where[log.topic, log.partition], error) from error
 
@@ -347,21 +350,11 @@ class LogManager:
         return metadata_topic_config(self.config) if topic == METADATA_TOPIC else self.topic_config(topic)
 
     def reconfigure(self, topic: str, partitions: Iterable[int], config: TopicConfig) -> None:
-        """The settings of a topic, which has these partitions, have changed. More may be unsynced than they allow now;
-        or less has to wait for a sync.
-        """
-        for number in partitions:
-            log = self.loaded.get((topic, number))
-            if log is None:
-                continue
-            if log.config.flush_messages == config.flush_messages:
-                log.config = config
-                continue
-            was_overdue, log.config = log.overdue, config
-            if log.overdue:
-                self.must_sync(log)
-            elif was_overdue:
-                self.synced(log)
+        """Apply the changed settings of a topic to its loaded logs."""
+        for partition in partitions:
+            log = self.loaded.get((topic, partition))
+            if log is not None:
+                log.reconfigure(config)
 
     def delete(self, topic: str, partition: int, now: int) -> None:
         """Take the partition away. Its folder gets another name, at once or as soon as the disk allows it, and is
@@ -430,17 +423,18 @@ class LogManager:
         self._flushers.of(log).catch_up(self.clock.now)
 
     def synced(self, log: PartitionLog) -> None:
-        if self.on_synced is not None:
-            self.on_synced(log)
+        if not self._is_handed_over:
+            self.listener.synced(log)
 
     def sync_failed(self, log: PartitionLog, error: OSError) -> None:
-        if self.on_lost is not None:
-            self.on_lost(log, log.durable_end, error)
+        if not self._is_handed_over:
+            self.listener.lost(log, log.durable_end, error)
 
     def truncating(self, log: PartitionLog, offset: int) -> None:
         self._flushers.of(log).truncated(offset)
-        if self.on_lost is not None:
-            self.on_lost(log, offset, OSError(errno.EIO, f"{log.topic}-{log.partition} was truncated to {offset}"))
+        if not self._is_handed_over:
+            reason = OSError(errno.EIO, f"{log.topic}-{log.partition} was truncated to {offset}")
+            self.listener.lost(log, offset, reason)
         if offset <= log.recovery_point:
             directory = self._where[log.topic, log.partition]
             self.checkpoints.now(directory.file(RECOVERY_POINTS), self._upkeep.recovery_points(directory))
@@ -482,8 +476,8 @@ class LogManager:
             self.loaded.pop(partition, None)
             self._flushers.forget(partition)
         self._fresh.abandon(directory.path)
-        if self.on_offline is not None:
-            self.on_offline(directory, lost)
+        if not self._is_closing:
+            self.listener.directory_failed(directory, lost)
 
     # -- time
 

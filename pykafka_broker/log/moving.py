@@ -17,7 +17,6 @@ import errno
 import logging
 from typing import TYPE_CHECKING
 
-from pykafka_broker.log import relocation
 from pykafka_broker.log.checkpoints import (
     LOG_START_OFFSETS,
     MOVED,
@@ -321,20 +320,17 @@ class Moves:
             del self._moves[move.key]
 
     def announce(self, move: Move) -> None:
-        """`told` hears when the metadata names the new directory, and that is synced."""
-        if self.manager.on_moving is None:
-            move.told(None)
-        else:
-            self.manager.on_moving(move.key, move.target, move.told)
+        """Call `move.told` when the metadata names the new directory, and that is synced."""
+        self.manager.listener.moving(move.key, move.target, move.told)
 
     def take_back(self, move: Move, waiter: Waiter) -> None:
-        """The metadata is to name the directory where the log is, unless another move has named one since."""
+        """Let the metadata name the directory that has the log, unless another move has named one since."""
         manager, other = self.manager, self._moves.get(move.key)
         source = manager.directory_of(move.key)
-        if manager.on_moving is None or source is None or (other is not None and other.announced):
+        if source is None or (other is not None and other.announced):
             waiter(None)
         else:
-            manager.on_moving(move.key, source, waiter)
+            manager.listener.moving(move.key, source, waiter)
 
     def exchange(self, move: Move) -> None:
         """The copy is whole and synced: from here on it is the log."""
@@ -347,13 +343,12 @@ class Moves:
         aside, final = source.file(deleted_name(key, manager.new_uuid())), target.partition_path(key)
         self._swap(move, source, aside, final)
         self.forget(move)
-        relocation.go_on_in(manager.moved(key, aside, target), final, manager.clock.now)
+        manager.moved(key, aside, target).continue_in(final, manager.clock.now)
         if cleaned_to is not None:
             target.cleaner_offsets[key] = cleaned_to
         manager.submit(_MarkerRemovalJob(manager, target, final))
         logger.info("%s-%d has moved to %s", *key, target.path)
-        if manager.on_moved is not None:
-            manager.on_moved(key)
+        manager.listener.moved(key)
 
     def _tell_log_start(self, move: Move) -> None:
         """Or a crash would bring back, in the new place, what DeleteRecords took away long ago."""

@@ -95,9 +95,11 @@ def _recover(manager: LogManager, directory: LogDirectory) -> None:
         path, offsets = directory.partition_path(partition), directory.offsets(partition)
         try:
             if topic == METADATA_TOPIC:
-                FolderRecovery(files, path, f"{topic}-{number}", config, offsets, wall).run()
+                FolderRecovery(files, path, f"{topic}-{number}", config, offsets, wall, contiguous=True).run()
             else:
-                recover_folder(files, path, f"{topic}-{number}", config, offsets, wall)
+                gap = recover_folder(files, path, f"{topic}-{number}", config, offsets, wall).gap
+                if gap is not None:
+                    manager.gaps[partition] = gap
         except DamagedLog as damage:
             if topic == METADATA_TOPIC:
                 raise LogDirectoryError(f"{damage}; {remedy(directory.path)}") from damage

@@ -1,9 +1,13 @@
-"""The log of one partition.
+"""The log of one partition: append, read, cut (Kafka: UnifiedLog).
 
-Rule: an append checks everything first, then writes once, then changes what is known. If the write fails nothing has
-happened. Readers never see past the offset they name, which the caller takes from `high_watermark` or
-`last_stable_offset`. Where `flush.messages` asks for a sync the high watermark waits for it, so that nobody sees what a
-power cut could take back.
+Rule: only the methods here change the log's fields. An append checks everything first, then writes once, then changes
+the offsets; a write that fails changes nothing. Leader and follower append through the same `_write`. Readers never see
+past the offset they name, which the caller takes from `high_watermark` or `last_stable_offset`. Where `flush.messages`
+asks for a sync the high watermark waits for the sync, so that no reader sees records that a power cut could take back.
+
+Segments that leave the log are first taken out of memory, then renamed, and removed only after `file.delete.delay.ms`,
+so that readers that hold their files can finish. The log does its own work and asks nobody: what concerns its
+directory, threads or other logs, its `LogKeeper` is told.
 """
 
 from __future__ import annotations
@@ -12,34 +16,42 @@ import contextlib
 import logging
 import os
 import struct
+import zlib
+from collections.abc import Callable, Iterator
 from enum import IntEnum
+from typing import NamedTuple, Protocol
 
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log import reading, timestamps, trimming
+from pykafka_broker.log.checkpoints import PARTITION_METADATA, write_partition_metadata
 from pykafka_broker.log.files import FileCache
+from pykafka_broker.log.filesystem import Buffer, FileHandle
+from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
-from pykafka_broker.log.log_keeper import LogKeeper
-from pykafka_broker.log.producer_snapshot import take_snapshot
+from pykafka_broker.log.producer_loading import rebuild_transactions, restore_producers
+from pykafka_broker.log.producer_snapshot import forget_snapshot, forget_snapshots, snapshot_name, take_snapshot
 from pykafka_broker.log.producer_state import BatchMetadata, ProducerState
-from pykafka_broker.log.reading import LogRead
-from pykafka_broker.log.rolling import must_roll
 from pykafka_broker.log.scan import DamagedLog, remedy
-from pykafka_broker.log.segment import LogSegment
-from pykafka_broker.log.segments import Segments
-from pykafka_broker.log.timestamps import TimeSteps
-from pykafka_broker.log.transaction_index import AbortedTransaction
+from pykafka_broker.log.segment import MAX_RELATIVE_OFFSET, LogSegment
+from pykafka_broker.log.segments import LogRead, Segments, TimeSteps
+from pykafka_broker.log.transaction_index import AbortedTransaction, CorruptTransactionIndex
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.control import EndTransactionMarker, read_end_transaction_marker
-from pykafka_broker.records.header import BatchHeader, read_header
+from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, check_crc, read_header
 
 logger = logging.getLogger(__name__)
 
 _PATCH = struct.Struct(">qii").pack_into  # base offset, length and leader epoch, which the CRC does not cover
+_UNLIMITED = -1
+_ASKED_AT_ONCE = 8  # segments
+_NO_HEADERS: list[BatchHeader] = []
 
 
 class Origin(IntEnum):
-    """Who appends: only clients are held to their sequence numbers, only a follower's batches keep their offsets."""
+    """The appender of a batch: only sequence numbers of clients are checked, only batches of a follower keep their
+    offsets (Kafka: AppendOrigin).
+    """
 
     CLIENT = 0
     COORDINATOR = 1
@@ -48,7 +60,9 @@ class Origin(IntEnum):
 
 
 class AppendInfo:
-    """What has become of a batch; of a duplicate, where the batch stands that it repeats."""
+    """Offsets and timestamp of an appended batch; for a duplicate, those of the batch that it repeats (Kafka:
+    LogAppendInfo).
+    """
 
     __slots__ = ("base_offset", "duplicate", "last_offset", "log_start_offset", "max_timestamp")
 
@@ -62,18 +76,74 @@ class AppendInfo:
         self.duplicate = duplicate
 
 
+class LogKeeper(Protocol):
+    """Owner of the logs of a directory: hears what concerns the directory, other threads or other logs."""
+
+    def storage_failed(self, log: PartitionLog, error: OSError) -> None:
+        """Handle a read or a write that the disk refused."""
+
+    def rolled(self, log: PartitionLog) -> None:
+        """Sync the segment that is complete now."""
+
+    def must_sync(self, log: PartitionLog) -> None:
+        """Sync the log: more is unsynced than `flush.messages` allows, and the high watermark waits for the sync."""
+
+    def synced(self, log: PartitionLog) -> None:
+        """Note that more records of the log outlive a power cut."""
+
+    def sync_failed(self, log: PartitionLog, error: OSError) -> None:
+        """Note that the log's unsynced records may be lost."""
+
+    def truncating(self, log: PartitionLog, offset: int) -> None:
+        """Prepare for a log that ends at `offset`. If `offset` is its `recovery_point` now, write that to disk too.
+
+        Raises:
+            OSError: it could not be written. The log must not be cut.
+        """
+
+    def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
+        """Remove the files of these segments later; they are renamed already."""
+
+
+class UnsyncedFiles(NamedTuple):
+    """Everything that one sync of a log has to bring to disk.
+
+    end_offset: the log's end when the files were collected. truncations: the log's count of truncations then.
+    segments: complete segments whose indexes are not on disk for certain. directories: folders to sync last.
+    """
+
+    end_offset: int
+    truncations: int
+    handles: list[FileHandle]
+    paths: list[str]
+    segments: list[LogSegment]
+    directories: list[str]
+
+
 class PartitionLog:
-    """One partition's log; `loading.create_log` and `loading.load_log` make them."""
+    """One partition's log; `loading.create_log` and `loading.load_log` make them.
+
+    Attributes:
+        high_watermark: records below it are committed (Kafka docs: "replication").
+        recovery_point: records below it are synced.
+        leader_epoch: the epoch that an append of the leader writes into its batches.
+        sole_replica: whether a record is committed as soon as it is durable here; otherwise the partition advances the
+            high watermark.
+        truncations: how often the log's end has moved back; syncs and copies compare it.
+        last_flush_ms: steady time of the last sync.
+    """
 
     # invariant: log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset, and recovery_point <=
     # log_end_offset
     __slots__ = (
-        "_told",
+        "_directory_dirty",
+        "_reported",
+        "_unsynced_segments",
         "config",
         "directory",
-        "directory_dirty",
         "epochs",
         "files",
+        "gap",
         "high_watermark",
         "keeper",
         "last_flush_ms",
@@ -88,7 +158,6 @@ class PartitionLog:
         "topic",
         "topic_id",
         "truncations",
-        "unsynced_segments",
     )
 
     def __init__(
@@ -110,7 +179,13 @@ class PartitionLog:
         keeper: LogKeeper,
         high_watermark: int | None = None,
     ) -> None:
-        """`high_watermark`: what was known of it, where it is not for this replica alone to say."""
+        """Make a log of what is in its folder.
+
+        Args:
+            high_watermark: the checkpointed one of a partition with several replicas; None with a single replica, whose
+                durable records are committed.
+            now: steady time in ms.
+        """
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
@@ -122,16 +197,17 @@ class PartitionLog:
         self.epochs = epochs
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
-        self.recovery_point = recovery_point  # what lies below is synced
+        self.recovery_point = recovery_point
         known = log_end_offset if high_watermark is None else min(high_watermark, log_end_offset)
         self.high_watermark = max(log_start_offset, min(known, self.durable_end))
         producers.on_high_watermark(self.high_watermark)
-        self.unsynced_segments: list[LogSegment] = []  # complete, but their indexes are not on disk for certain
+        self.gap: int | None = None  # a crash may have taken records from here on, but not those behind them
+        self._unsynced_segments: list[LogSegment] = []  # complete, but their indexes are not on disk for certain
         self.truncations = 0
-        self._told: set[str] = set()  # damage that requests have come upon
-        self.sole_replica = True  # then what is durable is committed; else the partition moves the high watermark
+        self._reported: set[str] = set()  # damage that was logged
+        self.sole_replica = True
         self.last_flush_ms = now
-        self.directory_dirty = True  # files came, went or were replaced since the folder was synced
+        self._directory_dirty = True  # files came, went or were replaced since the folder was synced
         self.leader_epoch = max(0, epochs.latest)
         self.keeper = keeper
 
@@ -140,27 +216,30 @@ class PartitionLog:
 
     @property
     def size_bytes(self) -> int:
+        """Return the size of all segments in bytes, indexes left out."""
         return self.segments.size_bytes
 
     @property
     def overdue(self) -> bool:
-        """Whether more is unsynced than `flush.messages` allows."""
+        """Return whether more records are unsynced than `flush.messages` allows."""
         return self.log_end_offset - self.recovery_point >= self.config.flush_messages
 
     @property
     def durable_end(self) -> int:
-        """Up to here this replica has the records for good: to its end, or to what is synced if `flush.messages` asks
-        for more than that.
+        """Return the offset below which this replica keeps its records for good: the log's end, or the recovery point
+        while `flush.messages` asks for a sync.
         """
         return self.recovery_point if self.overdue else self.log_end_offset
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it no transaction is undecided (KIP-98)."""
+        """Return the offset below which no transaction is undecided (KIP-98)."""
         unstable = self.producers.first_unstable_offset
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
         return unstable if unstable > self.log_start_offset else self.log_start_offset
+
+    # -- append
 
     def append(
         self,
@@ -173,12 +252,17 @@ class PartitionLog:
         verified: bool = True,
         transaction_version: int = 0,
     ) -> AppendInfo:
-        """Append one v2 batch whose size, CRC and timestamps the caller has checked; base offset and leader epoch are
-        written into it. `now` is what the wall clock shows: new segments are begun by it.
+        """Append one v2 batch whose size, CRC and timestamps the caller has checked. Base offset and leader epoch are
+        written into the batch, unless it comes from a leader (`Origin.REPLICATION`).
 
-        `verified` False: the transaction coordinator was not asked whether this partition is part of the producer's
-        transaction, so the batch is only taken if one is open here (KIP-890). `transaction_version` concerns markers
-        only. Raises what the producer is to be told, an `ApiError`; nothing has happened then.
+        Args:
+            now: wall clock in ms, by which new segments are begun.
+            verified: False if the transaction coordinator was not asked whether this partition is part of the
+                producer's transaction; the batch is then refused unless a transaction is open here (KIP-890).
+            transaction_version: concerns markers only.
+
+        Raises:
+            ApiError: the answer for the producer. Nothing was appended.
         """
         if header is None:
             header = read_header(batch)
@@ -200,7 +284,49 @@ class PartitionLog:
                 if duplicate is not None:
                     first = duplicate.first_offset
                     return AppendInfo(first, duplicate.last_offset, duplicate.timestamp, self.log_start_offset, True)
-        return self._write(batch, header, base_offset, leader_epoch, marker, now)
+        self._write(batch, header, base_offset, leader_epoch, marker, now)
+        last_offset = base_offset + header.last_offset_delta
+        return AppendInfo(base_offset, last_offset, header.max_timestamp, self.log_start_offset)
+
+    def append_fetched(self, data: Buffer, now: int) -> None:
+        """Append whole batches as a leader has them: each keeps its offset, its leader epoch and every byte. Only
+        headers and CRCs are looked at. A batch that is cut short at the end of `data` is left for the next fetch.
+
+        Args:
+            now: wall clock in ms.
+
+        Raises:
+            CorruptBatch: a batch is damaged or does not follow the log's end. The batches before are appended.
+            ApiError: the disk refused a write. The batches before are appended.
+        """
+        view, at = memoryview(data), 0
+        if len(view) >= HEADER_SIZE and read_header(view).base_offset < self.log_end_offset:
+            self._step_back(view, now)
+        while (header := _batch_at(view, at, self.log_end_offset)) is not None:
+            if _is_marker(header):
+                self.append(view[at : at + header.size], now, header=header, origin=Origin.REPLICATION)
+                at += header.size
+            else:
+                epoch = header.partition_leader_epoch
+                at += self._write(view[at:], header, header.base_offset, epoch, None, now, is_run=True)
+
+    def _step_back(self, view: memoryview, now: int) -> None:
+        """Let the log end where the first batch begins, if nothing is stored from there on. The leader's log begins
+        within that batch (DeleteRecords), and this one ended there too (Kafka: UnexpectedAppendOffsetException).
+        """
+        header = _batch_at(view, 0, 0)
+        if header is None or header.last_offset < self.log_end_offset:
+            return
+        try:
+            if header.base_offset >= self._stored_end():
+                self.truncate_or_restart(header.base_offset, now)
+        except OSError as error:
+            raise self.storage_error(error) from error
+
+    def _stored_end(self) -> int:
+        """Return the offset after the last batch that is stored, 0 if there is none."""
+        filled = [segment for segment in self.segments if segment.size]
+        return filled[-1].end_offset() if filled else 0
 
     def _check_replicated(self, header: BatchHeader) -> int:
         if header.base_offset < self.log_end_offset:
@@ -224,41 +350,122 @@ class PartitionLog:
 
     def _write(
         self,
-        batch: bytearray | memoryview,
-        header: BatchHeader,
+        data: bytearray | memoryview,
+        first: BatchHeader,
         base_offset: int,
         leader_epoch: int,
         marker: EndTransactionMarker | None,
         now: int,
-    ) -> AppendInfo:
-        last_offset = base_offset + header.last_offset_delta
-        timestamp = header.max_timestamp
+        *,
+        is_run: bool = False,
+    ) -> int:
+        """Write checked batches at the log's end: every append, the leader's and the follower's, comes through here.
+
+        Args:
+            data: one batch; of a run, at least its first batch whole.
+            first: the header of the first batch; `base_offset` and `leader_epoch` hold instead of what it says.
+            marker: the decoded batch, if it ends a transaction.
+            is_run: whether batches that follow in `data` go into the same write, as many as the segment has room for.
+
+        Returns:
+            The size of what was written.
+
+        Raises:
+            ApiError: the disk refused. Nothing was appended.
+        """
+        size, last_offset, timestamp = first.size, base_offset + first.last_offset_delta, first.max_timestamp
+        headers = _NO_HEADERS
         try:
             segment = self.segments.active
-            if must_roll(self, segment, len(batch), timestamp, last_offset, now):
+            if self._must_roll(segment, size, timestamp, last_offset, now):
                 segment = self.roll(now, base_offset)
             if leader_epoch > self.epochs.latest:
-                self.assign_epoch(leader_epoch, base_offset)
-            if marker is None:
-                segment.append(batch, last_offset, timestamp, self.config)
+                self._assign_epoch(leader_epoch, base_offset)
+            if is_run:
+                headers, size = self._run_from(data, first, segment)
+                last_offset = headers[-1].last_offset
+                segment.append_run(data[:size], headers, self.config)
+            elif marker is None:
+                segment.append(data, last_offset, timestamp, self.config)
             else:
-                self._append_marker(segment, batch, marker)
+                self._append_marker(segment, data, marker)
             segment.written_ms = now
         except OSError as error:
             raise self.storage_error(error) from error
         if marker is not None:
             self.producers.apply_marker(marker)
-        elif header.producer_id >= 0:
-            self.producers.apply(header, base_offset)
+        elif is_run:
+            self._apply_run(headers)
+        elif first.producer_id >= 0:
+            self.producers.apply(first, base_offset)
         self.log_end_offset = end = last_offset + 1
         if end - self.recovery_point >= self.config.flush_messages:
             self.keeper.must_sync(self)
         elif self.sole_replica:
             self.advance_high_watermark(end)
-        return AppendInfo(base_offset, last_offset, timestamp, self.log_start_offset)
+        return size
+
+    def _apply_run(self, headers: list[BatchHeader]) -> None:
+        for header in headers:
+            if header.producer_id >= 0:
+                self.producers.apply(header, header.base_offset)
+
+    def _run_from(self, data: Buffer, first: BatchHeader, segment: LogSegment) -> tuple[list[BatchHeader], int]:
+        """Return the headers of the batches of one epoch that the segment has room for, and their size together."""
+        view = memoryview(data)
+        headers, stop = [first], first.size
+        room = self.config.segment_bytes - segment.size
+        while stop < len(view):
+            try:
+                header = _batch_at(view, stop, headers[-1].next_offset)
+            except CorruptBatch:
+                break  # found again when its turn comes
+            if (
+                header is None
+                or _is_marker(header)
+                or header.partition_leader_epoch != first.partition_leader_epoch
+                or stop + header.size > room
+                or not segment.fits(header.last_offset)
+            ):
+                break
+            headers.append(header)
+            stop += header.size
+        return headers, stop
+
+    def _must_roll(self, segment: LogSegment, size: int, timestamp: int, last_offset: int, now: int) -> bool:
+        """Return whether a batch of that size, greatest timestamp and last offset needs a new segment: by size, by the
+        age of the segment's records, or because an index is full or the offset too far away for it (Kafka docs,
+        `segment.bytes`, `segment.ms`, `segment.index.bytes`).
+        """
+        config = self.config
+        filled = segment.size
+        if filled > config.segment_bytes - size:
+            if size > config.segment_bytes:
+                raise ApiError(
+                    ErrorCode.RECORD_LIST_TOO_LARGE,
+                    f"Message batch size is {size} bytes in append to partition {self.topic}-{self.partition}, "
+                    f"which exceeds the maximum configured segment size of {config.segment_bytes}.",
+                )
+            return True
+        if segment.index_full or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if not filled:
+            return False
+        first = segment.first_timestamp
+        # KIP-33: age is counted in record time where there is one
+        age_ms = timestamp - first if first >= 0 else now - segment.created_ms
+        limit_ms = config.segment_ms
+        if config.max_compaction_lag_ms < limit_ms and "compact" in config.cleanup_policy:
+            # KIP-354: the cleaner never sees the records of an active segment
+            limit_ms = max(1, config.max_compaction_lag_ms)
+        if config.segment_jitter_ms:
+            limit_ms -= _jitter_ms(config, segment)
+        return age_ms > limit_ms
 
     def _append_marker(self, segment: LogSegment, batch: bytearray | memoryview, marker: EndTransactionMarker) -> None:
-        """The aborted transaction is indexed first, since its marker must not be in the log without that."""
+        """Append a marker; an aborted transaction is indexed first, since the log must not have its marker without the
+        entry in the index.
+        """
         aborted = self.producers.aborted_by(marker)
         try:
             if aborted is not None:
@@ -270,8 +477,13 @@ class PartitionLog:
             raise
 
     def roll(self, now: int, next_offset: int = 0) -> LogSegment:
-        """Start a new segment at the log's end, or at `next_offset` if that lies beyond; an empty one is used as it
-        is. `now` is what the wall clock shows. Raises OSError; nothing has happened then.
+        """Start a new segment at the log's end, or at `next_offset` if that lies beyond; an empty active segment stays.
+
+        Args:
+            now: wall clock in ms.
+
+        Raises:
+            OSError: the active segment stays as it was.
         """
         active = self.segments.active
         base_offset = max(self.log_end_offset, next_offset)
@@ -284,50 +496,56 @@ class PartitionLog:
         if self.config.preallocate:
             with contextlib.suppress(OSError):
                 segment.preallocate(self.config.segment_bytes)
-        self.directory_dirty = True
-        self.unsynced_segments.append(active)
+        self._directory_dirty = True
+        self._unsynced_segments.append(active)
         self.segments.add(segment)
         self.keeper.rolled(self)
         return segment
 
-    def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
+    def begin_leader_epoch(self, leader_epoch: int) -> None:
+        """Write this epoch into the batches that are appended from now on."""
+        self.leader_epoch = leader_epoch
+
+    def _assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
         before = list(self.epochs.entries)
         if self.epochs.assign(leader_epoch, start_offset):
             try:
-                self.write_epochs()
+                self._write_epochs()
             except OSError:
                 self.epochs.entries = before
                 raise
 
-    def write_epochs(self) -> None:
+    def _write_epochs(self) -> None:
         self.epochs.write(sync=False)
-        self.directory_dirty = True
+        self._directory_dirty = True
+
+    def set_sole_replica(self, is_sole: bool) -> None:
+        """Commit records as soon as they are durable here, or leave the high watermark to the partition."""
+        self.sole_replica = is_sole
 
     def advance_high_watermark(self, offset: int) -> None:
+        """Set the high watermark, which lies between the log's start and its end."""
         assert self.log_start_offset <= offset <= self.log_end_offset
         self.high_watermark = offset
         if self.producers.ended:
             self.producers.on_high_watermark(offset)
 
-    def synced_to(self, offset: int, now: int) -> None:
-        """What lies below outlives a power cut from now on, so it may be read. `now` is the steady time."""
-        self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
-        self.last_flush_ms = now
-        if self.sole_replica and self.durable_end > self.high_watermark:
-            self.advance_high_watermark(self.durable_end)
-        self.keeper.synced(self)
-
     def storage_error(self, error: OSError) -> ApiError:
-        """What a request is told when the disk failed it."""
+        """Tell the keeper that the disk failed, and return the answer for the request."""
         self.keeper.storage_failed(self, error)
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.partition}: {error}")
 
-    def read(self, offset: int, max_bytes: int, upper_offset: int, *, min_one: bool = True) -> LogRead | None:
-        """Whole batches of one segment, from the one that holds `offset` on, all of whose offsets are below
-        `upper_offset`; None if there are none to give.
+    # -- read
 
-        With `min_one` the first batch comes whole even if it is larger than `max_bytes` (KIP-74). Raises
-        OFFSET_OUT_OF_RANGE, or KAFKA_STORAGE_ERROR where the disk fails or the log is damaged.
+    def read(self, offset: int, max_bytes: int, upper_offset: int, *, min_one: bool = True) -> LogRead | None:
+        """Return whole batches of one segment, from the batch that holds `offset` on, all of whose offsets are below
+        `upper_offset`; None if there are none.
+
+        Args:
+            min_one: whether the first batch comes whole even if it is larger than `max_bytes` (KIP-74).
+
+        Raises:
+            ApiError: OFFSET_OUT_OF_RANGE, or KAFKA_STORAGE_ERROR where the disk fails or the log is damaged.
         """
         if offset >= self.log_end_offset or offset < self.log_start_offset:
             if offset == self.log_end_offset:
@@ -340,46 +558,58 @@ class PartitionLog:
         if offset >= upper_offset:
             return None
         try:
-            return reading.read(self, offset, max_bytes, upper_offset, min_one)
-        except OSError as error:
-            raise self.storage_error(error) from error
-        except DamagedLog as damage:
-            raise self.unreadable(damage) from damage
+            return self.segments.read(offset, max_bytes, upper_offset, self.log_end_offset, min_one)
+        except (OSError, DamagedLog) as error:
+            raise self._read_error(error) from error
 
     def bytes_between(self, offset: int, upper_offset: int) -> int:
         """Return the size of the batches from the one that holds `offset` on, below `upper_offset`;
         MORE_THAN_A_SEGMENT where they do not end in the segment in which they begin. Raises as `read`.
         """
         try:
-            return reading.bytes_between(self, offset, upper_offset)
-        except OSError as error:
-            raise self.storage_error(error) from error
-        except DamagedLog as damage:
-            raise self.unreadable(damage) from damage
+            return self.segments.bytes_between(offset, upper_offset, self.log_end_offset)
+        except (OSError, DamagedLog) as error:
+            raise self._read_error(error) from error
 
     def aborted_transactions(self, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions that have records in [first_offset, upper_offset) (KIP-98)."""
+        """Return the aborted transactions that have records in [first_offset, upper_offset) (KIP-98)."""
         try:
-            return reading.aborted_transactions(self, first_offset, upper_offset)
-        except OSError as error:
-            raise self.storage_error(error) from error
-        except DamagedLog as damage:
-            raise self.unreadable(damage) from damage
+            return self._collect_aborted(first_offset, upper_offset)
+        except (OSError, DamagedLog) as error:
+            raise self._read_error(error) from error
 
-    def unreadable(self, damage: DamagedLog) -> ApiError:
-        """What a request is told that came upon damage; the rest of the log is served on. The log hears of it once."""
-        if str(damage) not in self._told:
-            self._told.add(str(damage))
-            logger.error("%s; %s", damage, remedy(os.path.dirname(self.directory)))
-        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage))
+    def _collect_aborted(self, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+        found: list[AbortedTransaction] = []
+        for segment in self.segments.starting_from(first_offset):
+            try:
+                here, complete = segment.transactions.collect(first_offset, upper_offset)
+            except CorruptTransactionIndex as error:
+                logger.warning("Rebuilding a transaction index: %s", error)
+                rebuild_transactions(self.files.fs, self.directory, self.segments, segment)
+                here, complete = segment.transactions.collect(first_offset, upper_offset)
+            found += here
+            if complete:
+                break
+        return found
+
+    def _read_error(self, error: OSError | DamagedLog) -> ApiError:
+        """Return the answer for a request that met a failed disk or damage. Damage is logged once; the rest of the log
+        is still served.
+        """
+        if isinstance(error, OSError):
+            return self.storage_error(error)
+        if str(error) not in self._reported:
+            self._reported.add(str(error))
+            logger.error("%s; %s", error, remedy(os.path.dirname(self.directory)))
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
     def has_open_transaction(self, header: BatchHeader) -> bool:
-        """Whether this batch continues a transaction of its producer; if not, the coordinator must vouch for it."""
+        """Return whether the batch continues a transaction of its producer; if not, the coordinator must verify it."""
         return self.producers.has_open_transaction(header.producer_id, header.producer_epoch)
 
     def leader_epoch_end(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch at or below `epoch` and its end offset; (-1, -1) if that is unknown (KIP-101, KIP-279)."""
-        if self.leader_epoch > self.epochs.latest:  # it begins with the leadership, not with a record
+        """Return the largest epoch at or below `epoch` and its end offset; (-1, -1) if unknown (KIP-101, KIP-279)."""
+        if self.leader_epoch > self.epochs.latest:  # an epoch begins with the leadership, not with a record
             if epoch == self.leader_epoch or (-1 != epoch < self.leader_epoch and not self.epochs.entries):
                 return epoch, self.log_end_offset
             if self.epochs.latest < epoch < self.leader_epoch:
@@ -387,48 +617,346 @@ class PartitionLog:
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch of the batch that holds `offset`, -1 if there was none."""
+        """Return the leader epoch of the batch that holds `offset`, -1 if there was none."""
         return self.epochs.epoch_at(offset)
 
     def offset_for_timestamp(self, timestamp: int) -> TimeSteps:
-        """The first record at or after `timestamp`, in steps of about a millisecond."""
+        """Find the first record at or after `timestamp`, in steps of about a millisecond."""
         try:
-            return (yield from timestamps.offset_for_timestamp(self, timestamp))
+            return (yield from self.segments.offset_for_timestamp(timestamp, self.log_start_offset))
         except DamagedLog as damage:
-            raise self.unreadable(damage) from damage
+            raise self._read_error(damage) from damage
 
     def offset_of_max_timestamp(self) -> TimeSteps:
-        """The record with the greatest timestamp (KIP-734), in steps of about a millisecond."""
+        """Find the record with the greatest timestamp (KIP-734), in steps of about a millisecond."""
         try:
-            return (yield from timestamps.offset_of_max_timestamp(self))
+            return (yield from self.segments.offset_of_max_timestamp(self.log_start_offset))
         except DamagedLog as damage:
-            raise self.unreadable(damage) from damage
+            raise self._read_error(damage) from damage
+
+    def learn_times(self) -> Iterator[None]:
+        """Ask the segments for their greatest timestamps, which they remember, a few at each step: a look-up after that
+        reads in one segment only.
+        """
+        asked = 0
+        for segment in list(self.segments):
+            if segment.knows_times or not self.segments.holds(segment):  # may have been deleted meanwhile
+                continue
+            with contextlib.suppress(DamagedLog):  # a look-up that meets the damage reports it
+                _ = segment.max_timestamp
+            asked += 1
+            if asked % _ASKED_AT_ONCE == 0:
+                yield
+        self.segments.times_learned()
+
+    # -- cut, from the start (retention, DeleteRecords)
 
     def delete_records_before(self, offset: int) -> None:
-        """Move the log's start (DeleteRecords, KIP-107); files go when `retain` comes by. Raises OFFSET_OUT_OF_RANGE,
-        or KAFKA_STORAGE_ERROR if the start of the leader epochs can't be written."""
+        """Move the log's start (DeleteRecords, KIP-107); `retain` deletes files later.
+
+        Raises:
+            ApiError: OFFSET_OUT_OF_RANGE, or KAFKA_STORAGE_ERROR if the start of the leader epochs can't be written.
+        """
         if offset > self.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is above the high watermark {self.high_watermark}")
         try:
-            trimming.raise_log_start(self, offset)
+            self.raise_log_start(offset)
         except OSError as error:
             raise self.storage_error(error) from error
 
+    def raise_log_start(self, offset: int) -> None:
+        """Move the log's start up to `offset`, never down.
+
+        Raises:
+            OSError: the leader epochs can't be written. The start has moved.
+        """
+        if offset <= self.log_start_offset:
+            return
+        self.log_start_offset = offset
+        if self.epochs.truncate_from_start(offset):
+            self._write_epochs()
+
     def retain(self, now: int) -> None:
-        """Delete the segments that retention by time, size or log start offset lets go. `now` is what the wall clock
-        shows. Raises OSError, with which the caller goes to `storage_error`; what is gone by then is gone."""
-        trimming.retain(self, now)
+        """Delete the segments that retention by time, size or log start offset no longer keeps, oldest first. The
+        active segment is never deleted: if retention keeps nothing of it, it is rolled first.
+
+        Args:
+            now: wall clock in ms.
+
+        Raises:
+            OSError: the caller goes to `storage_error`. Segments deleted before stay deleted.
+        """
+        deletable = list(self._deletable(now))
+        older = [segment for segment in deletable if segment is not self.segments.active]
+        if older:
+            self._delete_first(older)
+        if len(older) < len(deletable):
+            self.roll(now)  # a full disk may refuse; the others are gone by then
+            self._delete_first(deletable[-1:])
+
+    def _delete_first(self, segments: list[LogSegment]) -> None:
+        try:
+            self._delete_segments(segments)
+        finally:
+            self.raise_log_start(self.segments.first.base_offset)
+
+    def _deletable(self, now: int) -> Iterator[LogSegment]:
+        expired = self._expired(now)
+        for index, segment in enumerate(self.segments):
+            upper = self.segments.upper_offset(index, self.log_end_offset)
+            is_last = index == len(self.segments) - 1
+            if upper > self.high_watermark or (is_last and not segment.size) or not expired(segment, upper, is_last):
+                return
+            yield segment
+
+    def _expired(self, now: int) -> Callable[[LogSegment, int, bool], bool]:
+        """Return the question whether a segment has expired, to be asked of the segments in their order."""
+        config = self.config
+        by_policy = "delete" in config.cleanup_policy
+        excess = self.size_bytes - config.retention_bytes if by_policy and config.retention_bytes != _UNLIMITED else -1
+        retention_ms = config.retention_ms if by_policy else _UNLIMITED
+
+        def expired(segment: LogSegment, upper: int, is_last: bool) -> bool:
+            nonlocal excess
+            too_old = 0 <= retention_ms < now - segment.largest_timestamp
+            too_much = excess >= segment.size
+            excess -= segment.size
+            return too_old or too_much or (upper <= self.log_start_offset and not is_last)
+
+        return expired
+
+    def _delete_segments(self, segments: list[LogSegment]) -> None:
+        """Take segments out of the log, in this order. Segments that the disk refuses to rename stay in the log."""
+        gone: list[LogSegment] = []
+        try:
+            for segment in segments:
+                segment.mark_deleted()
+                gone.append(segment)
+                forget_snapshot(self.files.fs, self.directory, segment.base_offset)
+        finally:
+            if gone:
+                self.segments.replace(gone, [])
+                self.segments_deleted(gone)
+
+    def segments_deleted(self, segments: list[LogSegment]) -> None:
+        """Have the files of segments that have left the log removed later; they are renamed already."""
+        self._directory_dirty = True
+        self.keeper.segments_deleted(self, segments)
+
+    # -- cut, from the end (another leader's history)
 
     def truncate_to(self, offset: int) -> None:
-        """Forget what lies at or above `offset`. Raises OSError, with which the caller goes to `storage_error`; the log
-        must not be used again then, only loaded anew."""
-        trimming.truncate_to(self, offset)
+        """Forget records at and above `offset` (a follower whose history differs). Where `offset` lies within a batch
+        or a gap, the log ends with the last batch before, in memory as on disk, but never below its start.
+
+        The log is synced before this returns: what is appended next stands where the old batches stood, and after a
+        power cut the log must not hold a mix of both.
+
+        Raises:
+            OSError: the caller goes to `storage_error`. The log must not be used again then, only loaded anew.
+        """
+        if offset >= self.log_end_offset:
+            return
+        cut = self.segments.floor(offset - 1)
+        end = min(offset, max(cut.end_offset(cut.position_of(offset)), self.log_start_offset))
+        self.truncations += 1
+        self.recovery_point = min(self.recovery_point, end)
+        self.keeper.truncating(self, end)
+        later = [segment for segment in self.segments if segment.base_offset >= offset]
+        if len(later) == len(self.segments):
+            later.pop(0)
+        for segment in reversed(later):  # a crash in between leaves no gap
+            self._delete_segments([segment])
+        self.segments.active.truncate_to(offset)
+        self.segments.active.log.handle().sync()
+        self.log_start_offset, self.log_end_offset = min(self.log_start_offset, offset), end
+        if self.epochs.truncate_from_end(self.log_end_offset):
+            self._write_epochs()
+        self._reload_producers()
+        self.files.fs.sync_directory(self.directory)
+        self.advance_high_watermark(min(self.high_watermark, self.log_end_offset))
+
+    def _reload_producers(self) -> None:
+        """Restore the producers' state at the log's end, which has moved back."""
+        fs, directory = self.files.fs, self.directory
+        names = fs.list_directory(directory)
+        restore_producers(
+            fs, directory, names, self.producers, self.segments, self.log_start_offset, self.log_end_offset
+        )
+
+    def truncate_or_restart(self, offset: int, now: int) -> None:
+        """Forget records at and above `offset`. Where nothing readable is left, the log begins anew: at its start, or
+        at `offset` if that lies below (Kafka: UnifiedLog.truncateTo, truncateFullyAndStartAt).
+
+        Raises:
+            OSError: the caller goes to `storage_error`. The log must not be used again then, only loaded anew.
+        """
+        is_below_start = offset < self.log_start_offset
+        self.truncate_to(offset)
+        if is_below_start or self.segments.active.end_offset() < self.log_start_offset:
+            self.restart_at(self.log_end_offset, now)
+
+    def restart_at(self, offset: int, now: int) -> None:
+        """Forget all records and begin at `offset`, at or beyond the log's end: the leader has nothing below.
+
+        Wherever a crash comes, no old segment and no old snapshot is there beside the new segment: a transaction that
+        was open in them would count as open for ever, since its end is not in the log. The recovery point goes back to
+        0 first: a log that ends below that point after a crash would count as one that has lost what was synced.
+
+        Raises:
+            OSError: the caller goes to `storage_error`. The call may be repeated.
+        """
+        if offset < self.log_end_offset:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the end of {self}")
+        self.truncations += 1
+        self.gap = None
+        fs, last = self.files.fs, self.segments.active
+        if self.recovery_point > 0:
+            self.recovery_point = 0
+            self.keeper.truncating(self, 0)
+        forget_snapshots(fs, self.directory)
+        self._delete_segments([segment for segment in self.segments if segment is not last])
+        last.mark_deleted()
+        fs.sync_directory(self.directory)
+        segment = LogSegment(self.files, self.directory, offset, size=0, created_ms=now, fresh=True)
+        segment.log.create()
+        self.segments.replace([last], [segment])
+        self.segments_deleted([last])
+        self.producers.clear(offset)
+        self.epochs.clear()
+        self._write_epochs()
+        self.log_end_offset = self.log_start_offset = self.recovery_point = offset
+        self.advance_high_watermark(offset)
+
+    # -- sync (called by `flush`)
+
+    def reconfigure(self, config: TopicConfig) -> None:
+        """Go by these settings from now on. `flush.messages` may ask for a sync now, or no longer wait for one."""
+        old, was_overdue = self.config, self.overdue
+        self.config = config
+        if old.flush_messages == config.flush_messages:
+            return
+        if self.overdue:
+            self.keeper.must_sync(self)
+        elif was_overdue:
+            self.keeper.synced(self)
+
+    @property
+    def has_unsynced_segments(self) -> bool:
+        """Return whether complete segments wait for a sync."""
+        return bool(self._unsynced_segments)
+
+    @property
+    def is_unsynced(self) -> bool:
+        """Return whether the log takes a sync to be as a clean shutdown leaves it."""
+        return (
+            self.recovery_point < self.log_end_offset
+            or not self.segments.active.is_complete
+            or bool(self._unsynced_segments)
+        )
+
+    def begin_sync(self, *, closed: bool = False) -> UnsyncedFiles:
+        """Collect everything that is not on disk. The log counts all of it as synced until `revert_sync`.
+
+        Args:
+            closed: whether to add what a clean shutdown promises: the active segment's indexes and the snapshot.
+        """
+        handles, paths = self._unsynced_files(closed)
+        segments, self._unsynced_segments = self._unsynced_segments, []
+        directories = [self.directory, os.path.dirname(self.directory)] if self._directory_dirty else []
+        self._mark_files_synced(True)
+        return UnsyncedFiles(self.log_end_offset, self.truncations, handles, paths, segments, directories)
+
+    def revert_sync(self, unsynced: UnsyncedFiles) -> None:
+        """Take back `begin_sync`: the sync has failed."""
+        self._mark_files_synced(False)
+        self._unsynced_segments += unsynced.segments
+
+    def sync_failed(self, error: OSError) -> None:
+        """Tell the keeper that unsynced records may be lost."""
+        self.keeper.storage_failed(self, error)
+        self.keeper.sync_failed(self, error)
+
+    def synced_to(self, offset: int, now: int) -> None:
+        """Let records below `offset` be read: they outlive a power cut from now on.
+
+        Args:
+            now: steady time in ms.
+        """
+        self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
+        self.last_flush_ms = now
+        if self.sole_replica and self.durable_end > self.high_watermark:
+            self.advance_high_watermark(self.durable_end)
+        self.keeper.synced(self)
+
+    def synced_with_all(self, now: int) -> None:
+        """Count the log, which was sealed before, as synced: the whole file system that holds it was."""
+        self._unsynced_segments = []
+        self._mark_files_synced(True)
+        self.synced_to(self.log_end_offset, now)
+
+    def _mark_files_synced(self, is_synced: bool) -> None:
+        self._directory_dirty = self.segments.active.transactions.unsynced = not is_synced
+
+    def _unsynced_files(self, closed: bool) -> tuple[list[FileHandle], list[str]]:
+        """Return handles of segments and their indexes, and paths of the small files."""
+        handles, paths = [], []
+        for segment in self.segments.starting_from(self.recovery_point):
+            handles.append(segment.log.create())
+            if segment is not self.segments.active or closed:
+                handles += [file.handle() for file in segment.files()[1:] if file.exists()]
+            elif segment.transactions.unsynced and segment.transactions.file.exists():
+                handles.append(segment.transactions.file.handle())
+            if segment.base_offset > self.recovery_point:
+                paths.append(f"{self.directory}/{snapshot_name(segment.base_offset)}")
+        first_synced = self.segments.floor(self.recovery_point).base_offset
+        for segment in self._unsynced_segments:
+            if segment.base_offset < first_synced and segment in self.segments:
+                # its batches were synced while it was active, but not the cut of its preallocated room
+                handles += [file.handle() for file in segment.files() if file.exists()]
+                paths.append(f"{self.directory}/{snapshot_name(self.segments.after(segment).base_offset)}")
+        if closed:
+            paths.append(f"{self.directory}/{snapshot_name(self.log_end_offset)}")
+        if self._directory_dirty:
+            paths += [f"{self.directory}/{PARTITION_METADATA}", f"{self.directory}/{EPOCHS_FILE}"]
+        return handles, paths
+
+    # -- folder and end of life
+
+    def assign_topic_id(self, topic_id: bytes) -> None:
+        """Write `partition.metadata`, which is missing in logs older than topic ids, or damaged.
+
+        Raises:
+            OSError: the log keeps the id it had.
+        """
+        write_partition_metadata(self.files.fs, f"{self.directory}/{PARTITION_METADATA}", topic_id)
+        self.topic_id = topic_id
+        self._directory_dirty = True  # a sync that is under way may be past that file
+
+    def folder_renamed(self, directory: str) -> None:
+        """Go by the folder's new name. Readers of the open files keep them."""
+        self.directory = directory
+        self.epochs.rename(f"{directory}/{EPOCHS_FILE}")
+        for segment in self.segments:
+            segment.move_to(directory)
+
+    def continue_in(self, directory: str, now: int) -> None:
+        """Use the synced copy in another folder as the log from now on. Readers of the old files keep them.
+
+        Args:
+            now: steady time in ms.
+        """
+        self.directory = directory
+        self.epochs.rename(f"{directory}/{EPOCHS_FILE}")
+        self.segments = Segments([segment.copied_to(self.files, directory) for segment in self.segments])
+        self._unsynced_segments.clear()
+        self.synced_to(self.log_end_offset, now)
 
     def seal(self) -> None:
-        """Complete the files that say what is in the log."""
+        """Complete the index files and the producer snapshot."""
         self._take_snapshot(self.log_end_offset)
         self.segments.active.seal()
-        self.directory_dirty = True
+        self._directory_dirty = True
 
     def _take_snapshot(self, offset: int) -> None:
         take_snapshot(self.files.fs, self.directory, self.producers, offset)
@@ -438,3 +966,31 @@ class PartitionLog:
         self.seal()
         for segment in self.segments:
             segment.close()
+
+
+def _batch_at(view: memoryview, at: int, next_offset: int) -> BatchHeader | None:
+    """Return the header of the sound batch that begins there; None if the batch is not there as a whole.
+
+    Raises:
+        CorruptBatch: the batch is damaged, or begins below `next_offset`.
+    """
+    left = len(view) - at
+    if left < HEADER_SIZE:
+        return None
+    header = read_header(view, at)
+    if header.size > left:
+        return None
+    check_crc(view, header, at)
+    if header.base_offset < next_offset or header.last_offset_delta < 0:
+        raise CorruptBatch(f"a batch from {header.base_offset} to {header.last_offset} where {next_offset} is expected")
+    return header
+
+
+def _is_marker(header: BatchHeader) -> bool:
+    return header.is_control and header.producer_id >= 0
+
+
+def _jitter_ms(config: TopicConfig, segment: LogSegment) -> int:
+    """Spread the rolls of many partitions; a segment has the same jitter every time."""
+    limit = min(config.segment_jitter_ms, config.segment_ms)
+    return zlib.crc32(segment.log.path.encode()) % limit if limit > 0 else 0

@@ -16,9 +16,16 @@ from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
-from pykafka_broker.log.loading import Offsets, correct_epochs, learn_epochs, open_segments, remove_leftovers
+from pykafka_broker.log.loading import (
+    Offsets,
+    begin_anew,
+    correct_epochs,
+    learn_epochs,
+    open_segments,
+    remove_leftovers,
+)
 from pykafka_broker.log.producer_loading import QUICKLY_READ_BYTES, replay_batch, restore_producers
-from pykafka_broker.log.producer_snapshot import forget_snapshots, snapshot_name, snapshot_offsets, take_snapshot
+from pykafka_broker.log.producer_snapshot import snapshot_name, snapshot_offsets, take_snapshot
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
 from pykafka_broker.log.segment import LogSegment
@@ -36,22 +43,36 @@ class EndsEarly(DamagedLog):
 
 
 class Recovered(NamedTuple):
+    """The outcome of a recovery. gap: where the first segment ends that the next one does not follow at once, beyond
+    what was synced; None if there is no such segment.
+    """
+
     log_end_offset: int
     read_bytes: int
     cut_bytes: int
+    gap: int | None = None
 
 
 class FolderRecovery:
-    """The recovery of one partition's folder."""
+    """The recovery of one partition's folder. contiguous: the log is never compacted, so it ends at its first gap."""
 
     def __init__(
-        self, files: FileCache, directory: str, name: str, config: TopicConfig, offsets: Offsets, wall: int
+        self,
+        files: FileCache,
+        directory: str,
+        name: str,
+        config: TopicConfig,
+        offsets: Offsets,
+        wall: int,
+        *,
+        contiguous: bool = False,
     ) -> None:
         self._files = files
         self._directory = directory
         self._config = config
         self._offsets = offsets
         self._wall = wall
+        self._contiguous = contiguous
         self._producers = ProducerState(name)
         self._epochs = LeaderEpochs.load(files.fs, f"{directory}/{EPOCHS_FILE}")
         self._epochs_on_disk = list(self._epochs.entries)
@@ -65,21 +86,28 @@ class FolderRecovery:
         unflushed = segments.starting_from(self._offsets.recovery_point)
         start = unflushed[0].base_offset
         if start == self._offsets.recovery_point > segments.first.base_offset:
-            self._complete(segments[segments.number_of(start) - 1])
+            self._complete(segments[segments.index_of(start) - 1])
         if len(unflushed) == 1 and self._is_whole(unflushed[0], names):
             return Recovered(self._offsets.recovery_point, 0, 0)
         restore_producers(fs, self._directory, names, self._producers, segments, self._offsets.log_start_offset, start)
         if not self._epochs.entries:
             learn_epochs(self._epochs, [segment for segment in segments if segment.base_offset < start])
-        end = start
+        end, gap = start, None
         for number, segment in enumerate(unflushed):
             if segment.base_offset < end and not segment.size:
                 self._drop(segments, [segment])  # made by a roll that failed
                 continue
             if segment.base_offset < end:
                 raise DamagedLog(segment.log.path, 0, f"it begins before the segment ahead of it ends, at {end}")
-            # A gap is no damage: compaction leaves them. That whole unsynced batches at the end of the file before may
-            # have vanished looks the same, and keeping what is there is the safe thing to do.
+            lost_from = max(end, self._offsets.log_start_offset)
+            if segment.base_offset > lost_from and gap is None:
+                if self._contiguous:
+                    self._drop(segments, unflushed[number:])
+                    fs.sync_directory(self._directory)
+                    break
+                # Compaction leaves gaps. A power cut that took whole batches from the end of the file before leaves the
+                # same, so a follower fetches on from here (`PartitionLog.gap`); without a leader the rest is kept.
+                gap = lost_from
             end, whole = self._recover_segment(segment)
             self._take_snapshot(end)
             if not whole:
@@ -91,7 +119,7 @@ class FolderRecovery:
         self._check_synced(segments, end)
         end = self._start_over(segments, end)
         self._finish(segments, end)
-        return Recovered(end, self._read_bytes, self._cut_bytes)
+        return Recovered(end, self._read_bytes, self._cut_bytes, gap)
 
     def _complete(self, segment: LogSegment) -> None:
         """Its batches were synced while it was the active one. What was done to its files when it was complete may be
@@ -189,26 +217,12 @@ class FolderRecovery:
             raise EndsEarly(segments.active.log.path, segments.active.size, reason)
 
     def _start_over(self, segments: Segments, end: int) -> int:
-        """Where the log goes on. If what is left of it lies below its start (what DeleteRecords took away was not
-        synced), it goes on at its start: offsets below that, given once more, would be lost at the next load. Nothing
-        is known of the producers then: the end of a transaction that is open here may be among what is lost (Kafka:
-        UnifiedLog.truncateFullyAndStartAt).
-        """
+        """Return where the log goes on: at its start, if what DeleteRecords took away was not synced."""
         start = self._offsets.log_start_offset
         if end >= start:
             return end
-        logger.warning("%s ends at %d, and goes on at its start, %d", self._directory, end, start)
-        fs = self._files.fs
-        forget_snapshots(fs, self._directory)
         self._producers.clear(start)
-        old = list(segments)
-        for each in old:
-            each.remove()
-        fs.sync_directory(self._directory)  # or a power cut brings the old segments back, and their producers
-        segment = LogSegment(self._files, self._directory, start, size=0, created_ms=self._wall, fresh=True)
-        segment.log.create()
-        segments.replace(old, [segment])
-        fs.sync_directory(self._directory)
+        begin_anew(self._files, self._directory, segments, start, self._wall)
         return start
 
     def _finish(self, segments: Segments, end: int) -> None:

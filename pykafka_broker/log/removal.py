@@ -10,7 +10,6 @@ import heapq
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pykafka_broker.log import relocation
 from pykafka_broker.log.filesystem import FileSystem, is_passing
 from pykafka_broker.log.jobs import Submit
 
@@ -84,7 +83,7 @@ class Remover:
     def log_later(self, due: int, folder: str, log: PartitionLog | None) -> None:
         """A folder that has just got this name, and the log that was loaded from it, whose files may be open."""
         if log is not None:
-            relocation.renamed(log, folder)
+            log.folder_renamed(folder)
             for segment in log.segments:
                 self.later(due, segment.remove)
         self.folder_later(due, folder)

@@ -217,6 +217,12 @@ class LogSegment(SegmentFiles):
             self.size = size
         self.seal()
 
+    def copied_to(self, files: FileCache, directory: str) -> LogSegment:
+        """Return this segment's copy in another folder."""
+        copy = LogSegment(files, directory, self.base_offset, size=self.size, created_ms=self.created_ms, fresh=False)
+        copy.written_ms = self.written_ms
+        return copy
+
     def close(self) -> None:
         self.seal()
         for file in self.files():

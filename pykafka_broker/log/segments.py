@@ -1,19 +1,53 @@
-"""The segments of one partition, in order of their base offsets.
+"""The segments of one partition, in order of their base offsets (Kafka: LogSegments).
 
-Rule: there is always at least one, and only the last one, `active`, is written to.
+Rule: there is always at least one, and only the last one, `active`, is written to. A read returns whole batches of one
+segment by their position in the file, and never looks at records. A look-up by time starts where the time index says;
+the records themselves give the answer: the first one, in the order of offsets, whose timestamp is as great as the one
+asked for.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import NamedTuple
 
+from pykafka_broker.log.files import FileSlice
+from pykafka_broker.log.index import NO_TIMESTAMP
+from pykafka_broker.log.scan import scan
 from pykafka_broker.log.segment import LogSegment
 
+MORE_THAN_A_SEGMENT = 1 << 62  # bytes; the rest is not counted
 _MANY = 16
 
 
+class LogRead:
+    """Whole batches that a read has found, at least one (Kafka: FetchDataInfo)."""
+
+    __slots__ = ("_end_offset", "records")
+
+    def __init__(self, records: FileSlice, end_offset: int) -> None:
+        self.records = records
+        self._end_offset = end_offset
+
+    def end_offset(self) -> int:
+        """Return the offset to read from next."""
+        return self._end_offset
+
+
+class TimestampOffset(NamedTuple):
+    """A record's timestamp in ms and its offset."""
+
+    timestamp: int
+    offset: int
+
+
+TimeSteps = Generator[None, None, TimestampOffset | None]
+
+
 class Segments:
+    """A partition's segments, found by offset or by time."""
+
     __slots__ = ("_all", "_bases", "_sealed_bytes", "active", "untimed")
 
     def __init__(self, segments: list[LogSegment]) -> None:
@@ -24,7 +58,7 @@ class Segments:
         self._bases = [segment.base_offset for segment in segments]
         self._sealed_bytes = sum(segment.size for segment in segments[:-1])
         self.active = segments[-1]
-        # Whether it may take long to learn the greatest timestamps: many are loaded, and not yet asked for theirs.
+        # Whether a look-up by time may take long: many segments are loaded, and not yet asked for their timestamps.
         self.untimed = len(segments) > _MANY
 
     def __len__(self) -> int:
@@ -33,8 +67,8 @@ class Segments:
     def __iter__(self) -> Iterator[LogSegment]:
         return iter(self._all)
 
-    def __getitem__(self, number: int) -> LogSegment:
-        return self._all[number]
+    def __getitem__(self, index: int) -> LogSegment:
+        return self._all[index]
 
     @property
     def first(self) -> LogSegment:
@@ -44,38 +78,41 @@ class Segments:
     def size_bytes(self) -> int:
         return self._sealed_bytes + self.active.size
 
-    def number_of(self, offset: int) -> int:
-        """Index of the segment whose range holds `offset`; -1 before the first."""
+    def index_of(self, offset: int) -> int:
+        """Return the index of the segment whose range holds `offset`; -1 before the first."""
         return bisect_right(self._bases, offset) - 1
 
     def floor(self, offset: int) -> LogSegment:
-        """The segment that holds `offset`, the first one if it lies before that."""
+        """Return the segment that holds `offset`, the first one if `offset` lies before that."""
         return self._all[max(0, bisect_right(self._bases, offset) - 1)]
 
     def starting_from(self, offset: int) -> list[LogSegment]:
-        """The segment that holds `offset` and all after it."""
-        return self._all[max(0, self.number_of(offset)) :]
+        """Return the segment that holds `offset` and all after it."""
+        return self._all[max(0, self.index_of(offset)) :]
 
     def holds(self, segment: LogSegment) -> bool:
-        """Whether it is one of them."""
+        """Return whether the segment is one of these."""
         return self.floor(segment.base_offset) is segment
 
     def after(self, segment: LogSegment) -> LogSegment:
-        """The one that follows it."""
-        return self._all[self.number_of(segment.base_offset) + 1]
+        """Return the segment that follows."""
+        return self._all[self.index_of(segment.base_offset) + 1]
 
-    def upper_offset(self, number: int, log_end_offset: int) -> int:
-        """Where the range of that segment ends."""
-        return self._bases[number + 1] if number + 1 < len(self._bases) else log_end_offset
+    def upper_offset(self, index: int, log_end_offset: int) -> int:
+        """Return the offset at which the range of the segment with that index ends."""
+        return self._bases[index + 1] if index + 1 < len(self._bases) else log_end_offset
 
-    def with_end(self, number: int, log_end_offset: int) -> tuple[LogSegment, int] | None:
-        """That segment and where its range ends; None after the last one."""
-        segments, following = self._all, number + 1
+    def _with_end(self, index: int, log_end_offset: int) -> tuple[LogSegment, int] | None:
+        """Return the segment with that index and the offset at which its range ends; None after the last segment."""
+        segments, following = self._all, index + 1
         if following < len(segments):
-            return segments[number], self._bases[following]
-        return (segments[number], log_end_offset) if number < len(segments) else None
+            return segments[index], self._bases[following]
+        return (segments[index], log_end_offset) if index < len(segments) else None
+
+    # -- change
 
     def add(self, segment: LogSegment) -> None:
+        """Make `segment` the active one."""
         self._sealed_bytes += self.active.size
         self._all.append(segment)
         self._bases.append(segment.base_offset)
@@ -86,3 +123,81 @@ class Segments:
         gone = set(map(id, old))
         kept = [segment for segment in self._all if id(segment) not in gone]
         self._set(sorted(kept + new, key=lambda segment: segment.base_offset))
+
+    # -- read
+
+    def read(
+        self, offset: int, max_bytes: int, upper_offset: int, log_end_offset: int, min_one: bool
+    ) -> LogRead | None:
+        """Return what `PartitionLog.read` promises, for an offset that is in the log."""
+        index = self.index_of(offset)
+        while (found := self._with_end(index, log_end_offset)) is not None:
+            segment, segment_end = found
+            inside = upper_offset < segment_end
+            end = segment.position_of(upper_offset) if inside else segment.size
+            records, next_offset = segment.read(offset, max_bytes, end, min_one=min_one)
+            if next_offset is None:
+                next_offset = upper_offset if inside else segment_end
+                segment.remember(next_offset, end)
+            if len(records):
+                return LogRead(records, next_offset)
+            if inside or next_offset < segment_end:
+                return None
+            index += 1  # compaction took what this segment had from `offset` on
+        return None
+
+    def bytes_between(self, offset: int, upper_offset: int, log_end_offset: int) -> int:
+        """Return what `PartitionLog.bytes_between` promises, for an offset that is in the log."""
+        index = max(0, self.index_of(offset))
+        while (found := self._with_end(index, log_end_offset)) is not None:
+            segment, segment_end = found
+            start = segment.position_of(offset)
+            if upper_offset <= segment_end:
+                end = segment.position_of(upper_offset) if upper_offset < segment_end else segment.size
+                return max(0, end - start)
+            if start < segment.size:
+                return MORE_THAN_A_SEGMENT
+            index += 1  # compaction took what this segment had from `offset` on
+        return 0
+
+    # -- find by time (ListOffsets)
+
+    def times_learned(self) -> None:
+        """Note that every segment knows its greatest timestamp."""
+        self.untimed = False
+
+    def starts(self) -> list[tuple[int, int]]:
+        """Return the base offset of each segment, and its last write in ms of the wall clock."""
+        return [(segment.base_offset, segment.modified_ms) for segment in self._all]
+
+    def offset_for_timestamp(self, timestamp: int, log_start_offset: int) -> TimeSteps:
+        """Find the first record at or after `timestamp`, in steps of about a millisecond."""
+        for segment in self.starting_from(log_start_offset):
+            if segment.size and segment.max_timestamp >= timestamp:
+                start = segment.time_start_for(timestamp, log_start_offset)
+                found = yield from _find_in(segment, start, timestamp, log_start_offset)
+                if found is not None:
+                    return found
+        return None
+
+    def offset_of_max_timestamp(self, log_start_offset: int) -> TimeSteps:
+        """Find the first record that has the greatest timestamp (KIP-734), in steps of about a millisecond."""
+        best: LogSegment | None = None
+        for segment in self.starting_from(log_start_offset):
+            if segment.size and (best is None or segment.max_timestamp > best.max_timestamp):
+                best = segment
+        if best is None or best.max_timestamp == NO_TIMESTAMP:
+            return None
+        return (yield from _find_in(best, best.position_of(best.max_timestamp_offset), best.max_timestamp, 0))
+
+
+def _find_in(segment: LogSegment, start: int, timestamp: int, start_offset: int) -> TimeSteps:
+    for place in segment.batches(start):
+        if place.max_timestamp >= timestamp and place.last_offset >= start_offset:
+            for batch in scan(segment.log.handle(), segment.log.path, place.position, place.end, verify=False):
+                from pykafka_broker.records.time_search import TimeSearch  # imported by the first look-up, not at start
+
+                found = yield from TimeSearch(batch.data, batch.header, timestamp, start_offset).search()
+                if found is not None:
+                    return TimestampOffset(*found)
+    return None

@@ -17,14 +17,74 @@ from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.purgatory import Purgatory
 from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.errors import FrameError
-from pykafka_broker.protocol.runtime import Pieces
+from pykafka_broker.protocol.runtime import Buffer, Pieces
 from pykafka_broker.server.channel import Channel
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.request_memory import RequestMemory
-from pykafka_broker.server.transport import Transport
+from pykafka_broker.server.system_clock import nanoseconds
+from pykafka_broker.server.transport import FilePiece, Transport
 from pykafka_broker.server.turns import Turns
 
 _MOST_READS = 256  # of what a client had sent when another broker took over; a client may send without end
+
+
+class TimedTransport:
+    """A transport between which and its connection a clock stands, for the quota of request time.
+
+    Rule: only brokers with quotas have any, so that nothing of it is in the way of other clients.
+    """
+
+    __slots__ = ("_context", "_inner")
+
+    def __init__(self, inner: Transport, context: ConnectionContext) -> None:
+        self._inner = inner
+        self._context = context
+        context.network_ns = 0
+
+    @property
+    def read_on(self) -> int:
+        return self._inner.read_on
+
+    @property
+    def write_on(self) -> int:
+        return self._inner.write_on
+
+    @property
+    def has_buffered(self) -> bool:
+        return self._inner.has_buffered
+
+    def has_input(self) -> bool:
+        return self._inner.has_input()
+
+    def recv_into(self, target: memoryview) -> int:
+        begun = nanoseconds()
+        try:
+            return self._inner.recv_into(target)
+        finally:
+            self._took(begun)
+
+    def send(self, data: Buffer, flags: int) -> int:
+        begun = nanoseconds()
+        try:
+            return self._inner.send(data, flags)
+        finally:
+            self._took(begun)
+
+    def send_file(self, piece: FilePiece) -> int:
+        begun = nanoseconds()
+        try:
+            return self._inner.send_file(piece)
+        finally:
+            self._took(begun)
+
+    def fileno(self) -> int:
+        return self._inner.fileno()
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def _took(self, begun: int) -> None:
+        self._context.network_ns = (self._context.network_ns or 0) + nanoseconds() - begun
 
 
 class Dispatching(Protocol):
@@ -193,6 +253,10 @@ class Connection(Channel):
     def mute(self) -> None:
         """Read nothing and serve nothing until `unmute`."""
         self.muted = self.holds = True
+
+    def time_network(self) -> None:
+        """Measure from now on how long the socket takes."""
+        self._transport = TimedTransport(self._transport, self.context)
 
     def unmute(self) -> None:
         """Go on with what has arrived meanwhile, in the next turn."""

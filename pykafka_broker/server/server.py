@@ -81,6 +81,7 @@ class Server:
     def _hold_up(self, broker: Broker) -> None:
         """Those of its clients that are above their quota, by its clock."""
         broker.services.mute, broker.services.nanoseconds = self.mute, nanoseconds
+        broker.services.time_network = self._time_network
 
     def serve_received(self) -> None:
         """Serve what clients have sent by now, before another broker takes over: an answer of that one, or a topic that
@@ -134,6 +135,12 @@ class Server:
         if connection is not None:
             self._muting.mute(id, connection, until_ms)
             self._see_what_is_due()
+
+    def _time_network(self, id: int) -> None:
+        """Measure how long that client's socket takes."""
+        connection = self._connections.get(id)
+        if connection is not None:
+            connection.time_network()
 
     # -- listening
 

@@ -104,6 +104,8 @@ def _properties(tool: Tool) -> dict[str, str]:
             found[key] = options[flag]
         else:
             found.setdefault(key, fallback)
+    if not found["compression.type"]:  # an empty codec is the flag without a value, an empty property is none
+        found["compression.type"] = "none" if options["compression_codec"] is None else "gzip"
     found.setdefault("client.id", "console-producer")
     return found
 

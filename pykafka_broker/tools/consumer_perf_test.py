@@ -13,6 +13,7 @@ from pykafka_broker.client.group_consumer import GroupConsumer
 from pykafka_broker.client.java_text import integer, long
 from pykafka_broker.client.properties import read_properties
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.java_time import date_form
 from pykafka_broker.tools.progress import Bar
 from pykafka_broker.tools.properties_of import pairs
 from pykafka_broker.tools.topic_names import subscribed
@@ -27,8 +28,6 @@ _FIGURES = (
 _LAST_FIGURE = "fetch.nMsg.sec"
 _LATE = "WARNING: Exiting before consuming the expected number of records: timeout ({} ms) exceeded. "
 _HOW = "You can use the --timeout option to increase the timeout."
-_DATE_FORMAT = "yyyy-MM-dd HH:mm:ss:SSS"
-_JAVA_DATES = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
 
 
 def options(parser: ToolParser) -> None:
@@ -70,8 +69,8 @@ async def run(tool: Tool) -> int:
         tool.print("Warning: --consumer.config is deprecated. Use --command-config instead.")
     wanted = [options.topic] if options.topic is not None else subscribed(options.include)
     async with Client(options.bootstrap_server, properties) as client:
+        _print_header(tool)
         test = _Test(tool, client)
-        test.header()
         async with GroupConsumer(client, {}, wanted, on_assigned=lambda _: test.assigned()) as consumer:
             await test.read(consumer)
         test.report()
@@ -90,22 +89,24 @@ def _properties(tool: Tool) -> dict[str, str]:
     return found
 
 
+def _print_header(tool: Tool) -> None:
+    if not tool.options.hide_header:
+        first = "time, threadId, " if tool.options.show_detailed_stats else "start.time, end.time, "
+        tool.print(first + _FIGURES + _LAST_FIGURE)
+
+
 class _Test:
     """One run. Times are in milliseconds of the steady clock, which begins as the wall clock's."""
 
     def __init__(self, tool: Tool, client: Client) -> None:
         self._tool = tool
+        self._date_form = date_form(tool.options.date_format)
         self._clock = client.clock
         self._start = client.deadline(0)
         self._joined_in = 0
         self._joining_since: int | None = self._start
         self._count = self._bytes = 0
         self._last = (self._start, 0, 0, 0)  # of the last line: when, count, bytes, time of joining
-
-    def header(self) -> None:
-        if not self._tool.options.hide_header:
-            first = "time, threadId, " if self._tool.options.show_detailed_stats else "start.time, end.time, "
-            self._tool.print(first + _FIGURES + _LAST_FIGURE)
 
     def assigned(self) -> None:
         if self._joining_since is not None:
@@ -165,8 +166,4 @@ class _Test:
         )
 
     def _date(self, moment: int) -> str:
-        seconds, milliseconds = divmod(moment, 1000)
-        form = self._tool.options.date_format.replace("SSS", f"{milliseconds:03}")
-        for java, ours in _JAVA_DATES.items():
-            form = form.replace(java, ours)
-        return datetime.fromtimestamp(seconds).strftime(form)
+        return self._date_form(datetime.fromtimestamp(moment / 1000).astimezone())

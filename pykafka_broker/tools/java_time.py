@@ -1,4 +1,4 @@
-"""Times as Kafka's scripts take them.
+"""Times as Kafka's scripts take and print them.
 
 Rule: a moment without a zone is in UTC; a duration is that of Java, which knows no months or years.
 """
@@ -6,6 +6,7 @@ Rule: a moment without a zone is in UTC; a duration is that of Java, which knows
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from pykafka_broker.client.errors import ClientError
@@ -54,3 +55,90 @@ def duration_ms(text: str) -> int:
     fraction = int((match[7] or "").ljust(3, "0")[:3]) * (-1 if (match[6] or "").startswith("-") else 1)
     sign = -1 if match[1] == "-" else 1
     return sign * ((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + fraction)
+
+
+def date_form(pattern: str) -> Callable[[datetime], str]:
+    """Return what writes a date as Java's SimpleDateFormat of that pattern does, in English. Raises ClientError."""
+    parts: list[str | Callable[[datetime], str]] = []
+    for literal, run, _ in _PARTS.findall(pattern):
+        if run:
+            parts.append(_written(run))
+        elif literal[0] != "'":
+            parts.append(literal)
+        elif len(literal) == 1:
+            raise ClientError("Unterminated quote")
+        else:
+            parts.append("'" if literal == "''" else literal[1:-1].replace("''", "'"))
+    return lambda moment: "".join(each if isinstance(each, str) else each(moment) for each in parts)
+
+
+def _written(run: str) -> Callable[[datetime], str]:
+    """Return what writes one field of a date; run: its letter, as often as the pattern has it."""
+    letter, width = run[0], len(run)
+    if letter == "X" and width > 3:
+        raise ClientError(f"invalid ISO 8601 format: length={width}")
+    if letter in _WORDS:
+        return lambda moment: _WORDS[letter](moment, width)
+    if letter not in _FIELDS:
+        raise ClientError(f"Illegal pattern character '{letter}'")
+    return lambda moment: f"{_FIELDS[letter](moment):0{width}}"
+
+
+def _year(year: int, width: int) -> str:
+    return f"{year % 100:02}" if width == 2 else f"{year:0{width}}"
+
+
+def _month(moment: datetime, width: int) -> str:
+    return f"{moment.month:0{width}}" if width < 3 else _name(moment, "%b", "%B", width)
+
+
+def _name(moment: datetime, short: str, full: str, width: int) -> str:
+    return moment.strftime(full if width > 3 else short)
+
+
+def _iso_zone(moment: datetime, width: int) -> str:
+    offset = moment.strftime("%z")
+    if offset == "+0000":
+        return "Z"
+    return offset[:3] if width == 1 else offset if width == 2 else f"{offset[:3]}:{offset[3:]}"
+
+
+def _days_before_week(moment: datetime) -> int:
+    """Return how many days have passed in the week, which begins on Sunday."""
+    return moment.isoweekday() % 7
+
+
+def _week_year(moment: datetime) -> tuple[int, int]:
+    """Return the year and the number of the week. The first week of a year is the one with its first of January."""
+    saturday = moment + timedelta(days=6 - _days_before_week(moment))
+    return saturday.year, (saturday.timetuple().tm_yday + 6) // 7
+
+
+_PARTS = re.compile(r"(''|'(?:[^']|'')+'|'|[^A-Za-z']+)|(([A-Za-z])\3*)")
+_FIELDS: dict[str, Callable[[datetime], int]] = {
+    "d": lambda moment: moment.day,
+    "D": lambda moment: moment.timetuple().tm_yday,
+    "F": lambda moment: (moment.day + 6) // 7,
+    "H": lambda moment: moment.hour,
+    "h": lambda moment: moment.hour % 12 or 12,
+    "k": lambda moment: moment.hour or 24,
+    "K": lambda moment: moment.hour % 12,
+    "m": lambda moment: moment.minute,
+    "s": lambda moment: moment.second,
+    "S": lambda moment: moment.microsecond // 1000,
+    "u": lambda moment: moment.isoweekday(),
+    "w": lambda moment: _week_year(moment)[1],
+    "W": lambda moment: (moment.day + 6 + (_days_before_week(moment) - moment.day + 1) % 7) // 7,
+}
+_WORDS: dict[str, Callable[[datetime, int], str]] = {
+    "a": lambda moment, _: "AM" if moment.hour < 12 else "PM",
+    "E": lambda moment, width: _name(moment, "%a", "%A", width),
+    "G": lambda _, __: "AD",
+    "L": _month,
+    "M": _month,
+    "X": _iso_zone,
+    "y": lambda moment, width: _year(moment.year, width),
+    "Y": lambda moment, width: _year(_week_year(moment)[0], width),
+    "z": lambda moment, _: moment.strftime("%Z"),
+    "Z": lambda moment, _: moment.strftime("%z"),
+}

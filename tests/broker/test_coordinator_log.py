@@ -11,7 +11,6 @@ import pytest
 from pykafka_broker.broker.coordinator_log import SenselessRecord, partition_for, read_batches, replay_batch
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.shards import CoordinatorShards
-from pykafka_broker.coordinators.effects import KeyValue
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
@@ -19,6 +18,7 @@ from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import ZSTD
 from pykafka_broker.records.header import read_header
 from pykafka_broker.records.record import Record, iter_records
+from tests.broker.raw_record import FRAME, raw_record
 from tests.broker.support import NOW, LightBroker
 
 
@@ -66,18 +66,21 @@ def shards(broker: LightBroker) -> CoordinatorShards:
 
 
 def test_a_decision_is_one_batch(broker: LightBroker, shards: CoordinatorShards) -> None:
-    decisions = [[KeyValue(b"a", b"1"), KeyValue(b"b", None)], [KeyValue(b"a", b"2")]]
+    decisions = [[raw_record(b"a", b"1"), raw_record(b"b", None)], [raw_record(b"a", b"2")]]
     for records in decisions:
         shards.append(0, records)
     found = [
         [(record.key, record.value, record.timestamp) for record in iter_records(batch, header)]
         for header, batch in read_batches(broker.partition_log("log", 0))
     ]
-    assert found == [[(b"a", b"1", NOW), (b"b", None, NOW)], [(b"a", b"2", NOW)]]
+    assert found == [
+        [(FRAME + b"a", FRAME + b"1", NOW), (FRAME + b"b", None, NOW)],
+        [(FRAME + b"a", FRAME + b"2", NOW)],
+    ]
 
 
 def test_a_producer_that_is_named_makes_it_transactional(broker: LightBroker, shards: CoordinatorShards) -> None:
-    shards.append(0, [KeyValue(b"a", b"1")], producer_id=7, producer_epoch=3)
+    shards.append(0, [raw_record(b"a", b"1")], producer_id=7, producer_epoch=3)
     ((header, _),) = read_batches(broker.partition_log("log", 0))
     assert (header.producer_id, header.producer_epoch, header.is_transactional) == (7, 3, True)
     assert broker.partition_log("log", 0).last_stable_offset == 0
@@ -86,7 +89,7 @@ def test_a_producer_that_is_named_makes_it_transactional(broker: LightBroker, sh
 def test_many_batches_are_read_in_order(broker: LightBroker, shards: CoordinatorShards) -> None:
     value = b"x" * 60_000
     for number in range(60):
-        shards.append(0, [KeyValue(b"%d" % number, value)])
+        shards.append(0, [raw_record(b"%d" % number, value)])
     offsets = [header.base_offset for header, _ in read_batches(broker.partition_log("log", 0))]
     assert offsets == list(range(60))
 
@@ -109,13 +112,13 @@ def test_a_refusal_is_told_in_the_coordinators_words(
 
     monkeypatch.setattr(PartitionLog, "append", refuse)
     with pytest.raises(ApiError) as raised:
-        shards.append(0, [KeyValue(b"a", b"1")])
+        shards.append(0, [raw_record(b"a", b"1")])
     assert raised.value.code is tells
 
 
 def test_a_log_that_is_not_there(broker: LightBroker) -> None:
     with pytest.raises(ApiError) as raised:
-        CoordinatorShards(broker.whole.node, "other", Host()).append(0, [KeyValue(b"a", b"1")])
+        CoordinatorShards(broker.whole.node, "other", Host()).append(0, [raw_record(b"a", b"1")])
     assert raised.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 

@@ -14,6 +14,7 @@ from pykafka_broker.cluster.image import PartitionImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion, decode_versioned
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.directory_ids import UNASSIGNED
+from pykafka_broker.log.listener import LogListener
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.protocol.errors import ErrorCode
@@ -156,7 +157,7 @@ def test_a_move_is_told(node: Node) -> None:
 def test_a_move_that_was_not_told_is_made_good_by_the_next_start(node: Node) -> None:
     node.create()
     number = node.homes().index("a")
-    node.broker.logs.on_moving = node.broker.logs.on_moved = None
+    node.broker.logs.listener = LogListener()
     node.move(number, "b")
     assert node.homes()[number] == "a"
     node.restart()

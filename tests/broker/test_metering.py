@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,14 @@ def test_old_fetches_without_a_limit_of_their_own_get_it_too(node: Held) -> None
     assert 40_000 < len(answer.responses[0].partitions[0].records) <= 50_000
 
 
+def test_a_quota_that_is_no_number_lets_a_fetch_have_one_batch_at_a_time(node: Held) -> None:
+    filled(node)
+    node.allow(consumer_byte_rate=math.nan, producer_byte_rate=math.nan, request_percentage=math.nan)
+    answer = node.fetch(min_bytes=150_000)
+    assert 40_000 < len(answer.responses[0].partitions[0].records) < 50_000
+    assert answer.throttle_time_ms == node.produce(50_000).throttle_time_ms == 0
+
+
 def test_above_its_quota_a_fetch_is_empty_and_does_not_count(node: Held) -> None:
     filled(node)
     node.allow(consumer_byte_rate=50_000)
@@ -264,6 +273,42 @@ def test_request_time_holds_up_for_one_window_at_most(node: Held) -> None:
     assert node.call(ListGroupsRequest(), 4).throttle_time_ms == 0
     assert node.call(ListGroupsRequest(), 4).throttle_time_ms == 1000
     assert node.muted == [(1, NOW + 1000)]
+
+
+def test_the_time_of_the_socket_counts_once(node: Held) -> None:
+    """What one percent of a thread gives in two windows are 20 ms."""
+    timed: list[int] = []
+    node.broker.services.time_network = timed.append
+    node.allow(request_percentage=1)
+    assert node.call(ListGroupsRequest(), 4).throttle_time_ms == 0
+    assert timed == [node.connection.id], "nobody measures it yet"
+    node.connection.network_ns = 25 * MILLISECOND_NS
+    assert node.call(ListGroupsRequest(), 4).throttle_time_ms == 500
+    assert node.connection.network_ns == 0
+    assert node.call(ListGroupsRequest(), 4).throttle_time_ms == 500
+    assert len(timed) == 1
+
+
+# What many connections ask at once may be more than the quota, as with Kafka: none waits for longer than one window.
+SHARES = [(100_000, 1), (100_000, 8), (MILLISECOND_NS, 1), (MILLISECOND_NS // 2, 8), (9 * MILLISECOND_NS, 1)]
+
+
+@pytest.mark.parametrize(("request_ns", "connections"), SHARES)
+def test_clients_get_the_share_of_the_thread_that_their_quota_says(
+    node: Held, request_ns: int, connections: int
+) -> None:
+    """Small, middle and large requests; each connection waits for as long as its answers tell."""
+    node.allow(request_percentage=2)
+    node.connection.network_ns = 0
+    node.request_ns = request_ns
+    begun, spent, free_at = node.now, 0, [node.now] * connections
+    while node.now < begun + 50_000:
+        turn = min(range(connections), key=free_at.__getitem__)
+        node.now = max(node.now, free_at[turn])
+        free_at[turn] = node.now + max(1, node.call(ListGroupsRequest(), 4).throttle_time_ms)
+        if node.now >= begun + 10_000:
+            spent += request_ns
+    assert 0.85 < spent / 40e9 / 0.02 < 1.15
 
 
 def test_the_time_that_a_request_waits_does_not_count(node: Held) -> None:

@@ -13,7 +13,6 @@ from pykafka_broker.broker.reply import Waiter
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.manager import LogManager
-from pykafka_broker.log.replicated import append_fetched
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
 from tests.broker.support import ANOTHER_NODE, NOW, LightBroker, batch
@@ -232,6 +231,13 @@ def test_a_new_epoch_is_written_into_batches(broker: LightBroker, alone: Partiti
     assert (alone.leader_epoch, alone.log.epoch_at(0), alone.log.epoch_at(1)) == (2, 0, 2)
 
 
+def test_what_a_crash_has_left_to_a_leader_is_the_partition(broker: LightBroker, alone: Partition) -> None:
+    """Its followers copy that, so a later leader has no more."""
+    alone.log.gap = 0
+    broker.change("t", 0, leader=1)
+    assert alone.log.gap is None
+
+
 def test_an_epoch_that_is_not_ours_is_refused(broker: LightBroker, alone: Partition) -> None:
     broker.elect_again("t", 2)
     alone.check_epoch(2)
@@ -347,7 +353,7 @@ def test_who_keeps_up_counts_without_being_in_sync(broker: LightBroker) -> None:
 def test_a_new_leader_begins_with_what_it_knew_as_a_follower(broker: LightBroker) -> None:
     broker.add("t", replicas=(1, 2), isr=(1, 2), leader=ANOTHER_NODE)
     partition = broker.services.replicas.replica("t", 0)
-    append_fetched(partition.log, batch(b"a", b"b"), NOW)
+    partition.log.append_fetched(batch(b"a", b"b"), NOW)
     partition.know_committed(1)
     assert partition.high_watermark == 1
     broker.change("t", leader=1)
@@ -361,7 +367,7 @@ def test_a_new_leader_begins_with_what_it_knew_as_a_follower(broker: LightBroker
 def test_a_follower_knows_no_more_committed_than_it_has(broker: LightBroker) -> None:
     broker.add("t", replicas=(1, 2), isr=(1, 2), leader=ANOTHER_NODE)
     partition = broker.services.replicas.replica("t", 0)
-    append_fetched(partition.log, batch(b"a"), NOW)
+    partition.log.append_fetched(batch(b"a"), NOW)
     partition.know_committed(9)
     assert partition.high_watermark == 1
     partition.know_committed(0)

@@ -226,7 +226,7 @@ def test_a_sync_that_fails_is_told_to_those_who_wait_for_it(broker: LightBroker)
     partition.append(batch(b"v"), NOW)
     told: list[ApiError | None] = []
     partition.when_committed(1, told.append)
-    broker.logs.on_lost(partition.log, 0, OSError(errno.EIO, os.strerror(errno.EIO)))  # type: ignore[misc]
+    broker.logs.listener.lost(partition.log, 0, OSError(errno.EIO, os.strerror(errno.EIO)))
     (error,) = told
     assert error is not None
     assert (error.code, error.message) == (ErrorCode.KAFKA_STORAGE_ERROR, "Input/output error")
@@ -241,8 +241,8 @@ def test_the_log_of_an_earlier_partition_is_not_listened_to(broker: LightBroker)
     new.append(batch(b"v"), NOW)
     told: list[ApiError | None] = []
     new.when_committed(1, told.append)
-    broker.logs.on_lost(old, 0, OSError(errno.EIO, "gone"))  # type: ignore[misc]
-    broker.logs.on_synced(old)  # type: ignore[misc]
+    broker.logs.listener.lost(old, 0, OSError(errno.EIO, "gone"))
+    broker.logs.listener.synced(old)
     assert told == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,13 +15,13 @@ from pykafka_broker.broker.reply import NOTHING
 from pykafka_broker.broker.shards import CoordinatorShards
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-from pykafka_broker.coordinators.effects import KeyValue
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
 from pykafka_broker.records.record import iter_records
 from tests.broker.api.real_broker import RealBroker
+from tests.broker.raw_record import FRAME, OfType1, Raw, raw_record
 from tests.broker.support import ANOTHER_NODE, NOW, LightBroker, batch
 
 TOPIC = "c"
@@ -324,7 +323,7 @@ def test_an_answer_rests_on_what_is_not_committed(broker: LightBroker, host: Hos
     broker.add(TOPIC, 2, replicas=(1, 2), isr=(1, 2))
     shards = begin(broker, host)
     assert shards.after_all() == NOTHING
-    appended = shards.append(1, [KeyValue(b"k", b"v"), KeyValue(b"k", None)])
+    appended = shards.append(1, [raw_record(b"k", b"v"), raw_record(b"k", None)])
     assert (appended.base_offset, appended.last_offset) == (0, 1)
     partition = broker.partition(TOPIC, 1)
     rests = ((partition, 2),)
@@ -339,22 +338,25 @@ def test_an_answer_rests_on_what_is_not_committed(broker: LightBroker, host: Hos
 def test_a_decision_is_one_batch(broker: LightBroker, host: Host, producer_id: int) -> None:
     broker.add(TOPIC)
     shards = begin(broker, host)
-    shards.append(0, [KeyValue(b"k", b"v"), KeyValue(b"l", b"w")], producer_id=producer_id, producer_epoch=0)
+    shards.append(0, [raw_record(b"k", b"v"), raw_record(b"l", b"w")], producer_id=producer_id, producer_epoch=0)
     ((header, each),) = read_batches(broker.partition_log(TOPIC, 0))
     assert (header.is_transactional, header.producer_id) == (producer_id == 7, producer_id)
-    assert [(one.key, one.value) for one in iter_records(each, header)] == [(b"k", b"v"), (b"l", b"w")]
+    assert [(one.key, one.value) for one in iter_records(each, header)] == [
+        (FRAME + b"k", FRAME + b"v"),
+        (FRAME + b"l", FRAME + b"w"),
+    ]
 
 
 def test_a_refusal_is_told_in_the_words_of_a_coordinator(broker: LightBroker, host: Host) -> None:
     broker.add(TOPIC, 1, replicas=(1, 2), min_insync_replicas="2")
     shards = begin(broker, host)
     with pytest.raises(ApiError) as caught:
-        shards.append(0, [KeyValue(b"k", b"v")])
+        shards.append(0, [raw_record(b"k", b"v")])
     assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert broker.partition_log(TOPIC, 0).log_end_offset == 0
     broker.change(TOPIC, 0, leader=ANOTHER_NODE)
     with pytest.raises(ApiError) as caught:
-        shards.append(0, [KeyValue(b"k", b"v")])
+        shards.append(0, [raw_record(b"k", b"v")])
     assert caught.value.code is ELSEWHERE
 
 
@@ -362,21 +364,21 @@ def test_a_refusal_is_told_in_the_words_of_a_coordinator(broker: LightBroker, ho
 
 
 @pytest.mark.parametrize(
-    ("topic", "key", "host_of"),
+    ("topic", "kind", "host_of"),
     [
-        (CONSUMER_OFFSETS, struct.pack(">h", 1) + b"\0", "groups"),
-        (TRANSACTION_STATE, struct.pack(">h", 0) + b"\0", "transactions"),
-        (SHARE_GROUP_STATE, struct.pack(">h", 0) + b"\0", "shares"),
+        (CONSUMER_OFFSETS, OfType1, "groups"),
+        (TRANSACTION_STATE, Raw, "transactions"),
+        (SHARE_GROUP_STATE, Raw, "shares"),
     ],
 )
 def test_a_broker_starts_with_a_record_that_makes_no_sense(
-    tmp_path: Path, topic: str, key: bytes, host_of: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, topic: str, kind: type[Raw], host_of: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     partitions = ("offsets.topic.num.partitions", "transaction.state.log.num.partitions")
     node = RealBroker(tmp_path, **dict.fromkeys((*partitions, "share.coordinator.state.topic.num.partitions"), "2"))
     node.broker.create_missing_topics([topic])
     shards = getattr(node.broker, host_of).shards
-    shards.append(1, [KeyValue(key, b"\xff")])
+    shards.append(1, [raw_record(b"\0", b"\xff", kind)])
     caplog.clear()
     node.restart()
     shards = getattr(node.broker, host_of).shards

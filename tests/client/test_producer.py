@@ -120,6 +120,10 @@ def test_a_transaction_is_seen_when_it_is_committed(broker: KafkaBroker) -> None
 
 def test_records_that_can_t_be_taken(broker: KafkaBroker) -> None:
     async def work(client: Client) -> None:
+        async with Producer(client, {"buffer.memory": "87"}) as small:
+            await small.send("large", b"12345")
+            with pytest.raises(Refused, match=r"88 bytes .* larger than the total memory buffer"):
+                await small.send("large", b"123456")
         async with Producer(client, {"max.block.ms": "200"}) as producer:
             with pytest.raises(Refused, match=r"1048700 bytes when serialized which is larger than 1048576"):
                 await producer.send("large", b"-" * (1048700 - 82))
@@ -166,6 +170,14 @@ def test_a_broker_that_comes_back_gets_each_record_once() -> None:
         ({"enable.idempotence": "perhaps"}, "either true or false"),
         ({"delivery.timeout.ms": "5"}, "equal to or larger than linger.ms"),
         ({"batch.size": "much"}, "Not a number of type INT"),
+        *(
+            ({name: "-1"}, f"Invalid value -1 for configuration {name}: Value must be at least 0")
+            for name in ("batch.size", "linger.ms", "buffer.memory", "max.block.ms", "max.request.size", "retries")
+        ),
+        ({"max.in.flight.requests.per.connection": "0"}, "Value must be at least 1"),
+        ({"compression.gzip.level": "77"}, "Value must be between 1 and 9 or equal to -1"),
+        ({"compression.lz4.level": "0"}, "Value must be at least 1"),
+        ({"compression.zstd.level": "99"}, "Value must be no more than 22"),
     ],
 )
 def test_properties_that_make_no_sense(properties: dict[str, str], says: str) -> None:

@@ -59,6 +59,11 @@ def test_a_number() -> None:
     assert number({"request.timeout.ms": "7"}, "request.timeout.ms", 5) == 7
     with pytest.raises(Unusable, match=r"Invalid value soon for configuration request\.timeout\.ms"):
         number({"request.timeout.ms": "soon"}, "request.timeout.ms", 5)
+    assert number({"send.buffer.bytes": "-1"}, "send.buffer.bytes", 5, least=-1) == -1
+    with pytest.raises(
+        Unusable, match=r"Invalid value -2 for configuration send\.buffer\.bytes: Value must be at least -1"
+    ):
+        number({"send.buffer.bytes": "-2"}, "send.buffer.bytes", 5, least=-1)
 
 
 def test_nothing_is_secured_where_nothing_is_asked_for() -> None:

@@ -608,3 +608,50 @@ def test_a_fork_goes_its_own_way(broker: KafkaBroker) -> None:
 def test_what_is_kept_is_a_list(broker: KafkaBroker) -> None:
     with pytest.raises(TypeError, match=r"keep=\['topics'\]"):
         broker.reset(keep="topics")
+
+
+def test_logs_that_begin_inside_a_batch_or_a_transaction_are_kept_as_they_are(broker: KafkaBroker) -> None:
+    """What was deleted does not come back with a snapshot, a fork, a restart or a dump, nor does what was aborted."""
+    for topic in ("inside", "within-aborted", "on-marker"):
+        broker.create_topic(topic)
+    broker.produce("inside", [str(n) for n in range(10)])
+    for topic in ("within-aborted", "on-marker"):
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": topic})
+        producer.init_transactions(10)
+        for commit in (False, True):
+            producer.begin_transaction()
+            for n in range(5):
+                producer.produce(topic, f"{'kept' if commit else 'aborted'}-{n}")
+            producer.flush(10)
+            if commit:
+                producer.commit_transaction(10)
+            else:
+                producer.abort_transaction(10)
+        broker.wait_for_records(topic, 5, isolation_level="read_committed")
+    starts = {"inside": 4, "within-aborted": 2, "on-marker": 5}
+    for topic, start in starts.items():
+        broker.delete_records(topic, before_offset=start)
+    kept = [f"kept-{n}" for n in range(5)]
+    expected = {"inside": [str(n) for n in range(4, 10)], "within-aborted": kept, "on-marker": kept}
+
+    def check(found: KafkaBroker) -> None:
+        for topic, left in expected.items():
+            assert values(found, topic, "read_committed") == left
+            [size] = found.apply_retention(topic)
+            assert size["log_start_offset"] == starts[topic]
+        assert len(values(found, "within-aborted")) == 3 + 5
+
+    check(broker)
+    broker.snapshot("trimmed")
+    with broker.fork() as fork:
+        check(fork)
+        fork.restart()
+        check(fork)
+        dumped = fork.dump().splitlines()
+    broker.delete_records("inside", before_offset=9)
+    broker.restore("trimmed")
+    check(broker)
+    broker.reset()
+    broker.seed(dumped)
+    assert values(broker, "inside") == expected["inside"]
+    assert values(broker, "within-aborted")[-5:] == kept

@@ -7,10 +7,12 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from pykafka_broker.config import BrokerConfig
-from pykafka_broker.coordinators.effects import Effects, KeyValue, Said
-from pykafka_broker.coordinators.groups import stored
+from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
 from pykafka_broker.coordinators.groups.group import Caller
+from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.protocol.stored_keys import GROUP_RECORDS
+from tests.coordinators.stored import reread
 
 START = 1_000_000
 
@@ -71,7 +73,7 @@ class Machine:
         self.group_config: dict[str, str] = {}
         self.may_see: Callable[[str], bool] | None = None
         self.now = START
-        self.log: list[tuple[KeyValue, int]] = []  # with the producer id of a transaction's records
+        self.log: list[tuple[CoordinatorRecord, int]] = []  # with the producer id of a transaction's records
         self.answers: dict[Any, Any] = {}  # to requests that waited, by token
         self._ids = count(1)
         self.versions = count(1)
@@ -90,14 +92,9 @@ class Machine:
 
     def run(self, effects: Effects[Any], producer_id: int = -1) -> Any:
         """Append, replay, answer; returns the reply."""
-        if effects.messages is not None:
-            read = [stored.read_record(*key_value) for key_value in effects.records]
-            assert effects.messages == read, "what is replayed live is what a restart would read"
-        for each in effects.records:
-            if isinstance(each, Said):
-                assert each.messages == stored.read_record(*each), "what is replayed live is what a restart would read"
-        self.coordinator.replay_decided(effects, self.now, len(self.log), producer_id)
-        self.log += [(key_value, producer_id) for key_value in effects.records]
+        for offset, record in enumerate(effects.records, len(self.log)):
+            self.log.append((reread(record, GROUP_RECORDS), producer_id))
+            self.coordinator.replay(record, self.now, offset, producer_id)
         for token, reply in effects.completions:
             assert token not in self.answers, "a request is answered once"
             self.answers[token] = reply
@@ -114,8 +111,8 @@ class Machine:
     def restart(self) -> None:
         """As after a crash: what is in the log is all that is left."""
         self.coordinator = self._new()
-        for offset, (key_value, producer_id) in enumerate(self.log):
-            self.coordinator.replay(*key_value, self.now, offset, producer_id)
+        for offset, (record, producer_id) in enumerate(self.log):
+            self.coordinator.replay(record, self.now, offset, producer_id)
         for effects in self.coordinator.on_loaded(list(self.coordinator.groups), self.now):
             self.run(effects)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from conftest import SECOND_TRIES
+
 pytest_plugins = ["pytester"]
 ROOT = Path(__file__).parents[2]
 CONFTEST = """
@@ -76,9 +78,11 @@ def test_what_came_late_is_tried_again_with_a_broker_of_its_own_and_wrong_record
     result.stdout.fnmatch_lines(["*1 failed, 4 passed, 2 rerun*"])
 
 
-def test_only_tests_with_other_peoples_clients(request: pytest.FixtureRequest) -> None:
-    assert request.node.get_closest_marker("flaky") is None
-    ours = [item for item in request.session.items if item.nodeid.startswith("tests/")]
-    theirs = [item for item in request.session.items if item.nodeid.startswith(("interop/", "spark/"))]
-    assert not any(item.get_closest_marker("flaky") for item in ours)
-    assert all(item.get_closest_marker("flaky") for item in theirs)
+def test_only_files_of_the_list(request: pytest.FixtureRequest) -> None:
+    for item in request.session.items:
+        listed = item.nodeid.partition("::")[0] in SECOND_TRIES
+        assert (item.get_closest_marker("flaky") is not None) == listed, item.nodeid
+
+
+def test_the_list_names_files_with_other_peoples_clients() -> None:
+    assert all(file.startswith(("interop/", "spark/tests/")) and (ROOT / file).exists() for file in SECOND_TRIES)

@@ -111,7 +111,7 @@ def reopen(log: PartitionLog) -> PartitionLog:
 
 
 def manager(path: Path, fs: FileSystem | None = None, **keys: str) -> LogManager:
-    """One over `path/logs`; keys with underscores for dots."""
+    """Make one over `path/logs`; keys with underscores for dots."""
     settings = {"log.dirs": str(path / "logs")} | {name.replace("_", "."): value for name, value in keys.items()}
     numbers = iter(range(1, 1 << 16))
     return LogManager(fs or OsFileSystem(), BrokerConfig(settings), new_uuid=lambda: next(numbers).to_bytes(16, "big"))

@@ -14,6 +14,8 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.jobs import run_inline
+from pykafka_broker.log.listener import LogListener
+from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
@@ -34,16 +36,31 @@ class Metadata:
         self.image.apply(PartitionRecord(0, TOPIC_ID, [1], [1], leader=1, leader_epoch=0, partition_epoch=0), delta)
 
 
+class Listener(LogListener):
+    """Passes events on to the replicas."""
+
+    replicas: Replicas
+
+    def synced(self, log: PartitionLog) -> None:
+        self.replicas.log_synced(log)
+
+    def lost(self, log: PartitionLog, offset: int, error: OSError) -> None:
+        self.replicas.log_lost(log, offset, error)
+
+    def directory_failed(self, directory: LogDirectory, partitions: list[TopicPartition]) -> None:
+        self.replicas.offline(partitions)
+
+
 def partitions(logs: LogManager, committed: list[int]) -> Replicas:
-    """Whoever waits for what is committed in these logs waits there; `committed` gets the high watermarks."""
+    """Make the replicas of these logs; `committed` gets the high watermarks."""
 
     def touch(partition: Partition) -> None:
         if partition.high_watermark not in (0, *committed):
             committed.append(partition.high_watermark)
 
-    replicas = Replicas(1, Metadata(), logs, Clock(NOW), touch)
-    logs.on_offline = lambda directory, lost: replicas.offline(lost)
-    return replicas
+    logs.listener = listener = Listener()
+    listener.replicas = Replicas(1, Metadata(), logs, Clock(NOW), touch)
+    return listener.replicas
 
 
 class Disk:
@@ -264,7 +281,7 @@ def test_new_aborted_transactions_are_synced_with_the_batches(tmp_path: Path) ->
     disk.append()
     assert synced() == ["log"]
     abort()
-    disk.log.directory_dirty = True
+    disk.log.assign_topic_id(disk.log.topic_id)
     disk.fs.failures = {"open partition.metadata": errno.EMFILE}
     disk.logs.flush(disk.log, NOW)
     disk.jobs.run()

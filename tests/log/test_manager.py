@@ -259,11 +259,11 @@ def test_a_full_disk_refuses_appends_and_serves_reads_and_then_goes_on(tmp_path:
     assert log.append(batch(), NOW).base_offset == 1
 
 
-def test_a_broken_disk_takes_its_directory_offline_alone(tmp_path: Path) -> None:
+def test_a_broken_disk_takes_its_directory_offline_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fs = FailingFileSystem()
     logs = started(tmp_path, fs, log_dirs=f"{tmp_path}/a,{tmp_path}/b")
     lost: list[tuple[str, int]] = []
-    logs.on_offline = lambda directory, partitions: lost.extend(partitions)
+    monkeypatch.setattr(logs.listener, "directory_failed", lambda directory, partitions: lost.extend(partitions))
     for partition in range(4):
         logs.create("t", partition, TOPIC_ID, NOW).append(batch(), NOW)
     fs.failures = {"write /a/": errno.EIO}
@@ -551,7 +551,9 @@ def test_a_directory_has_to_be_of_the_cluster_that_is_wanted(tmp_path: Path) -> 
         other.start(NOW)
 
 
-def test_a_log_that_others_have_too_begins_with_what_was_known_to_be_committed(tmp_path: Path) -> None:
+def test_a_log_that_others_have_too_begins_with_what_was_known_to_be_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     logs = started(tmp_path)
     for number in (0, 1):
         log = logs.create("t", number, TOPIC_ID, NOW)
@@ -560,6 +562,6 @@ def test_a_log_that_others_have_too_begins_with_what_was_known_to_be_committed(t
         log.advance_high_watermark(2)
     logs.shutdown(NOW)
     logs = manager(tmp_path)
-    logs.is_replicated = lambda partition: partition == ("t", 0)
+    monkeypatch.setattr(logs.listener, "is_replicated", lambda partition: partition == ("t", 0))
     logs.start(NOW)
     assert [logs.get("t", number).high_watermark for number in (0, 1)] == [2, 3]

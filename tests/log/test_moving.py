@@ -12,10 +12,10 @@ import pytest
 from pykafka_broker.log.filesystem import FileHandle
 from pykafka_broker.log.flush import Waiter
 from pykafka_broker.log.jobs import Job, run_inline
+from pykafka_broker.log.listener import LogListener
+from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
 from pykafka_broker.log.manager import LogManager
-from pykafka_broker.log.replicated import append_fetched, restart_at
 from pykafka_broker.log.segment import LogSegment
-from pykafka_broker.log.trimming import raise_log_start
 from pykafka_broker.records.header import iter_batches
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, new_log, topic_config
 
@@ -119,7 +119,7 @@ def test_a_log_that_is_cut_while_it_is_copied_is_copied_anew(tmp_path: Path, ane
     logs.moves.start(("t", 0), target)
     log = logs.get("t", 0)
     if anew:
-        restart_at(log, 1000, NOW)
+        log.restart_at(1000, NOW)
     else:
         log.truncate_to(4)
     if cancelled:
@@ -143,14 +143,14 @@ def test_a_log_that_steps_back_while_it_is_copied_is_copied_anew(tmp_path: Path,
     sent = leader.read(10, 1 << 20, leader.log_end_offset)
     assert sent is not None
     log = logs.create("t", 0, TOPIC_ID, NOW, directory_id=logs.directories[0].id)
-    restart_at(log, 10, NOW)
+    log.restart_at(10, NOW)
     jobs: list[Job] = []
     logs.submit = jobs.append
     logs.moves.start(("t", 0), logs.directories[1])
     if copied:
         run_jobs(jobs)
-    append_fetched(log, sent.records.read(), NOW)
-    raise_log_start(log, 10)
+    log.append_fetched(sent.records.read(), NOW)
+    log.raise_log_start(10)
     while jobs:
         run_jobs(jobs)
     assert logs.directory_of(("t", 0)) is logs.directories[1]
@@ -326,12 +326,15 @@ def test_an_exchange_that_found_no_room_can_be_asked_for_again(tmp_path: Path) -
     assert len(offsets(logs)) == 101
 
 
-class Metadata:
+class Metadata(LogListener):
     """Is told of moves, and answers when the test says so."""
 
     def __init__(self, logs: LogManager) -> None:
         self.told: list[tuple[str, Waiter]] = []
-        logs.on_moving = lambda key, target, waiter: self.told.append((target.path[-1], waiter))
+        logs.listener = self
+
+    def moving(self, partition: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
+        self.told.append((target.path[-1], waiter))
 
     def answer(self, error: OSError | None = None) -> str:
         name, waiter = self.told.pop(0)

@@ -12,7 +12,7 @@ import pytest
 
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import RECOVERY_POINTS
-from pykafka_broker.log.log_directory import LogDirectoryError
+from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectoryError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
@@ -102,6 +102,61 @@ def test_a_hole_cuts_what_follows_even_in_later_segments(tmp_path: Path) -> None
     assert got == list(range(0, log.log_end_offset, 2))
     assert int(second.stem) < log.log_end_offset < 60
     assert newest_segment(tmp_path) == second
+
+
+def without_its_last_batch(segment: Path) -> int:
+    """Take the last batch away, as a power cut does to what was not synced; return its base offset."""
+    data = segment.read_bytes()
+    last = [header for header, _ in iter_batches(data)][-1]
+    segment.write_bytes(data[: -last.size])
+    return last.base_offset
+
+
+@pytest.mark.parametrize("left", ["later records", "an empty file"])
+def test_batches_missing_before_a_later_segment_leave_a_gap(tmp_path: Path, left: str) -> None:
+    crashed(tmp_path)
+    segments = sorted(tmp_path.glob("logs/t-0/*.log"))
+    assert len(segments) > 2
+    gap = without_its_last_batch(segments[0])
+    if left == "an empty file":
+        segments[1].write_bytes(b"")
+        for each in segments[2:]:
+            each.unlink()
+    logs = start(tmp_path)
+    log = logs.get("t", 0)
+    assert log.gap == gap
+    assert log.log_end_offset == (60 if left == "later records" else int(segments[1].stem))
+    assert not logs.gaps
+    release(logs)
+
+
+def test_a_gap_below_the_logs_start_and_one_that_was_synced_are_none(tmp_path: Path) -> None:
+    crashed(tmp_path)
+    segments = sorted(tmp_path.glob("logs/t-0/*.log"))
+    without_its_last_batch(segments[0])
+    (tmp_path / "logs/log-start-offset-checkpoint").write_text(f"0\n1\nt 0 {int(segments[1].stem)}\n")
+    logs = start(tmp_path)
+    assert logs.get("t", 0).gap is None
+    release(logs)
+    (tmp_path / "logs/log-start-offset-checkpoint").unlink()
+    (tmp_path / "logs" / RECOVERY_POINTS).write_text(f"0\n1\nt 0 {int(segments[1].stem)}\n")
+    assert start(tmp_path).get("t", 0).gap is None
+
+
+def test_metadata_ends_at_its_first_gap(tmp_path: Path) -> None:
+    """No record of the metadata is compacted away, so what is behind a gap was never committed."""
+    logs = small(manager(tmp_path))
+    logs.start(NOW)
+    log = logs.create(METADATA_TOPIC, 0, TOPIC_ID, NOW)
+    for _ in range(3):
+        log.append(batch(2, 50), NOW)
+        log.append(batch(2, 50), NOW)
+        log.roll(NOW)
+    release(logs)
+    segments = sorted(tmp_path.glob(f"logs/{METADATA_TOPIC}-0/*.log"))
+    gap = without_its_last_batch(segments[1])
+    assert start(tmp_path).get(METADATA_TOPIC, 0).log_end_offset == gap
+    assert sorted(tmp_path.glob(f"logs/{METADATA_TOPIC}-0/*.log")) == segments[:2]
 
 
 def test_damage_in_what_was_synced_takes_its_partition_out_of_service(
@@ -276,11 +331,19 @@ def test_an_index_whose_log_is_gone_goes_too(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("logs/t-0/*77.*"))
 
 
-def test_a_clean_log_is_not_hidden_by_a_checkpoint_ahead_of_it(tmp_path: Path) -> None:
-    crashed(tmp_path)
+@pytest.mark.parametrize("synced", [False, True])
+def test_a_clean_log_that_ends_before_its_checkpointed_start_begins_anew_there(tmp_path: Path, synced: bool) -> None:
+    """So does Kafka's, asked with a checkpoint changed by hand: all that was in the log is gone."""
+    crashed(tmp_path, 5, 5 if synced else 0)
     start(tmp_path).shutdown(NOW)
     (tmp_path / "logs/log-start-offset-checkpoint").write_text("0\n1\nt 0 9999\n")
-    assert offsets_in(start(tmp_path).get("t", 0)) == list(range(0, 60, 2))
+    for end in (9999, 10000):
+        logs = start(tmp_path)
+        log = logs.get("t", 0)
+        assert (log.log_start_offset, log.log_end_offset, len(log.segments)) == (9999, end, 1)
+        assert (log.high_watermark, log.last_stable_offset, dict(log.producers.entries)) == (end, end, {})
+        assert log.append(batch(), NOW).base_offset == end
+        logs.shutdown(NOW)
 
 
 @pytest.mark.parametrize("clean", [False, True])

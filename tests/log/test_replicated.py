@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import logging
 import os
 from pathlib import Path
 
@@ -15,15 +16,26 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.loading import Offsets, load_log
+from pykafka_broker.log.log_directory import LogDirectory
+from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.log.producer_snapshot import snapshot_offsets
 from pykafka_broker.log.recovery import recover_folder
-from pykafka_broker.log.replicated import append_fetched, cut_to, restart_at
-from pykafka_broker.log.trimming import raise_log_start
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import read_header
-from tests.log.support import FailingFileSystem, Keeper, SweptFileSystem, batch, marker, new_log, reopen
+from tests.log.support import (
+    TOPIC_ID,
+    FailingFileSystem,
+    Keeper,
+    SweptFileSystem,
+    batch,
+    manager,
+    marker,
+    new_log,
+    reopen,
+    topic_config,
+)
 
 NOW = 1_700_000_000_000
 
@@ -54,7 +66,7 @@ def content(log: PartitionLog, start: int | None = None) -> bytes:
 
 
 def catch_up(follower: PartitionLog, leader: PartitionLog) -> None:
-    append_fetched(follower, content(leader, follower.log_end_offset), NOW)
+    follower.append_fetched(content(leader, follower.log_end_offset), NOW)
 
 
 def test_many_batches_arrive_with_every_byte(leader: PartitionLog, follower: PartitionLog) -> None:
@@ -112,9 +124,9 @@ def test_a_batch_that_is_cut_short_waits(leader: PartitionLog, follower: Partiti
         leader.append(batch(), NOW)
     whole = content(leader)
     for cut in (1, len(whole) // 3 - 1, len(whole) // 3 - 50):
-        append_fetched(follower, whole[len(whole) // 3 * follower.log_end_offset : -cut], NOW)
+        follower.append_fetched(whole[len(whole) // 3 * follower.log_end_offset : -cut], NOW)
         assert follower.log_end_offset == 2
-    append_fetched(follower, whole[len(whole) // 3 * 2 :], NOW)
+    follower.append_fetched(whole[len(whole) // 3 * 2 :], NOW)
     assert content(follower) == whole
 
 
@@ -124,7 +136,7 @@ def test_damage_stops_at_the_batch_that_has_it(leader: PartitionLog, follower: P
     whole = bytearray(content(leader))
     whole[-1] ^= 1
     with pytest.raises(CorruptBatch):
-        append_fetched(follower, whole, NOW)
+        follower.append_fetched(whole, NOW)
     assert follower.log_end_offset == 2
     assert content(follower) == bytes(whole[: len(whole) // 3 * 2])
 
@@ -134,14 +146,14 @@ def test_what_does_not_follow_is_refused(leader: PartitionLog, follower: Partiti
     leader.append(batch(2), NOW)
     catch_up(follower, leader)
     with pytest.raises(CorruptBatch, match="where 4 is expected"):
-        append_fetched(follower, content(leader, 2), NOW)
+        follower.append_fetched(content(leader, 2), NOW)
     assert follower.log_end_offset == 4
 
 
 def test_a_gap_that_compaction_has_left_is_taken_over(leader: PartitionLog, follower: PartitionLog) -> None:
     for _ in range(3):
         leader.append(batch(2), NOW)
-    append_fetched(follower, content(leader, 4), NOW)
+    follower.append_fetched(content(leader, 4), NOW)
     assert follower.log_end_offset == 6
 
 
@@ -163,7 +175,7 @@ def test_a_full_disk_takes_back_what_it_has_begun(tmp_path: Path, leader: Partit
 def test_a_log_begins_anew_where_the_leader_begins(leader: PartitionLog, follower: PartitionLog) -> None:
     leader.append(batch(2, producer_id=7, epoch=0, sequence=0), NOW)
     catch_up(follower, leader)
-    restart_at(follower, 100, NOW)
+    follower.restart_at(100, NOW)
     assert follower.truncations == 1, "what was copied or is being synced of it counts no more"
     assert (follower.log_start_offset, follower.log_end_offset, follower.high_watermark) == (100, 100, 100)
     assert (follower.epochs.entries, len(follower.segments), dict(follower.producers.entries)) == ([], 1, {})
@@ -185,7 +197,7 @@ def test_a_log_that_begins_anew_knows_no_transaction_of_before(tmp_path: Path, c
     follower = following(tmp_path)
     open_transaction(follower)
     follower = reopen(follower)  # the stop left a snapshot that is of no segment's base
-    restart_at(follower, 100, NOW)
+    follower.restart_at(100, NOW)
     assert snapshots(follower) == []
     follower.append(batch(), NOW)
     follower.append(batch(), NOW)
@@ -209,7 +221,7 @@ def test_a_crash_while_a_log_begins_anew_leaves_nothing_of_the_transaction_or_al
         follower = reopen(follower)
         fs.die_at(nth)
         try:
-            restart_at(follower, 100, NOW)
+            follower.restart_at(100, NOW)
         except OSError:
             pass
         else:
@@ -221,9 +233,49 @@ def test_a_crash_while_a_log_begins_anew_leaves_nothing_of_the_transaction_or_al
             assert again.producers.first_unstable_offset is None
         else:
             assert again.log_end_offset <= 8
-            restart_at(again, 100, NOW)
+            again.restart_at(100, NOW)
         assert again.last_stable_offset == again.log_start_offset == 100
     assert seen >= {0, 8}
+
+
+def test_a_crash_while_a_log_begins_anew_is_no_loss_of_what_was_synced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen = set()
+    for nth in itertools.count(1):
+        fs = SweptFileSystem()
+        logs = manager(tmp_path / str(nth), fs)
+        logs.topic_config = lambda topic: topic_config(segment_bytes=300)
+        logs.start(NOW)
+        log = logs.create("t", 0, TOPIC_ID, NOW)
+        for _ in range(8):
+            log.append(batch(), NOW)
+        log.delete_records_before(3)
+        logs.flush(log, NOW)
+        logs.on_deadline(NOW + 60_000)
+        assert directory_offsets(logs) == (3, 8)
+        fs.die_at(nth)
+        try:
+            log.restart_at(100, NOW)
+        except OSError:
+            pass
+        else:
+            break
+        fs.live()
+        logs.directories[0].release()
+        again = manager(tmp_path / str(nth), fs)
+        again.start(NOW)
+        seen.add(bounds(again.get("t", 0)))
+        assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
+        again.directories[0].release()
+    assert seen >= {(3, 8), (3, 3), (100, 100)}
+
+
+def directory_offsets(logs: LogManager) -> tuple[int, int]:
+    """Return what the checkpoints say: where the log starts, and up to where it was synced."""
+    fresh = LogDirectory(logs.fs, logs.directories[0].path)
+    fresh.read_state()
+    return fresh.offsets(("t", 0))[:2]
 
 
 @pytest.mark.parametrize("operation", ["rename", "remove", "open"])
@@ -235,9 +287,9 @@ def test_what_a_full_disk_kept_from_beginning_anew_does_so_later(tmp_path: Path,
     follower = reopen(follower)
     fs.failures = {operation: errno.ENOSPC}
     with pytest.raises(OSError, match="No space"):
-        restart_at(follower, 100, NOW)
+        follower.restart_at(100, NOW)
     fs.failures = {}
-    restart_at(follower, 100, NOW)
+    follower.restart_at(100, NOW)
     assert (follower.log_start_offset, follower.log_end_offset, len(follower.segments)) == (100, 100, 1)
     follower.append(batch(), NOW)
     assert (reopen(follower).log_start_offset, reopen(follower).log_end_offset) == (100, 101)
@@ -259,7 +311,7 @@ def recovered(log: PartitionLog) -> PartitionLog:
 def test_a_log_does_not_begin_anew_below_its_end(leader: PartitionLog) -> None:
     leader.append(batch(2), NOW)
     with pytest.raises(ApiError):
-        restart_at(leader, 1, NOW)
+        leader.restart_at(1, NOW)
     assert leader.log_end_offset == 2
 
 
@@ -286,11 +338,11 @@ def trimmed(leader: PartitionLog) -> PartitionLog:
 def test_a_batch_that_holds_the_end_of_an_empty_log_is_taken_whole(
     trimmed: PartitionLog, follower: PartitionLog
 ) -> None:
-    restart_at(follower, 10, NOW)
-    append_fetched(follower, content(trimmed), NOW)
+    follower.restart_at(10, NOW)
+    follower.append_fetched(content(trimmed), NOW)
     assert (bounds(follower), follower.epochs.entries) == ((2, 32), [(1, 2)])
     assert follower.truncations > 1, "a copy between directories goes by positions"
-    raise_log_start(follower, 10)
+    follower.raise_log_start(10)
     assert content(follower) == content(trimmed)
     assert follower.epochs.entries == trimmed.epochs.entries == [(1, 10)]
     assert follower.producers.entries.keys() == {7}
@@ -305,8 +357,8 @@ def test_a_batch_that_holds_the_end_is_taken_where_older_segments_are_left(
     follower.roll(NOW, 10)
     follower.log_start_offset = follower.log_end_offset = 10  # as a recovery leaves it that has lost what was behind
     follower.advance_high_watermark(10)
-    append_fetched(follower, content(trimmed), NOW)
-    raise_log_start(follower, 10)
+    follower.append_fetched(content(trimmed), NOW)
+    follower.raise_log_start(10)
     assert (bounds(follower), content(follower)) == ((10, 32), content(trimmed))
     assert bounds(reloaded(follower)) == (10, 32)
 
@@ -315,24 +367,24 @@ def test_a_batch_that_holds_the_end_is_taken_where_older_segments_are_left(
 def test_a_batch_that_does_not_hold_the_end_leaves_the_log_alone(
     trimmed: PartitionLog, follower: PartitionLog, what: str
 ) -> None:
-    restart_at(follower, 32 if what == "its end is here" else 10, NOW)
+    follower.restart_at(32 if what == "its end is here" else 10, NOW)
     data = bytearray(content(trimmed))
     if what == "it is cut short":
-        append_fetched(follower, data[:-1], NOW)
+        follower.append_fetched(data[:-1], NOW)
     else:
         data[-1] ^= what == "it is damaged"
         with pytest.raises(CorruptBatch):
-            append_fetched(follower, data, NOW)
+            follower.append_fetched(data, NOW)
     assert follower.log_start_offset == follower.log_end_offset == (32 if what == "its end is here" else 10)
 
 
 def test_a_disk_that_fails_while_the_log_steps_back_is_told(tmp_path: Path, trimmed: PartitionLog) -> None:
     fs = FailingFileSystem()
     follower = following(tmp_path, fs)
-    restart_at(follower, 10, NOW)
+    follower.restart_at(10, NOW)
     fs.failures = {"rename .log": errno.EIO}
     with pytest.raises(ApiError) as caught:
-        append_fetched(follower, content(trimmed), NOW)
+        follower.append_fetched(content(trimmed), NOW)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -343,10 +395,10 @@ def test_wherever_a_step_back_is_interrupted_the_next_start_goes_on(tmp_path: Pa
         fs = SweptFileSystem()
         follower = following(tmp_path / str(nth), fs)
         follower.append(batch(), NOW)
-        restart_at(follower, 10, NOW)
+        follower.restart_at(10, NOW)
         fs.die_at(nth)
         try:
-            append_fetched(follower, content(trimmed), NOW)
+            follower.append_fetched(content(trimmed), NOW)
         except ApiError:
             pass
         else:
@@ -357,8 +409,8 @@ def test_wherever_a_step_back_is_interrupted_the_next_start_goes_on(tmp_path: Pa
         again = load_log(*where, "t", 0, config, Offsets(10, end), Clock(NOW), Keeper())
         seen.add(bounds(again))
         if again.log_end_offset == 10:
-            append_fetched(again, content(trimmed), NOW)
-        raise_log_start(again, 10)
+            again.append_fetched(content(trimmed), NOW)
+        again.raise_log_start(10)
         assert content(again) == content(trimmed)
     assert (10, 10) in seen
 
@@ -370,7 +422,7 @@ def test_a_log_that_is_cut_within_a_batch_ends_where_its_last_batch_does(
     leader.append(batch(20), NOW)
     catch_up(follower, leader)
     follower.advance_high_watermark(2)
-    cut_to(follower, 10, NOW)
+    follower.truncate_or_restart(10, NOW)
     assert (bounds(follower), follower.high_watermark, len(follower.segments)) == ((0, 2), 2, 1)
     assert bounds(reloaded(follower)) == (0, 2)
 
@@ -379,10 +431,10 @@ def test_a_log_that_is_cut_within_a_batch_ends_where_its_last_batch_does(
 def test_a_log_that_is_cut_to_nothing_begins_anew(
     trimmed: PartitionLog, follower: PartitionLog, offset: int, left: int
 ) -> None:
-    append_fetched(follower, content(trimmed), NOW)
+    follower.append_fetched(content(trimmed), NOW)
     follower.advance_high_watermark(10)
-    raise_log_start(follower, 10)
-    cut_to(follower, offset, NOW)
+    follower.raise_log_start(10)
+    follower.truncate_or_restart(offset, NOW)
     assert (bounds(follower), follower.high_watermark) == ((left, left), left)
     assert (follower.epochs.entries, dict(follower.producers.entries)) == ([], {})
     follower = reloaded(follower)
@@ -422,6 +474,6 @@ def test_however_answers_are_cut_the_logs_are_equal(
         leader.append(batch(count, size // count), NOW, leader_epoch=epoch)
     while follower.log_end_offset < leader.log_end_offset:
         rest = content(leader, follower.log_end_offset)
-        append_fetched(follower, rest[: data.draw(st.integers(read_header(rest).size, len(rest)))], NOW)
+        follower.append_fetched(rest[: data.draw(st.integers(read_header(rest).size, len(rest)))], NOW)
     assert content(follower) == content(leader)
     assert follower.epochs.entries == leader.epochs.entries

@@ -249,3 +249,27 @@ def test_the_timer_runs_for_the_earliest_of_many(tmp_path: Any) -> None:
             assert order == [b"%d" % number for number in reversed(range(20))]
 
     run(scenario)
+
+
+def test_what_a_socket_takes_is_measured_once_it_is_asked_for(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with throttling(tmp_path, monkeypatch) as (server, connect, _, _):
+            seen: list[int | None] = []
+            inner = server.router.dispatch
+
+            def dispatch(context: Any, frame: memoryview) -> Any:
+                seen.append(context.network_ns)
+                if len(seen) == 2:
+                    server.broker.services.time_network(context.id)
+                return inner(context, frame)
+
+            monkeypatch.setattr(server.router, "dispatch", dispatch)
+            client, large = await connect(), b"x" * 300_000
+            for request in (b"echo:a", b"echo:b", b"echo:c", b"echo:" + large, b"echo:d"):
+                client.send(request)
+                assert await client.answer() == request[5:]
+            assert seen[:2] == [None, None]
+            times = [each or 0 for each in seen[2:]]
+            assert 0 < times[0] < times[1] < times[2], "reading and writing add up until a request is charged with them"
+
+    run(scenario)

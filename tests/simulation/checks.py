@@ -40,8 +40,7 @@ class Gone:
 
     def must_be_met(self, partition: TopicPartition, records: dict[int, bytes]) -> set[int]:
         """Return the offsets of those records that every reader of all records meets, whichever replicas lead."""
-        kept = self._history.kept_by_all(partition, records)
-        return {offset for offset in kept if not self.may_be_unread(partition, offset, records[offset])}
+        return {offset for offset, value in records.items() if not self.may_be_unread(partition, offset, value)}
 
     def may_be_unread(self, partition: TopicPartition, offset: int, value: bytes) -> bool:
         """The same of a record that a reader of all records has got: the cleaner takes aborted ones away."""
@@ -143,19 +142,28 @@ def _torn(history: History, committed: Found, gone: Gone) -> Iterable[str]:
 
 def _unprocessed(history: History, committed: Found, gone: Gone) -> Iterable[str]:
     for (group, partition), processed in history.processed.items():
-        missed = gone.must_be_met(partition, committed[partition]) - processed
+        missed = history.wanted_by(group, partition, gone.must_be_met(partition, committed[partition])) - processed
         if missed:
             yield f"{group} has never processed these of {partition}: {sorted(missed)}"
 
 
 def _inexact(history: History, committed: Found, gone: Gone) -> Iterable[str]:
-    """Each record that a group has read in transactions has one output; `exact` are those groups."""
+    """Each record that a group has read in transactions has one output; `exact` are those groups. An output may be of
+    a record that is gone, unless the record is known to be one of a transaction that was not committed.
+    """
+    unread = {
+        (partition, each.offsets[value])
+        for each in history.transactions
+        if each.ending in (Ending.ABORTED, Ending.OPEN)
+        for value, partition in each.parts.items()
+        if value in each.offsets
+    }
     outputs = [source_of(value) for records in committed.values() for value in records.values() if b">" in value]
     for group in history.exact:
         wanted = {
             (group, partition, offset)
             for partition in history.ends
-            for offset in gone.must_be_met(partition, committed[partition])
+            for offset in history.wanted_by(group, partition, gone.must_be_met(partition, committed[partition]))
         }
         got = Counter(each for each in outputs if each[0] == group)
         twice = sorted(each for each, times in got.items() if times > 1)
@@ -165,7 +173,8 @@ def _inexact(history: History, committed: Found, gone: Gone) -> Iterable[str]:
         strange = sorted(
             (group, partition, offset)
             for _, partition, offset in got.keys() - wanted
-            if offset not in committed[partition] and not gone.may_be(partition, offset, b"")
+            if (partition, offset) in unread
+            or (offset not in committed[partition] and not gone.may_be(partition, offset, b""))
         )
         if missing or strange:
             yield f"{group} has no output of {missing}, and one of {strange}"
@@ -185,11 +194,12 @@ def _came_back(history: History, committed: Found) -> Iterable[str]:
 
 
 def _mistimed(history: History, found: Found, gone: Gone) -> Iterable[str]:
-    """Find answers of ListOffsets by time that are not the first record with that time or a later one."""
-    for partition, wanted, told, timestamp, end in history.by_time:
-        starts_last = history.starts_last and not history.keeping.retains
-        lowest = 0 if starts_last else history.highest_start(partition)
-        records = found[partition]
+    """Find answers of ListOffsets by time that are not the first record with that time or a later one. Records below
+    the highest start of any replica don't count: the leader that was asked may have deleted what its successor, or the
+    same node after a crash that has lost the checkpoint of its start, still has.
+    """
+    for partition, wanted, told, timestamp, end, start_is_known in history.by_time:
+        lowest, records = history.highest_start(partition), found[partition]
         value = records.get(told)
         if value is not None and value in history.times and history.times[value] != timestamp:
             yield f"{partition} {told}: ListOffsets told the time {timestamp}, and it is {history.times[value]}"
@@ -200,5 +210,5 @@ def _mistimed(history: History, found: Found, gone: Gone) -> Iterable[str]:
             and history.times.get(value, -1) >= wanted
             and not gone.may_be_unread(partition, offset, value)
         ]
-        if missed:
+        if missed and start_is_known:
             yield f"{partition}: ListOffsets told {told} for {wanted}, and {min(missed)} is not older"

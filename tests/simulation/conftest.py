@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.keeping import KEPT, Keeping, form_of
+from tests.simulation.keeping import Keeping, form_of
 
 TIMES_WITH_SLOW = 50
 
@@ -18,8 +18,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def keeping(seed: int, slow: bool) -> Keeping:
-    """Return the form in which a run keeps its records: the seeds take turns with --slow, and in the soak. Some seeds
-    of the other forms fail for reasons that are not known yet, so a run without --slow keeps everything.
-    """
-    return form_of(seed) if slow else KEPT
+def keeping(seed: int) -> Keeping:
+    """Return the form in which a run keeps its records: the seeds take turns, as in the soak."""
+    return form_of(seed)

@@ -45,6 +45,7 @@ class TimeAnswer(NamedTuple):
     offset: int
     timestamp: int
     end: int  # what the leader certainly knew of when it was asked
+    start_is_known: bool  # whether no log begins above `History.highest_start`
 
 
 class History:
@@ -66,6 +67,8 @@ class History:
         self.accepted: dict[Place, set[int]] = defaultdict(set)  # offsets, by share groups
         self.there: dict[TopicPartition, set[int]] = {}  # offsets that all readers meet, once there come no more
         self.exact: set[str] = set()  # groups that write one record for each that they have read
+        self.shared: set[str] = set()  # share groups
+        self.skipped: dict[Place, list[range]] = defaultdict(list)  # offsets that members were told to be gone
         self.ends: dict[TopicPartition, int] = {}  # once there comes nothing more
         self.leaders: dict[tuple[bytes, int, int], int] = {}  # by topic id, partition and epoch
         self._newest: dict[tuple[bytes, int], int] = {}
@@ -77,7 +80,7 @@ class History:
         self.tombstones: dict[TopicPartition, dict[bytes, int]] = defaultdict(dict)  # by key: the last one's offset
         self.doubtful: set[tuple[TopicPartition, bytes]] = set()  # keys with a tombstone at an unknown offset
         self.asked_starts: dict[TopicPartition, int] = {}  # the highest that DeleteRecords was asked for
-        self.emptied: set[TopicPartition] = set()  # where it was asked to delete all
+        self.emptying: Counter[TopicPartition] = Counter()  # attempts to delete all that nobody has told the end of
         self.seen_starts: dict[TopicPartition, int] = {}  # the highest that any replica had
         self.starts_last = False  # a log's start outlives whatever happens in the run
         self.told_starts: dict[TopicPartition, int] = {}  # the highest that it has told
@@ -117,8 +120,14 @@ class History:
     def note_deleting(self, partition: TopicPartition, offset: int) -> None:
         """DeleteRecords is about to be sent; offset: -1 for the high watermark, whatever it is when that is done."""
         if offset < 0:
-            self.emptied.add(partition)
+            self.emptying[partition] += 1
         self.asked_starts[partition] = max(offset, self.asked_starts.get(partition, 0))
+
+    def note_deleted(self, partition: TopicPartition, offset: int, low_watermark: int) -> None:
+        """DeleteRecords was answered: nothing below the low watermark is there any more."""
+        if offset < 0:
+            self.emptying[partition] -= 1
+        self.told_starts[partition] = max(low_watermark, self.told_starts.get(partition, 0))
 
     def note_asked(self, group: str, partition: TopicPartition, offset: int) -> int:
         """It may be committed from now on. Returns what is known to be committed: what no such commit may go behind.
@@ -145,12 +154,20 @@ class History:
         starts = (self.asked_starts, self.told_starts, self.seen_starts)
         return max(each.get(partition, 0) for each in starts)
 
-    def kept_by_all(self, partition: TopicPartition, offsets: Iterable[int]) -> set[int]:
-        """Return those of the offsets that no replica has ever deleted: whoever was told that the others are gone has
-        gone on behind them, though a leader that has replaced the one that said so may still have them.
+    def note_skipped(self, group: str, partition: TopicPartition, position: int, start: int) -> None:
+        """A member of the group was told that its position is gone, and goes on at the start of the log."""
+        self.skipped[group, partition].append(range(position, start))
+
+    def wanted_by(self, group: str, partition: TopicPartition, offsets: Iterable[int]) -> set[int]:
+        """Return those of the offsets that the group must have worked off. A leader that has replaced another one may
+        still have what that one had deleted: members who were told so have gone on behind it, and may do so. A share
+        group's own leader goes on where its log starts and tells no member, so what any replica has deleted counts.
         """
-        lowest = self.highest_start(partition)
-        return {offset for offset in offsets if offset >= lowest}
+        if group in self.shared:
+            lowest = self.highest_start(partition)
+            return {offset for offset in offsets if offset >= lowest}
+        skipped = self.skipped.get((group, partition), [])
+        return {offset for offset in offsets if not any(offset in each for each in skipped)}
 
     def known_end(self, partition: TopicPartition) -> int:
         """Return the offset behind the last record that a producer was told to be there."""
@@ -159,7 +176,7 @@ class History:
     def is_shared_out(self, group: str) -> bool:
         """Whether members of a share group have been given everything."""
         return all(
-            self.kept_by_all(each, offsets) <= self.processed[group, each] for each, offsets in self.there.items()
+            self.wanted_by(group, each, offsets) <= self.processed[group, each] for each, offsets in self.there.items()
         )
 
     def is_worked_off(self, group: str) -> bool:

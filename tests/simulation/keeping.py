@@ -70,8 +70,8 @@ class Keeping:
 
     @property
     def retains(self) -> bool:
-        """Return whether retention deletes records. Each replica does so in its own time: a leader's start outlives the leader
-        only where all followers have heard of it.
+        """Return whether retention deletes records. Each replica does so in its own time: a leader's start outlives the
+        leader only where all followers have heard of it.
         """
         return self.retention_ms is not None or self.retention_bytes is not None
 

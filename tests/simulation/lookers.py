@@ -60,7 +60,8 @@ def _look_for_time(client: SimClient, partition: TopicPartition) -> Script:
     if found is not None:
         history.did["ListOffsets of a time"] += 1
         end = end if _is_newest(client, partition) else 0
-        history.by_time.append(TimeAnswer(partition, wanted, found.offset, found.timestamp, end))
+        start_is_known = not history.emptying[partition]  # how far an attempt to delete all has come is not told
+        history.by_time.append(TimeAnswer(partition, wanted, found.offset, found.timestamp, end, start_is_known))
 
 
 def _is_newest(client: SimClient, partition: TopicPartition) -> bool:
@@ -108,4 +109,4 @@ def _note_deleted(client: SimClient, partition: TopicPartition, offset: int, low
     history.did["deleted up to there"] += 1
     if low_watermark < offset:
         history.violation(f"{partition} was deleted up to {offset}, and {low_watermark} was told")
-    history.told_starts[partition] = max(low_watermark, history.told_starts.get(partition, 0))
+    history.note_deleted(partition, offset, low_watermark)

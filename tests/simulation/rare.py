@@ -13,11 +13,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from pykafka_broker.broker.replication import followed
 from pykafka_broker.broker.replication.fetcher import Fetcher
 from pykafka_broker.broker.replication.followed import FollowedPartition
 from pykafka_broker.log.compaction import cleaner
 from pykafka_broker.log.compaction.cleaner import Candidate, Cleaner
+from pykafka_broker.log.log_directory import METADATA_TOPIC
 from pykafka_broker.log.moving import Move
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.recovery import FolderRecovery
@@ -66,7 +66,7 @@ def _dropped(rare: Counter[str], real: Callable[..., bool]) -> Callable[..., boo
 
 def _anew(rare: Counter[str], real: Callable[..., None]) -> Callable[..., None]:
     def restart_at(log: PartitionLog, *args: Any, **named: Any) -> None:
-        rare["follower began anew"] += 1
+        rare["follower began anew"] += log.topic != METADATA_TOPIC
         real(log, *args, **named)
 
     return restart_at
@@ -76,7 +76,8 @@ def _inside(rare: Counter[str], real: Callable[..., None]) -> Callable[..., None
     def append_fetched(log: PartitionLog, data: Any, *args: Any, **named: Any) -> None:
         if len(data) >= HEADER_SIZE:
             header = read_header(memoryview(data), 0)
-            rare["follower began inside a batch"] += header.base_offset < log.log_end_offset <= header.last_offset
+            is_inside = header.base_offset < log.log_end_offset <= header.last_offset
+            rare["follower began inside a batch"] += is_inside and log.topic != METADATA_TOPIC
         real(log, data, *args, **named)
 
     return append_fetched
@@ -142,8 +143,8 @@ def _copied(rare: Counter[str], real: Callable[..., None]) -> Callable[..., None
 
 _WRAPS: list[tuple[Any, str, Callable[[Counter[str], Any], Any]]] = [
     (Fetcher, "_is_as_asked", _dropped),
-    (followed, "restart_at", _anew),
-    (followed, "append_fetched", _inside),
+    (PartitionLog, "restart_at", _anew),
+    (PartitionLog, "append_fetched", _inside),
     (PartitionLog, "truncate_to", _cut),
     (cleaner, "make_request", _marked),
     (Cleaner, "cleaned", _cleaned),

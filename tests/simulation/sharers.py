@@ -1,8 +1,7 @@
 """Members of a share group (KIP-932): they are given records, process them, and accept them.
 
-Rule: a record that was accepted, and whose member was told so, is given to nobody again, unless a log has begun above
-it: nothing is stored about records that a leader has deleted, and the next leader may still have them. Every record is
-given to somebody. A member that hears nothing, or of an error, begins a new session: what it has had comes again.
+Rule: a record that was accepted, and whose member was told so, is given to nobody again; every record is given to
+somebody. A member that hears nothing, or of an error, begins a new session: what it has had comes again.
 """
 
 from __future__ import annotations
@@ -136,7 +135,7 @@ class Sharer:
     def _note(self, key: Key, ranges: list[tuple[int, int]], accepted: dict[Key, set[int]]) -> None:
         history = self.client.history
         given = {offset for first, last in ranges for offset in range(first, last + 1)}
-        again = history.kept_by_all(key[1], given & accepted.get(key, set()))
+        again = given & accepted.get(key, set())
         if again:
             history.violation(f"{key[0]} was given {sorted(again)} of {key[1]}, which it has accepted")
         history.processed[key] |= given

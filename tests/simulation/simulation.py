@@ -168,6 +168,7 @@ class Simulation:
 
     def shares_begin(self) -> None:
         """A share group with members."""
+        self.history.shared.add(SHARE_GROUP)
         self.finish([self.do("settings", lambda client: from_the_beginning(client, SHARE_GROUP))])
         for name in ("s1", "s2", "s3"):
             client = self.client(name)
@@ -260,7 +261,7 @@ class Simulation:
         yield from unsettled(brokers)
         yield from differences(nodes, cleaned=self.history.keeping.keyed)
         yield from leftovers(brokers)
-        if not self.history.keeping.lossy:
+        if not self.history.keeping.lossy:  # else the marker that ended a transaction may be lost, as any record
             yield from undecided(brokers)
 
     def _read_all(self, rest_ms: int) -> tuple[Found, Found]:

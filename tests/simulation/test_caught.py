@@ -14,7 +14,7 @@ from pykafka_broker.broker.replication.followers import Followers
 from pykafka_broker.cluster.partition_change import Election, _Change
 from pykafka_broker.coordinators.groups import offset_requests
 from pykafka_broker.coordinators.groups.reconciliation import Reconciliation
-from pykafka_broker.log import loading, replicated
+from pykafka_broker.log import loading, partition_log
 from pykafka_broker.log.compaction import cleaner
 from pykafka_broker.log.compaction.request import CleanRequest, LastBatches
 from pykafka_broker.log.deletion import Deletions
@@ -115,11 +115,11 @@ def cleans_up_to_what_may_be_taken_back(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def never_begins_inside_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replicated, "_step_back", lambda log, view, wall: None)
+    monkeypatch.setattr(PartitionLog, "_step_back", lambda log, view, now: None)
 
 
 def believes_old_snapshots_after_beginning_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replicated, "forget_snapshots", lambda fs, directory: None)
+    monkeypatch.setattr(partition_log, "forget_snapshots", lambda fs, directory: None)
     monkeypatch.setattr(loading, "remove_strays", lambda *args: None)
 
 

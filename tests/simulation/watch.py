@@ -12,9 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from pykafka_broker.broker.replication import followed
 from pykafka_broker.cluster.image import PartitionImage
-from pykafka_broker.log import trimming
 from pykafka_broker.log.partition_log import PartitionLog
 from tests.simulation.history import History, TopicPartition
 from tests.simulation.keeping import SEGMENT_BYTES
@@ -84,7 +82,7 @@ class Watch:
         never heard of, may be gone before the next look.
         """
         with ExitStack() as wrapped:
-            for owner, name in ((trimming, "raise_log_start"), (followed, "raise_log_start"), (followed, "restart_at")):
+            for owner, name in ((PartitionLog, "raise_log_start"), (PartitionLog, "restart_at")):
                 wrapped.enter_context(patch.object(owner, name, self._noting(getattr(owner, name))))
             yield
 
@@ -147,7 +145,7 @@ class Watch:
     def _check_kept(self, node: SimNode, key: Key, log: PartitionLog, before: int) -> None:
         """A leader has deleted something: it was asked to, or it was old or much enough."""
         history, keeping, start = self.history, self.history.keeping, log.log_start_offset
-        if key in history.emptied or start <= history.asked_starts.get(key, 0):
+        if history.emptying[key] or start <= max(history.asked_starts.get(key, 0), history.told_starts.get(key, 0)):
             return
         history.rare["log start raised by retention"] += 1
         if keeping.retention_bytes is not None:

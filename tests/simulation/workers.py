@@ -86,6 +86,7 @@ class Worker:
         except OutOfRange as gone:
             if partition in self.membership.positions:
                 self.membership.positions[partition] = gone.start
+                self.client.history.note_skipped(self.membership.group, partition, offset, gone.start)
             return
         if found is None:
             return

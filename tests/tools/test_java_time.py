@@ -1,9 +1,11 @@
 """Moments and durations as Java reads them."""
 
+from datetime import UTC, datetime, timedelta, timezone
+
 import pytest
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.tools.java_time import Unparseable, duration_ms, timestamp_ms
+from pykafka_broker.tools.java_time import Unparseable, date_form, duration_ms, timestamp_ms
 
 
 @pytest.mark.parametrize(
@@ -53,3 +55,45 @@ def test_durations(text: str, expected: int) -> None:
 def test_no_duration(text: str) -> None:
     with pytest.raises(ClientError, match="Text cannot be parsed to a Duration"):
         duration_ms(text)
+
+
+_MORNING = datetime(2026, 11, 26, 9, 44, 3, 7000, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),  # said by Kafka's script
+    [
+        ("yyyy-MM-dd HH:mm:ss:SSS", "2026-11-26 09:44:03:007"),
+        ("yyyyy MMM EEE", "02026 Nov Thu"),
+        ("XXX Z z", "Z +0000 UTC"),
+        ("YYYY-ww-uu", "2026-48-04"),
+        ("G D F k K L W a", "AD 330 4 9 9 11 4 AM"),
+        ("''", "'"),
+        ("yy 'o''clock' h, EEEE MMMM", "26 o'clock 9, Thursday November"),
+        ("", ""),
+    ],
+)
+def test_dates_by_a_pattern_of_java(pattern: str, expected: str) -> None:
+    assert date_form(pattern)(_MORNING) == expected
+
+
+def test_a_date_of_another_zone() -> None:
+    moment = datetime(2027, 1, 1, 0, 5, tzinfo=timezone(timedelta(hours=-3, minutes=-30)))
+    assert date_form("X XX XXX")(moment) == "-03 -0330 -03:30"
+    assert date_form("Y w h k K")(moment) == "2027 1 12 24 0"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("qqq", "Illegal pattern character 'q'"),
+        ("yyyy-MM-dd b", "Illegal pattern character 'b'"),
+        ("''x''", "Illegal pattern character 'x'"),
+        ("yyyy'", "Unterminated quote"),
+        ("'''''", "Unterminated quote"),
+        ("XXXX", "invalid ISO 8601 format: length=4"),
+    ],
+)
+def test_patterns_that_java_refuses(pattern: str, says: str) -> None:
+    with pytest.raises(ClientError, match=says):
+        date_form(pattern)

@@ -241,6 +241,16 @@ STEPS += steps(
     "--user nan --alter --add-config producer_byte_rate=-Infinity",
     "--user nan --alter --add-config producer_byte_rate=1e3",
     "--user nan --alter --add-config producer_byte_rate=7d",
+    "--user nan --alter --add-config producer_byte_rate=8.0000001",
+    "--user nan --alter --add-config producer_byte_rate=8.00001",
+    *(
+        step
+        for text in ("0x1p3", "0x1.8p3", "0x.8p1f", "0x1", "nan", "NaN", "-NaN")
+        for step in (f"--user nan --alter --add-config request_percentage={text}", "--user nan --describe")
+    ),
+    "--user nan --alter --add-config producer_byte_rate=NaN",
+    "--user nan --describe",
+    "--user nan --alter --delete-config producer_byte_rate,request_percentage",
     "--user nan --alter --add-config producer_byte_rate=0",
     "--user nan --alter --add-config request_percentage=0.5",
     "--user nan --describe",

@@ -134,6 +134,27 @@ STEPS += [
         "--topic t0 --line-reader java.lang.String",
         "--topic t0 --property",
         "--topic t0 --command-property key.serializer=nothing",
+        *(
+            f"--topic t0 --{flag} -1"
+            for flag in (
+                "batch-size",
+                "max-block-ms",
+                "max-memory-bytes",
+                "max-partition-memory-bytes",
+                "message-send-max-retries",
+                "metadata-expiry-ms",
+                "request-timeout-ms",
+                "retry-backoff-ms",
+                "socket-buffer-size",
+                "timeout",
+            )
+        ),
+        "--topic t0 --socket-buffer-size -2",
+        "--topic t0 --compression-codec ''",
+        "--topic t0 --command-property compression.type=",
+        "--topic t0 --command-property max.request.size=-1",
+        "--topic t0 --command-property compression.gzip.level=77",
+        "--topic t0 --command-property compression.zstd.level=99",
     )
 ]
 IN_OUR_WORDS = {

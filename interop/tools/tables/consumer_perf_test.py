@@ -42,6 +42,10 @@ _COMMANDS = [
     "{nowhere} --bootstrap-server localhost:1 --topic c --num-records 10 --timeout 300",
 ]
 STEPS = [Step("consumer-perf-test", each, alike=shapes) for each in _COMMANDS]
+STEPS += [
+    Step("consumer-perf-test", f"--topic c --num-records 5 --date-format {each}")
+    for each in ("qqq", '"yyyy\'"', "XXXX", "\"''x''\"")
+]
 _HEADER = "Kafka's script prints the names of the columns before it looks at these"
 _WRONG = [
     "--topic c --num-records 10 --command-config /no/such/file",

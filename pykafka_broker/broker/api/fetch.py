@@ -27,7 +27,7 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileSlice
-from pykafka_broker.log.reading import MORE_THAN_A_SEGMENT
+from pykafka_broker.log.segments import MORE_THAN_A_SEGMENT
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import IsolationLevel
 from pykafka_broker.protocol.errors import ErrorCode

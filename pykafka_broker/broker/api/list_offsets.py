@@ -23,7 +23,6 @@ from pykafka_broker.broker.slices import Steps, are_many, shares
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.timestamps import learn_times, segment_starts
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import (
     EARLIEST,
@@ -239,7 +238,7 @@ def _timed_answer(
     `timestamp` names, which is not the end; where there is none, -1 each, or `beyond` is raised.
     """
     if log.segments.untimed:
-        yield from learn_times(log)
+        yield from log.learn_times()
     timestamp = wanted.timestamp
     if version == 0:
         return ListOffsetsPartitionResponse(wanted.partition_index, 0, _old_style_offsets(log, wanted, end))
@@ -274,11 +273,11 @@ def _most(wanted: ListOffsetsPartition) -> int:
 def _old_style_offsets(log: PartitionLog, wanted: ListOffsetsPartition, end: int) -> list[int]:
     """v0: the start offsets of segments older than the timestamp, newest first, at most as many as asked for."""
     if wanted.timestamp == LATEST:
-        offsets = [end, *(base for base, _ in reversed(segment_starts(log)) if base < end)]
+        offsets = [end, *(base for base, _ in reversed(log.segments.starts()) if base < end)]
     else:
         offsets = [
             max(base, log.log_start_offset)
-            for base, modified_ms in reversed(segment_starts(log))
+            for base, modified_ms in reversed(log.segments.starts())
             if modified_ms <= wanted.timestamp
         ]
     return offsets[: _most(wanted)]

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.replicated import append_fetched, cut_to, restart_at
-from pykafka_broker.log.trimming import raise_log_start
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition
 from pykafka_broker.protocol.messages.fetch_response import PartitionData
@@ -92,6 +90,9 @@ class FollowedPartition:
             logger.debug("%s can't be fetched: %s", self, ErrorCode(data.error_code).name)
             return Taken.LATER
         try:
+            gap, self.log.gap = self.log.gap, None
+            if gap is not None and gap < self.log.log_end_offset:
+                return self._fetch_from(gap, wall)
             if data.diverging_epoch.epoch >= 0 or data.diverging_epoch.end_offset >= 0:
                 return self._part(data.diverging_epoch.epoch, data.diverging_epoch.end_offset, wall)
             return self._append(data, wall)
@@ -103,6 +104,14 @@ class FollowedPartition:
             self._tell(error.message or error.code.name)
         return Taken.LATER
 
+    def _fetch_from(self, gap: int, wall: int) -> Taken:
+        """Cut the log at its gap and fetch the rest again: a power cut may have taken records there that the leader
+        still has. The controller has taken this replica out of sync when it registered after the crash.
+        """
+        logger.warning("%s is fetched again from %d on, where a crash may have taken records", self, gap)
+        self.log.truncate_or_restart(gap, wall)
+        return Taken.DONE
+
     def _tell(self, trouble: str | None) -> None:
         if trouble != self._told:
             self._told = trouble or ""
@@ -112,12 +121,12 @@ class FollowedPartition:
         log, records = self.log, data.records
         before = log.log_end_offset
         if records:
-            append_fetched(log, records, wall)
+            log.append_fetched(records, wall)
             if log.log_end_offset == before:
                 raise CorruptBatch(f"{len(records)} bytes without a whole batch")
         self.lag = max(0, data.high_watermark - log.log_end_offset)
         self.partition.know_committed(data.high_watermark)
-        raise_log_start(log, min(data.log_start_offset, log.high_watermark))
+        log.raise_log_start(min(data.log_start_offset, log.high_watermark))
         self._pauses, self._told = 0, ""
         return Taken.DONE
 
@@ -141,7 +150,7 @@ class FollowedPartition:
             offset,
             f"; {lost} of these were committed" if lost > 0 else "",
         )
-        cut_to(log, offset, wall)
+        log.truncate_or_restart(offset, wall)
         return Taken.DONE
 
     def resume_within(self, leader_start: int, leader_end: int, wall: int) -> Taken:
@@ -150,7 +159,7 @@ class FollowedPartition:
         try:
             if leader_start > log.log_end_offset:
                 logger.warning("%s begins anew at %d, where its leader does", self, leader_start)
-                restart_at(log, leader_start, wall)
+                log.restart_at(leader_start, wall)
                 return Taken.DONE
             return self._cut(leader_end, wall)
         except OSError as error:

@@ -17,7 +17,6 @@ from pykafka_broker.cluster.records import MetadataError
 from pykafka_broker.cluster.snapshot import Snapshot, list_snapshots, snapshot_name
 from pykafka_broker.log.filesystem import Buffer, FileSystem, write_file
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.replicated import append_fetched, restart_at
 from pykafka_broker.records.header import iter_batches
 
 logger = logging.getLogger(__name__)
@@ -33,7 +32,7 @@ class FollowedLog(MetadataLog):
         self, log: PartitionLog, fs: FileSystem, node_id: int, directory_id: bytes, voters: Sequence[int]
     ) -> None:
         super().__init__(log, fs, node_id, directory_id)
-        log.sole_replica = False
+        log.set_sole_replica(False)
         self.leader_id = NO_LEADER
         self.high_watermark = UNKNOWN
         self._voter_ids = voters  # of kraft.version 0
@@ -61,7 +60,7 @@ class FollowedLog(MetadataLog):
         """Bring `image` from nothing to what is committed for certain: the newest snapshot."""
         self.snapshots = self._forget_outlived(list_snapshots(self._fs, self.log.directory))
         if self.snapshots and self.snapshots[-1].end_offset > self.log.log_end_offset:
-            restart_at(self.log, self.snapshots[-1].end_offset, 0)  # a crash came between the two
+            self.log.restart_at(self.snapshots[-1].end_offset, 0)  # a crash came between the two
         self._replay = Replay(image, MetadataDelta())
         self._go_to(self._load_snapshot(self._replay))
         known = quorum_state.read_epoch(self._fs, self._quorum_state)
@@ -88,7 +87,7 @@ class FollowedLog(MetadataLog):
 
     def take(self, records: Buffer, wall: int) -> None:
         """Raises CorruptBatch, or ApiError for what the disk says."""
-        append_fetched(self.log, records, wall)
+        self.log.append_fetched(records, wall)
 
     def truncate_to(self, epoch: int, end_offset: int) -> None:
         """What this node has of the leader's history ends there. Raises OSError, and MetadataError where that would
@@ -123,7 +122,7 @@ class FollowedLog(MetadataLog):
             raise
         if self.log.log_end_offset > end_offset:
             self.log.truncate_to(end_offset)  # what lies there is of another history
-        restart_at(self.log, end_offset, wall)
+        self.log.restart_at(end_offset, wall)
         outlived, self.snapshots = self.snapshots, [snapshot]
         for each in outlived:
             if each.path != path:

@@ -18,7 +18,7 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     topics_read,
 )
 from pykafka_broker.coordinators.groups.consumer_target import next_target
-from pykafka_broker.coordinators.groups.epoch_change import EpochChange
+from pykafka_broker.coordinators.groups.epoch_group import EpochChange
 from pykafka_broker.coordinators.groups.group import GroupTable
 from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
 from pykafka_broker.coordinators.groups.reconciliation import OwnedTopics, Reconciliation

@@ -1,13 +1,14 @@
 """The records of consumer groups, as Kafka 4.3 writes them.
 
-Rule: here and nowhere else the state of a group meets its record formats; writing and reading stand side by side.
+Rule: here and nowhere else the state of a group meets its record formats; writing, reading and replay
+stand side by side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
-from pykafka_broker.coordinators.effects import KeyValue
 from pykafka_broker.coordinators.groups.consumer_group import (
     ConsumerGroup,
     ConsumerMember,
@@ -17,7 +18,9 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     Target,
     frozen_target,
 )
-from pykafka_broker.coordinators.groups.stored import record, said
+from pykafka_broker.coordinators.groups.epoch_group import EpochReplay, KeyTypes, Kind, no_more
+from pykafka_broker.coordinators.groups.group import GroupTable
+from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.protocol.stored.consumer_group_current_member_assignment_key import (
     ConsumerGroupCurrentMemberAssignmentKey,
 )
@@ -51,7 +54,7 @@ KNOWN_STATES = frozenset(MemberState)
 # Writing
 
 
-def member_metadata(group_id: str, member: ConsumerMember) -> KeyValue:
+def member_metadata(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
     value = ConsumerGroupMemberMetadataValue(
         member.instance_id,
         member.rack_id,
@@ -64,14 +67,14 @@ def member_metadata(group_id: str, member: ConsumerMember) -> KeyValue:
         member.classic,
     )
     key = ConsumerGroupMemberMetadataKey(group_id, member.member_id)
-    return said(key, value) if member.classic is None else record(key, value)
+    return CoordinatorRecord(key, value)
 
 
-def current_assignment(group_id: str, member: ConsumerMember) -> KeyValue:
+def current_assignment(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member.epoch, member.previous_epoch, member.state, _partitions(member.assigned), _partitions(member.revoking)
     )
-    return record(ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id), value)
+    return CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id), value)
 
 
 def _partitions(owned: Owned) -> list[TopicPartitions]:
@@ -80,60 +83,66 @@ def _partitions(owned: Owned) -> list[TopicPartitions]:
     ]
 
 
-def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> KeyValue:
-    return record(ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(epoch, metadata_hash))
+def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
+    return CoordinatorRecord(ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(epoch, metadata_hash))
 
 
-def target(group_id: str, member_id: str, assignment: Target) -> KeyValue:
+def target(group_id: str, member_id: str, assignment: Target) -> CoordinatorRecord:
     value = ConsumerGroupTargetAssignmentMemberValue(
         [TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in assignment.items()]
     )
-    return record(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), value)
+    return CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), value)
 
 
-def target_metadata(group_id: str, epoch: int, timestamp: int) -> KeyValue:
+def target_metadata(group_id: str, epoch: int, timestamp: int) -> CoordinatorRecord:
     value = ConsumerGroupTargetAssignmentMetadataValue(epoch, timestamp)
-    return record(ConsumerGroupTargetAssignmentMetadataKey(group_id), value)
+    return CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id), value)
 
 
-def regex(group_id: str, pattern: str, resolved: ResolvedRegex | None) -> KeyValue:
+def regex(group_id: str, pattern: str, resolved: ResolvedRegex | None) -> CoordinatorRecord:
     """What a pattern stands for, or its tombstone."""
     key = ConsumerGroupRegularExpressionKey(group_id, pattern)
     if resolved is None:
-        return record(key, None)
+        return CoordinatorRecord(key, None)
     value = ConsumerGroupRegularExpressionValue(sorted(resolved.topics), resolved.version, resolved.resolved_at)
-    return record(key, value)
+    return CoordinatorRecord(key, value)
 
 
-def partition_metadata_tombstone(group_id: str) -> KeyValue:
+def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
     """Removes what releases before 4.1 wrote."""
-    return record(ConsumerGroupPartitionMetadataKey(group_id), None)
+    return CoordinatorRecord(ConsumerGroupPartitionMetadataKey(group_id), None)
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[KeyValue]:
+def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
     """A member with all that belongs to it."""
     return [
-        record(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-        record(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
-        record(ConsumerGroupMemberMetadataKey(group_id, member_id), None),
+        CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
+        CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
+        CoordinatorRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), None),
     ]
 
 
-def group_tombstones(group: ConsumerGroup) -> list[KeyValue]:
+def group_tombstones(group: ConsumerGroup) -> list[CoordinatorRecord]:
     """A group with all that belongs to it, offsets apart."""
     group_id = group.group_id
     return [
-        *(record(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None) for member_id in group.members),
-        *(record(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None) for member_id in group.members),
-        record(ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
-        *(record(ConsumerGroupMemberMetadataKey(group_id, member_id), None) for member_id in group.members),
+        *(
+            CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None)
+            for member_id in group.members
+        ),
+        *(
+            CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None)
+            for member_id in group.members
+        ),
+        CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
+        *(CoordinatorRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), None) for member_id in group.members),
         *(regex(group_id, pattern, None) for pattern in group.regexes),
         partition_metadata_tombstone(group_id),
-        record(ConsumerGroupMetadataKey(group_id), None),
+        CoordinatorRecord(ConsumerGroupMetadataKey(group_id), None),
     ]
 
 
-def group_records(group: ConsumerGroup) -> list[KeyValue]:
+def group_records(group: ConsumerGroup) -> list[CoordinatorRecord]:
     """A whole group, for one that has been converted."""
     group_id = group.group_id
     return [
@@ -184,3 +193,44 @@ def read_target(value: ConsumerGroupTargetAssignmentMemberValue) -> Target:
         bytes(topic.topic_id): topic.partitions for topic in value.topic_partitions
     }
     return frozen_target(partitions)
+
+
+# Replay
+
+KIND = Kind(
+    ConsumerGroup,
+    ConsumerGroup,
+    ConsumerMember,
+    no_more,
+    take_member_metadata,
+    take_current_assignment,
+    read_target,
+)
+KEYS = KeyTypes(
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupCurrentMemberAssignmentKey,
+)
+
+
+def consumer_replay(table: GroupTable) -> EpochReplay[ConsumerGroup]:
+    """Return the replay of consumer groups: the types that `EpochReplay` knows, and patterns."""
+    return EpochReplay(
+        table,
+        KIND,
+        KEYS,
+        {ConsumerGroupPartitionMetadataKey: _partition_metadata, ConsumerGroupRegularExpressionKey: _regex},
+    )
+
+
+def _partition_metadata(group: ConsumerGroup, key: ConsumerGroupPartitionMetadataKey, value: Any) -> None:
+    group.has_partition_metadata = value is not None
+
+
+def _regex(group: ConsumerGroup, key: ConsumerGroupRegularExpressionKey, value: Any) -> None:
+    if value is None:
+        group.regexes.pop(key.regular_expression, None)
+    else:
+        group.regexes[key.regular_expression] = ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)

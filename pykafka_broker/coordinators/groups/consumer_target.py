@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pykafka_broker.coordinators.effects import KeyValue
 from pykafka_broker.coordinators.groups import consumer_stored
 from pykafka_broker.coordinators.groups.assignors import ASSIGNORS, GroupSpec, MemberSpec
 from pykafka_broker.coordinators.groups.consumer_group import (
@@ -20,6 +19,7 @@ from pykafka_broker.coordinators.groups.consumer_group import (
 )
 from pykafka_broker.coordinators.groups.group import GroupTable
 from pykafka_broker.coordinators.groups.topics import topic_ids
+from pykafka_broker.coordinators.record import CoordinatorRecord
 
 
 def next_target(
@@ -29,7 +29,7 @@ def next_target(
     members: list[ConsumerMember],
     epoch: int,
     now: int,
-    records: list[KeyValue],
+    records: list[CoordinatorRecord],
 ) -> dict[str, Target]:
     """Compute the target of these members for a group epoch; records for what changes are added."""
     topics = table.topics

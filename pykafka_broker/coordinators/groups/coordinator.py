@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pykafka_broker.config import BrokerConfig
-from pykafka_broker.coordinators.effects import Effects, Said, Token
+from pykafka_broker.coordinators.effects import Effects, Token
 from pykafka_broker.coordinators.groups import classic_listing, consumer_listing
 from pykafka_broker.coordinators.groups.absent_members import ABSENT, AbsentMembers
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol
@@ -28,6 +28,7 @@ from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetSto
 from pykafka_broker.coordinators.groups.records import GroupReplay, group_tombstones
 from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.coordinators.groups.topics import Topics
+from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.share import listing as share_listing
 from pykafka_broker.coordinators.share.membership import ShareMembership
 from pykafka_broker.coordinators.share.share_group import ShareGroup
@@ -58,7 +59,6 @@ from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
 from pykafka_broker.protocol.messages.sync_group_response import SyncGroupResponse
 from pykafka_broker.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from pykafka_broker.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
-from pykafka_broker.protocol.runtime import Buffer
 
 OFFSET_EXPIRY = TimerKey("offset-expiry", "")  # the round over all groups
 EXPIRE = "expire"  # one group's turn in it
@@ -192,24 +192,10 @@ class GroupCoordinator:
     # Hard state
 
     def replay(
-        self, key: Buffer, value: Buffer | None, now: int, log_offset: int = -1, producer_id: int = NO_PRODUCER_ID
+        self, record: CoordinatorRecord, now: int, log_offset: int = -1, producer_id: int = NO_PRODUCER_ID
     ) -> None:
-        """Take over one record, live or at load. `producer_id` is set for a record of a transaction."""
-        self._replay.replay(key, value, now, log_offset, producer_id)
-
-    def replay_decided(
-        self, effects: Effects[Any], now: int, base_offset: int, producer_id: int = NO_PRODUCER_ID
-    ) -> None:
-        """Take over what has just been appended from `base_offset` on."""
-        if effects.messages is None:
-            for offset, record in enumerate(effects.records, base_offset):
-                if isinstance(record, Said):
-                    self._replay.take_over(*record.messages, now, offset, producer_id)
-                else:
-                    self._replay.replay(*record, now, offset, producer_id)
-        else:
-            for offset, (key_message, value_message) in enumerate(effects.messages, base_offset):
-                self._replay.take_over(key_message, value_message, now, offset, producer_id)
+        """Apply one record of `__consumer_offsets`, right after its append and at a load alike."""
+        self._replay.replay(record, now, log_offset, producer_id)
 
     def replay_end_txn(self, producer_id: int, committed: bool, owns: Callable[[str], bool] | None = None) -> None:
         """A transaction marker stands in a log; `owns` says which groups are that log's."""

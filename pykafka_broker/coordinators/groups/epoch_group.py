@@ -10,8 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
+from pykafka_broker.coordinators.effects import Effects
+from pykafka_broker.coordinators.groups.group import Group, GroupTable
+from pykafka_broker.coordinators.groups.timers import TimerKey, Timers
+from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -243,3 +247,166 @@ class ReconciledGroup(EpochGroup[R, T]):
 
     def _stale(self, member: R) -> ErrorCode:
         return ErrorCode.STALE_MEMBER_EPOCH if self.knows_epochs(member) else ErrorCode.ILLEGAL_GENERATION
+
+
+# A change on its way
+
+G = TypeVar("G", bound=EpochGroup[Any, Any])
+
+
+class EpochChange(Generic[G, M]):
+    """A change of one member by a request, whose kind of group says how. The member is a copy, and what is to become of
+    the group stands in `records`: nothing here touches the group's hard state.
+    """
+
+    def __init__(self, table: GroupTable, group: G, before: M, effects: Effects[Any], now: int) -> None:
+        self._table = table
+        self._group = group
+        self._now = now
+        self.before = before
+        self.member = before.copy()
+        self.records: list[CoordinatorRecord] = effects.records
+        self.group_epoch = group.epoch  # as it will be
+
+
+# Time
+
+
+class MemberClocks:
+    """The deadlines of the members of one kind of group; `kind` is its `type_name`, so that the table can stop them
+    with the group.
+
+    Every heartbeat starts the member's session anew, and a member that has to give something back has its rebalance
+    timeout for it. Deadlines are soft: after a restart each member has both once more in full. They end with the record
+    that takes the member out, so that a member whose record the log refuses is not forgotten.
+    """
+
+    def __init__(self, timers: Timers, kind: str) -> None:
+        self._timers = timers
+        self.session = f"{kind}-session"
+        self.rebalance = f"{kind}-rebalance"
+
+    def keep_alive(self, group: Group, member_id: str, deadline: int) -> None:
+        """Start the member's session anew."""
+        self._timers.set(TimerKey(self.session, group.group_id, member_id), deadline)
+
+    def follow_state(self, group: Group, before: ReconciledMember, member: ReconciledMember, now: int) -> None:
+        """Start or stop the rebalance timeout, if the member has moved."""
+        if member.current() == before.current():
+            return
+        if member.state is member.UNREVOKED:
+            self.await_revocation(group, member, now)
+        else:
+            self.stop_rebalance(group, member.member_id)
+
+    def await_revocation(self, group: Group, member: ReconciledMember, now: int) -> None:
+        key = TimerKey(self.rebalance, group.group_id, member.member_id)
+        self._timers.set(key, now + member.rebalance_timeout_ms)
+
+    def stop_rebalance(self, group: Group, member_id: str) -> None:
+        """There is nothing to be given back any more."""
+        self._timers.cancel(TimerKey(self.rebalance, group.group_id, member_id))
+
+    def is_out(self, key: TimerKey, member: ReconciledMember) -> bool:
+        """Whether a deadline that has passed still means something: the member may have given back in time."""
+        return key.kind != self.rebalance or member.state is member.UNREVOKED
+
+
+# Replay: the five types of records that all three kinds have
+
+
+class Kind(NamedTuple):
+    """How one kind of group meets its records."""
+
+    group: type[Any]  # an EpochGroup
+    new_group: Callable[[str], Any]  # by group id
+    new_member: Callable[[str], Any]  # by member id
+    take_epoch: Callable[[Any, Any], None]  # (group, value): what the record of the epoch says besides
+    take_metadata: Callable[[Any, Any], None]  # (member, value)
+    take_assignment: Callable[[Any, Any], None]  # (member, value)
+    read_target: Callable[[Any], Any]  # (value)
+
+
+class KeyTypes(NamedTuple):
+    """The keys of the five types."""
+
+    epoch: type
+    member_metadata: type
+    target_metadata: type
+    target: type
+    current_assignment: type
+
+
+def no_more(group: Any, value: Any) -> None:
+    """For kinds whose record of the epoch says nothing else."""
+
+
+class EpochReplay(Generic[G]):
+    """The replay of one kind of group; `more` are the types that this kind alone has.
+
+    A record creates the group that it is about, and a group goes with the tombstone of its epoch. A tombstone for what
+    is not there is nothing special: compaction may have taken the rest.
+    """
+
+    def __init__(
+        self,
+        table: GroupTable,
+        kind: Kind,
+        keys: KeyTypes,
+        more: dict[type, Callable[[G, Any, Any], None]],
+    ) -> None:
+        self._table = table
+        self._kind = kind
+        rules = (self._epoch, self._member, self._target_metadata, self._target, self._current_assignment)
+        self._rules: dict[type, Callable[[G, Any, Any], None]] = dict(zip(keys, rules, strict=True)) | more
+
+    def takes(self, key: Any) -> bool:
+        return type(key) in self._rules
+
+    def replay(self, key: Any, value: Any) -> None:
+        """Take over one record; `takes` has said yes to its key."""
+        group: Any = self._table.groups.get(key.group_id)
+        if not isinstance(group, self._kind.group):
+            if value is None:
+                return
+            # A classic group of this name has made way, or was only there because of its offsets.
+            group = self._table.groups[key.group_id] = self._kind.new_group(key.group_id)
+        self._rules[type(key)](group, key, value)
+
+    def _epoch(self, group: G, key: Any, value: Any) -> None:
+        if value is None:
+            self._table.remove(group.group_id)
+            return
+        group.epoch = value.epoch
+        group.metadata_hash = value.metadata_hash
+        self._kind.take_epoch(group, value)
+
+    def _member(self, group: G, key: Any, value: Any) -> None:
+        if value is None:
+            group.remove_member(key.member_id)
+            self._table.timers.cancel_member(group.group_id, group.type_name, key.member_id)
+        else:
+            self._change(group, key.member_id, lambda member: self._kind.take_metadata(member, value))
+
+    def _target_metadata(self, group: G, key: Any, value: Any) -> None:
+        group.assignment_epoch = -1 if value is None else value.assignment_epoch
+        group.assignment_timestamp = 0 if value is None else value.assignment_timestamp
+
+    def _target(self, group: G, key: Any, value: Any) -> None:
+        if value is None:
+            group.targets.pop(key.member_id, None)
+        else:
+            group.targets[key.member_id] = self._kind.read_target(value)
+
+    def _current_assignment(self, group: G, key: Any, value: Any) -> None:
+        if value is not None:
+            self._change(group, key.member_id, lambda member: self._kind.take_assignment(member, value))
+        elif key.member_id in group.members:
+            self._change(group, key.member_id, lambda member: member.withdraw())
+
+    def _change(self, group: G, member_id: str, change: Callable[[Any], None]) -> None:
+        """Put a changed copy in a member's place, or a new member in none's."""
+        known = group.members.get(member_id)
+        member = self._kind.new_member(member_id) if known is None else known.copy()
+        change(member)
+        group.set_member(member)

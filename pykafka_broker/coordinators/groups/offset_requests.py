@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pykafka_broker.coordinators.effects import Effects, KeyValue
+from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups import stored
 from pykafka_broker.coordinators.groups.classic_group import PREPARING_REBALANCE, STABLE, ClassicGroup
 from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
 from pykafka_broker.coordinators.groups.offsets import CommittedOffset, OffsetStore
 from pykafka_broker.coordinators.groups.topics import Partitions
+from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import (
@@ -47,7 +48,6 @@ from pykafka_broker.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponseTopic,
 )
 from pykafka_broker.protocol.runtime import ZERO_UUID
-from pykafka_broker.protocol.stored.offset_commit_key import OffsetCommitKey
 from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
 from pykafka_broker.records.record import wrap_int64
 
@@ -74,7 +74,6 @@ class OffsetRequests:
     def commit(self, request: OffsetCommitRequest, version: int, now: int) -> Effects[OffsetCommitResponse]:
         """Every version; generation -1 is for clients outside the group protocol."""
         effects: Effects[OffsetCommitResponse] = Effects(key=request.group_id)
-        decided: list[tuple[OffsetCommitKey, OffsetCommitValue]] = []
         verdict: ErrorCode | None = None  # the group is asked when the first partition is there
         wall = self._table.wall_at(now)
         topics = []
@@ -92,13 +91,11 @@ class OffsetRequests:
                     code = self._refusal(verdict, one.committed_metadata)
                     if code is _NONE:
                         value = _committed(request, image.id, one, wall)
-                        key, raw_key = stored.offset_key(request.group_id, image.name, one.partition_index)
-                        effects.records.append(KeyValue(raw_key, stored.offset_value(value)))
-                        decided.append((key, value))
+                        effects.records.append(
+                            stored.offset_commit(request.group_id, image.name, one.partition_index, value)
+                        )
                 partitions.append(OffsetCommitResponsePartition(one.partition_index, code))
             topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
-        if request.retention_time_ms == _NO_RETENTION:  # else the bytes don't hold all that the message does
-            effects.messages = decided
         effects.reply = OffsetCommitResponse(topics=topics)
         return effects
 
@@ -285,12 +282,12 @@ class OffsetRequests:
 
     # Expiry and removal
 
-    def expired(self, group_id: str, now: int) -> tuple[list[KeyValue], bool]:
+    def expired(self, group_id: str, now: int) -> tuple[list[CoordinatorRecord], bool]:
         """Tombstones for what has outlived its retention, and whether nothing of the group's offsets is left after
         them (KIP-211)."""
         group = self._table.groups[group_id]
         base, wall = group.expiry_base(), self._table.wall_at(now)
-        tombstones: list[KeyValue] = []
+        tombstones: list[CoordinatorRecord] = []
         left = self._store.has_pending(group_id)
         retention_ms = self._table.config.offsets_retention_minutes * MS_PER_MINUTE
         for topic, partition, offset in self._store.partitions(group_id):
@@ -305,11 +302,11 @@ class OffsetRequests:
                 left = True
         return tombstones, not left
 
-    def all_tombstones(self, group_id: str) -> list[KeyValue]:
+    def all_tombstones(self, group_id: str) -> list[CoordinatorRecord]:
         """For a group that is deleted; what open transactions have written goes too."""
         return [stored.offset_commit(group_id, *partition, None) for partition in self._known_partitions(group_id)]
 
-    def topic_tombstones(self, group_id: str, topics: frozenset[str]) -> list[KeyValue]:
+    def topic_tombstones(self, group_id: str, topics: frozenset[str]) -> list[CoordinatorRecord]:
         """For topics that have been deleted."""
         committed = self._store.committed(group_id)
         known = [(topic, partition) for topic in committed if topic in topics for partition in committed[topic]]
@@ -345,14 +342,15 @@ def _verdict(
 def _committed(
     request: OffsetCommitRequest, topic_id: bytes, partition: OffsetCommitRequestPartition, wall: int
 ) -> OffsetCommitValue:
-    return OffsetCommitValue(
-        partition.committed_offset,
-        partition.committed_leader_epoch,
-        partition.committed_metadata or "",
-        wall if partition.commit_timestamp == -1 else partition.commit_timestamp,
-        -1 if request.retention_time_ms == -1 else wrap_int64(wall + request.retention_time_ms),
-        topic_id,
-    )
+    metadata = partition.committed_metadata or ""
+    committed_at = wall if partition.commit_timestamp == -1 else partition.commit_timestamp
+    expires_at = -1
+    if request.retention_time_ms != _NO_RETENTION:
+        expires_at = wrap_int64(wall + request.retention_time_ms)
+    if expires_at == -1:
+        epoch = partition.committed_leader_epoch
+        return OffsetCommitValue(partition.committed_offset, epoch, metadata, committed_at, topic_id=topic_id)
+    return OffsetCommitValue(partition.committed_offset, -1, metadata, committed_at, expires_at)
 
 
 def _is_expired(offset: CommittedOffset, base: Callable[[int], int], retention_ms: int, wall: int) -> bool:

@@ -2,28 +2,31 @@
 
 Rule: every partition has a reader, every member has a partition if there is any for it, both as evenly as it goes, and
 what a member has it keeps as long as that is so. Members that read the same topics share all of their partitions;
-where members differ, each topic is shared out among its own readers.
+where members differ, each topic is shared out among its own readers. The partitions of a topic that may be assigned
+need not begin at 0.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
-from pykafka_broker.coordinators.groups.assignors import Assignment, GroupSpec, MemberSpec
+from pykafka_broker.coordinators.groups.assignors import Assignment, MemberSpec
 
 Partition = tuple[bytes, int]
 
 
-def assign_simple(spec: GroupSpec) -> dict[str, Assignment]:
-    assignment: dict[str, Assignment] = {member_id: {} for member_id in spec.members}
-    if spec.homogeneous:
-        everything = [(topic_id, p) for topic_id, count in spec.partitions.items() for p in range(count)]
-        _share_out(everything, spec.members, assignment)
+def assign_simple(members: Mapping[str, MemberSpec], assignable: Mapping[bytes, Set[int]]) -> dict[str, Assignment]:
+    """Return each member's partitions. assignable: the partitions of each topic that may be assigned."""
+    assignment: dict[str, Assignment] = {member_id: {} for member_id in members}
+    read = [member.topics for member in members.values()]
+    if all(topics == read[0] for topics in read):
+        everything = [(topic_id, p) for topic_id, parts in assignable.items() for p in sorted(parts)]
+        _share_out(everything, members, assignment)
     else:
-        for topic_id, count in spec.partitions.items():
-            readers = {name: member for name, member in spec.members.items() if topic_id in member.topics}
-            _share_out([(topic_id, p) for p in range(count)], readers, assignment)
+        for topic_id, parts in assignable.items():
+            readers = {name: member for name, member in members.items() if topic_id in member.topics}
+            _share_out([(topic_id, p) for p in sorted(parts)], readers, assignment)
     return assignment
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykafka_broker.coordinators.effects import KeyValue
-from pykafka_broker.coordinators.groups.epoch_replay import EpochReplay, KeyTypes, Kind, no_more
+from pykafka_broker.coordinators.groups.epoch_group import EpochReplay, KeyTypes, Kind, no_more
 from pykafka_broker.coordinators.groups.group import GroupTable
-from pykafka_broker.coordinators.groups.stored import record, said
+from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.share.share_group import ShareGroup, ShareMember, Target, Topics
 from pykafka_broker.protocol.stored.share_group_current_member_assignment_key import (
     ShareGroupCurrentMemberAssignmentKey,
@@ -46,58 +45,58 @@ STABLE = 0  # the only state of a member
 # Writing
 
 
-def member_metadata(group_id: str, member: ShareMember) -> KeyValue:
+def member_metadata(group_id: str, member: ShareMember) -> CoordinatorRecord:
     value = ShareGroupMemberMetadataValue(
         member.rack_id, member.client_id, member.client_host, sorted(member.topic_names)
     )
-    return said(ShareGroupMemberMetadataKey(group_id, member.member_id), value)
+    return CoordinatorRecord(ShareGroupMemberMetadataKey(group_id, member.member_id), value)
 
 
-def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> KeyValue:
-    return record(ShareGroupMetadataKey(group_id), ShareGroupMetadataValue(epoch, metadata_hash))
+def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
+    return CoordinatorRecord(ShareGroupMetadataKey(group_id), ShareGroupMetadataValue(epoch, metadata_hash))
 
 
-def target(group_id: str, member_id: str, assignment: Target) -> KeyValue:
+def target(group_id: str, member_id: str, assignment: Target) -> CoordinatorRecord:
     topics = [TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in assignment.items()]
     key = ShareGroupTargetAssignmentMemberKey(group_id, member_id)
-    return record(key, ShareGroupTargetAssignmentMemberValue(topics))
+    return CoordinatorRecord(key, ShareGroupTargetAssignmentMemberValue(topics))
 
 
-def target_metadata(group_id: str, epoch: int, timestamp: int) -> KeyValue:
+def target_metadata(group_id: str, epoch: int, timestamp: int) -> CoordinatorRecord:
     value = ShareGroupTargetAssignmentMetadataValue(epoch, timestamp)
-    return record(ShareGroupTargetAssignmentMetadataKey(group_id), value)
+    return CoordinatorRecord(ShareGroupTargetAssignmentMetadataKey(group_id), value)
 
 
-def current_assignment(group_id: str, member: ShareMember) -> KeyValue:
+def current_assignment(group_id: str, member: ShareMember) -> CoordinatorRecord:
     topics = [TopicPartitions(topic_id, sorted(partitions)) for topic_id, partitions in member.assigned.items()]
     value = ShareGroupCurrentMemberAssignmentValue(member.epoch, member.previous_epoch, STABLE, topics)
-    return record(ShareGroupCurrentMemberAssignmentKey(group_id, member.member_id), value)
+    return CoordinatorRecord(ShareGroupCurrentMemberAssignmentKey(group_id, member.member_id), value)
 
 
-def initialized(group_id: str, topics: Topics) -> KeyValue:
+def initialized(group_id: str, topics: Topics) -> CoordinatorRecord:
     """Which partitions have a state with the share coordinator."""
     infos = [TopicPartitionsInfo(topic_id, name, sorted(parts)) for topic_id, (name, parts) in topics.items()]
     value = ShareGroupStatePartitionMetadataValue([], infos, [])
-    return record(ShareGroupStatePartitionMetadataKey(group_id), value)
+    return CoordinatorRecord(ShareGroupStatePartitionMetadataKey(group_id), value)
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[KeyValue]:
+def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
     """A member with all that belongs to it."""
     return [
-        record(ShareGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-        record(ShareGroupTargetAssignmentMemberKey(group_id, member_id), None),
-        record(ShareGroupMemberMetadataKey(group_id, member_id), None),
+        CoordinatorRecord(ShareGroupCurrentMemberAssignmentKey(group_id, member_id), None),
+        CoordinatorRecord(ShareGroupTargetAssignmentMemberKey(group_id, member_id), None),
+        CoordinatorRecord(ShareGroupMemberMetadataKey(group_id, member_id), None),
     ]
 
 
-def group_tombstones(group: ShareGroup) -> list[KeyValue]:
+def group_tombstones(group: ShareGroup) -> list[CoordinatorRecord]:
     """A group with all that belongs to it."""
     group_id = group.group_id
     tombstones = [one for member_id in group.members for one in member_tombstones(group_id, member_id)]
-    tombstones.append(record(ShareGroupTargetAssignmentMetadataKey(group_id), None))
+    tombstones.append(CoordinatorRecord(ShareGroupTargetAssignmentMetadataKey(group_id), None))
     if group.has_state_record:
-        tombstones.append(record(ShareGroupStatePartitionMetadataKey(group_id), None))
-    tombstones.append(record(ShareGroupMetadataKey(group_id), None))
+        tombstones.append(CoordinatorRecord(ShareGroupStatePartitionMetadataKey(group_id), None))
+    tombstones.append(CoordinatorRecord(ShareGroupMetadataKey(group_id), None))
     return tombstones
 
 

@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from pykafka_broker.coordinators.effects import Effects
-from pykafka_broker.coordinators.groups.assignors import GroupSpec, MemberSpec
-from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH
+from pykafka_broker.coordinators.groups.assignors import MemberSpec
+from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, MemberClocks
 from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
-from pykafka_broker.coordinators.groups.member_clocks import MemberClocks
 from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.coordinators.groups.topics import existing, topic_ids
 from pykafka_broker.coordinators.share import group_records
@@ -174,10 +173,10 @@ class ShareMembership:
             for member in members
         }
         wanted = {topic_id for spec in specs.values() for topic_id in spec.topics}
-        counts = {
-            topic_id: len(parts) for topic_id, (_, parts) in sorted(group.initialized.items()) if topic_id in wanted
+        assignable = {
+            topic_id: parts for topic_id, (_, parts) in sorted(group.initialized.items()) if topic_id in wanted
         }
-        assigned = assign_simple(GroupSpec(specs, counts))
+        assigned = assign_simple(specs, assignable)
         result: dict[str, Target] = {}
         for member_id, share in assigned.items():
             result[member_id] = {topic_id: frozenset(parts) for topic_id, parts in share.items()}

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from pykafka_broker.coordinators.effects import Effects, KeyValue, Said
+from pykafka_broker.coordinators.effects import Effects
+from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.share import state_records
 from pykafka_broker.coordinators.share.delivery import StateRun, laid_over
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.runtime import Buffer
+from pykafka_broker.protocol.runtime import DecodeError
 from pykafka_broker.protocol.stored.share_snapshot_value import ShareSnapshotValue
+from pykafka_broker.protocol.stored.share_update_key import ShareUpdateKey
 from pykafka_broker.protocol.stored.share_update_value import ShareUpdateValue
 
 UNINITIALIZED = -1  # a start offset that is still to be found by share.auto.offset.reset
@@ -157,7 +159,7 @@ class ShareCoordinator:
 
     def _snapshot(
         self, key: ShareKey, known: ShareState, start: int, complete_count: int, runs: Iterable[StateRun], now: int
-    ) -> KeyValue:
+    ) -> CoordinatorRecord:
         return state_records.snapshot(
             key,
             known.snapshot_epoch + 1,
@@ -170,7 +172,7 @@ class ShareCoordinator:
             runs,
         )
 
-    def _effects(self, key: ShareKey, record: KeyValue) -> Effects[None]:
+    def _effects(self, key: ShareKey, record: CoordinatorRecord) -> Effects[None]:
         return Effects(records=[record], key=key.coordinator_key())
 
     def _check_exists(self, key: ShareKey) -> None:
@@ -185,28 +187,24 @@ class ShareCoordinator:
 
     # Hard state
 
-    def replay(self, key: Buffer, value: Buffer | None, log_offset: int, now: int) -> ShareKey | None:
-        """Take over one record, live or at load; returns the share partition that it is about."""
-        record = state_records.read_record(key, value)
-        if record is None:
-            return None
-        self._take_over(*record, log_offset, now)
-        return record[0]
+    def replay(self, record: CoordinatorRecord, log_offset: int, now: int) -> ShareKey:
+        """Apply one record of `__share_group_state`, right after its append and at a load alike.
 
-    def replay_decided(self, record: KeyValue, log_offset: int, now: int) -> None:
-        """Take over what has just been appended there."""
-        if isinstance(record, Said):
-            self._take_over(*record.messages, log_offset, now)
-        else:
-            self.replay(record.key, record.value, log_offset, now)
+        Returns:
+            The share partition that the record is about.
 
-    def _take_over(
-        self, share_key: ShareKey, message: ShareSnapshotValue | ShareUpdateValue | None, log_offset: int, now: int
-    ) -> None:
-        if message is None:
-            self.states.pop(share_key, None)
-        elif isinstance(message, ShareSnapshotValue):
-            self.states[share_key] = ShareState(message, log_offset)
-        elif (state := self.states.get(share_key)) is not None:
-            state.take(message)
+        Raises:
+            DecodeError: The record is the tombstone of an update, which nobody writes.
+        """
+        key = ShareKey(record.key.group_id, bytes(record.key.topic_id), record.key.partition)
+        value = record.value
+        if value is None:
+            if isinstance(record.key, ShareUpdateKey):
+                raise DecodeError("a tombstone of an update, which is never written")
+            self.states.pop(key, None)
+        elif isinstance(value, ShareSnapshotValue):
+            self.states[key] = ShareState(value, log_offset)
+        elif (state := self.states.get(key)) is not None:
+            state.take(value)
             state.written = now
+        return key

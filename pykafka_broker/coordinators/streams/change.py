@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any
 
-from pykafka_broker.coordinators.effects import Effects, KeyValue
-from pykafka_broker.coordinators.groups.epoch_change import EpochChange
+from pykafka_broker.coordinators.effects import Effects
+from pykafka_broker.coordinators.groups.epoch_group import EpochChange
 from pykafka_broker.coordinators.groups.group import GroupTable
+from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.streams import stored
 from pykafka_broker.coordinators.streams.assignor import MemberSpec, assign
 from pykafka_broker.coordinators.streams.checks import check_tasks
@@ -41,7 +42,7 @@ def next_targets(
     configs: dict[str, str],
     epoch: int,
     now: int,
-    records: list[KeyValue],
+    records: list[CoordinatorRecord],
 ) -> dict[str, Target]:
     """Compute the targets of these members for a group epoch; records for what changes are added. While the topology
     does not fit, nobody has a task."""

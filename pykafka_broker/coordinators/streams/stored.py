@@ -1,14 +1,17 @@
 """The records of streams groups, as Kafka 4.3 writes them.
 
-Rule: here and nowhere else the state of a group meets its record formats; writing and reading stand side by side.
+Rule: here and nowhere else the state of a group meets its record formats; writing, reading and replay
+stand side by side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from pykafka_broker.coordinators.effects import KeyValue
-from pykafka_broker.coordinators.groups.stored import record, said
+from pykafka_broker.coordinators.groups.epoch_group import EpochReplay, KeyTypes, Kind
+from pykafka_broker.coordinators.groups.group import GroupTable
+from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.streams.group import MemberState, StreamsGroup, StreamsMember
 from pykafka_broker.coordinators.streams.tasks import ActiveTasks, Owned, Target, Tasks, told
 from pykafka_broker.protocol.stored import (
@@ -49,7 +52,7 @@ KNOWN_STATES = frozenset(MemberState)
 # Writing
 
 
-def member_metadata(group_id: str, member: StreamsMember) -> KeyValue:
+def member_metadata(group_id: str, member: StreamsMember) -> CoordinatorRecord:
     value = StreamsGroupMemberMetadataValue(
         member.instance_id,
         member.rack_id,
@@ -61,36 +64,36 @@ def member_metadata(group_id: str, member: StreamsMember) -> KeyValue:
         member.endpoint,
         [Tag(key, value) for key, value in sorted(member.client_tags.items())],
     )
-    return record(StreamsGroupMemberMetadataKey(group_id, member.member_id), value)
+    return CoordinatorRecord(StreamsGroupMemberMetadataKey(group_id, member.member_id), value)
 
 
-def topology(group_id: str, value: StreamsGroupTopologyValue) -> KeyValue:
-    return said(StreamsGroupTopologyKey(group_id), value)
+def topology(group_id: str, value: StreamsGroupTopologyValue) -> CoordinatorRecord:
+    return CoordinatorRecord(StreamsGroupTopologyKey(group_id), value)
 
 
 def group_epoch(
     group_id: str, epoch: int, metadata_hash: int, validated_topology_epoch: int, configs: dict[str, str]
-) -> KeyValue:
+) -> CoordinatorRecord:
     last = [LastAssignmentConfig(key, value) for key, value in sorted(configs.items())]
     value = StreamsGroupMetadataValue(epoch, metadata_hash, validated_topology_epoch, last)
-    return record(StreamsGroupMetadataKey(group_id), value)
+    return CoordinatorRecord(StreamsGroupMetadataKey(group_id), value)
 
 
-def target(group_id: str, member_id: str, assignment: Target) -> KeyValue:
+def target(group_id: str, member_id: str, assignment: Target) -> CoordinatorRecord:
     value = target_value.StreamsGroupTargetAssignmentMemberValue(*(_target_tasks(tasks) for tasks in assignment))
-    return record(StreamsGroupTargetAssignmentMemberKey(group_id, member_id), value)
+    return CoordinatorRecord(StreamsGroupTargetAssignmentMemberKey(group_id, member_id), value)
 
 
 def _target_tasks(tasks: Tasks) -> list[target_value.TaskIds]:
     return [target_value.TaskIds(name, sorted(tasks[name])) for name in sorted(tasks)]
 
 
-def target_metadata(group_id: str, epoch: int, timestamp: int) -> KeyValue:
+def target_metadata(group_id: str, epoch: int, timestamp: int) -> CoordinatorRecord:
     value = StreamsGroupTargetAssignmentMetadataValue(epoch, timestamp)
-    return record(StreamsGroupTargetAssignmentMetadataKey(group_id), value)
+    return CoordinatorRecord(StreamsGroupTargetAssignmentMetadataKey(group_id), value)
 
 
-def current_assignment(group_id: str, member: StreamsMember) -> KeyValue:
+def current_assignment(group_id: str, member: StreamsMember) -> CoordinatorRecord:
     owned, revoking = member.assigned, member.revoking
     value = current_value.StreamsGroupCurrentMemberAssignmentValue(
         member.epoch,
@@ -103,7 +106,7 @@ def current_assignment(group_id: str, member: StreamsMember) -> KeyValue:
         _tasks(revoking.standby),
         _tasks(revoking.warmup),
     )
-    return record(StreamsGroupCurrentMemberAssignmentKey(group_id, member.member_id), value)
+    return CoordinatorRecord(StreamsGroupCurrentMemberAssignmentKey(group_id, member.member_id), value)
 
 
 def _active_tasks(tasks: ActiveTasks) -> list[current_value.TaskIds]:
@@ -118,25 +121,31 @@ def _tasks(tasks: Tasks) -> list[current_value.TaskIds]:
     return [current_value.TaskIds(name, sorted(tasks[name])) for name in sorted(tasks)]
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[KeyValue]:
+def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
     """A member with all that belongs to it."""
     return [
-        record(StreamsGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-        record(StreamsGroupTargetAssignmentMemberKey(group_id, member_id), None),
-        record(StreamsGroupMemberMetadataKey(group_id, member_id), None),
+        CoordinatorRecord(StreamsGroupCurrentMemberAssignmentKey(group_id, member_id), None),
+        CoordinatorRecord(StreamsGroupTargetAssignmentMemberKey(group_id, member_id), None),
+        CoordinatorRecord(StreamsGroupMemberMetadataKey(group_id, member_id), None),
     ]
 
 
-def group_tombstones(group: StreamsGroup) -> list[KeyValue]:
+def group_tombstones(group: StreamsGroup) -> list[CoordinatorRecord]:
     """A group with all that belongs to it, offsets apart."""
     group_id = group.group_id
     return [
-        *(record(StreamsGroupCurrentMemberAssignmentKey(group_id, member_id), None) for member_id in group.members),
-        *(record(StreamsGroupTargetAssignmentMemberKey(group_id, member_id), None) for member_id in group.members),
-        record(StreamsGroupTargetAssignmentMetadataKey(group_id), None),
-        *(record(StreamsGroupMemberMetadataKey(group_id, member_id), None) for member_id in group.members),
-        record(StreamsGroupMetadataKey(group_id), None),
-        record(StreamsGroupTopologyKey(group_id), None),
+        *(
+            CoordinatorRecord(StreamsGroupCurrentMemberAssignmentKey(group_id, member_id), None)
+            for member_id in group.members
+        ),
+        *(
+            CoordinatorRecord(StreamsGroupTargetAssignmentMemberKey(group_id, member_id), None)
+            for member_id in group.members
+        ),
+        CoordinatorRecord(StreamsGroupTargetAssignmentMetadataKey(group_id), None),
+        *(CoordinatorRecord(StreamsGroupMemberMetadataKey(group_id, member_id), None) for member_id in group.members),
+        CoordinatorRecord(StreamsGroupMetadataKey(group_id), None),
+        CoordinatorRecord(StreamsGroupTopologyKey(group_id), None),
     ]
 
 
@@ -190,3 +199,31 @@ def _since(tasks: Iterable[current_value.TaskIds], epoch: int) -> ActiveTasks:
 
 def read_target(value: target_value.StreamsGroupTargetAssignmentMemberValue) -> Target:
     return Target(told(value.active_tasks), told(value.standby_tasks), told(value.warmup_tasks))
+
+
+# Replay
+
+
+def streams_replay(table: GroupTable) -> EpochReplay[StreamsGroup]:
+    """Return the replay of streams groups: the types that `EpochReplay` knows, and the topology."""
+    kind = Kind(
+        StreamsGroup,
+        lambda group_id: StreamsGroup(group_id, table.topics),
+        StreamsMember,
+        take_epoch,
+        take_member_metadata,
+        take_current_assignment,
+        read_target,
+    )
+    keys = KeyTypes(
+        StreamsGroupMetadataKey,
+        StreamsGroupMemberMetadataKey,
+        StreamsGroupTargetAssignmentMetadataKey,
+        StreamsGroupTargetAssignmentMemberKey,
+        StreamsGroupCurrentMemberAssignmentKey,
+    )
+    return EpochReplay(table, kind, keys, {StreamsGroupTopologyKey: _topology})
+
+
+def _topology(group: StreamsGroup, key: StreamsGroupTopologyKey, value: Any) -> None:
+    group.set_topology(value)

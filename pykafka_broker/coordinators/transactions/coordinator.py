@@ -1,7 +1,7 @@
 """The transaction coordinator for one partition of `__transaction_state`.
 
-Rule: only `replay` changes what a transaction is; calls decide, and leave the new value in `_decided` until its record
-comes back. A transactional id with an undecided record in flight answers CONCURRENT_TRANSACTIONS. Once a record says
+Rule: only `replay` changes what a transaction is; calls decide, and leave the new value in `_pending` until its record
+is replayed. A transactional id with a pending value answers CONCURRENT_TRANSACTIONS. Once a record says
 PREPARE_COMMIT or PREPARE_ABORT, its markers are due until `markers_written` is called: also after a restart, since the
 record alone says so.
 """
@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from pykafka_broker.coordinators.effects import Effects, KeyValue, R
+from pykafka_broker.coordinators.effects import Effects, R
+from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.transactions import steps, verdicts
 from pykafka_broker.coordinators.transactions.state import TransactionState
 from pykafka_broker.coordinators.transactions.transaction import (
@@ -20,10 +21,8 @@ from pykafka_broker.coordinators.transactions.transaction import (
     NO_TIMEOUT_MS,
     TopicPartition,
     Transaction,
-    decode_key,
-    decode_value,
+    read,
     record,
-    tombstone,
 )
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -74,7 +73,7 @@ class TransactionCoordinator:
         self.coordinator_epoch = coordinator_epoch
         self.transactions: dict[str, Transaction] = {}
         self._new_producer_id = new_producer_id
-        self._decided: dict[str, tuple[KeyValue, Transaction | None]] = {}
+        self._pending: dict[str, Transaction | None] = {}
         self._ongoing: set[str] = set()
         self._preparing: dict[str, None] = {}  # in the order in which they were decided
         self._earliest_timeout: int | None = None  # no ongoing transaction times out before this
@@ -83,16 +82,15 @@ class TransactionCoordinator:
 
     # -- hard state -------------------------------------------------------------------------------------------------
 
-    def replay(self, key: bytes | memoryview, value: bytes | memoryview | None) -> None:
-        """Take over one record, live or at load."""
-        transactional_id = decode_key(key)
-        if transactional_id is None:
-            return
-        decided = self._decided.pop(transactional_id, None)
-        if decided is not None and decided[0].value == value:
-            transaction = decided[1]  # the value that was encoded, with its last epoch, which the record can't hold
+    def replay(self, record: CoordinatorRecord) -> None:
+        """Apply one record of `__transaction_state`, right after its append and at a load alike. A pending value goes
+        on with what its record can't hold, as the last epoch. (Kafka: TransactionMetadata.completeTransitionTo)
+        """
+        transactional_id = record.key.transactional_id
+        if transactional_id in self._pending:
+            transaction = self._pending.pop(transactional_id)
         else:
-            transaction = None if value is None else decode_value(value)
+            transaction = None if record.value is None else read(record.value)
         self._take_over(transactional_id, transaction)
 
     def on_loaded(self, now: int) -> None:
@@ -124,8 +122,8 @@ class TransactionCoordinator:
 
     def discard(self, effects: Effects[Any]) -> None:
         """The records of these effects could not be written: nothing has happened."""
-        for key_value in effects.records:
-            self._decided.pop(decode_key(key_value.key) or "", None)
+        for decided in effects.records:
+            self._pending.pop(decided.key.transactional_id, None)
 
     def _decide(self, transactional_id: str, transaction: Transaction, reply: R) -> Effects[R]:
         effects = Effects(reply)
@@ -133,25 +131,22 @@ class TransactionCoordinator:
         return effects
 
     def _add(self, effects: Effects[Any], transactional_id: str, transaction: Transaction | None) -> None:
-        if transaction is None:
-            key_value = tombstone(transactional_id)
-        else:
-            key_value = record(transactional_id, transaction, 1 if self.settings.transaction_version else 0)
-        self._decided[transactional_id] = key_value, transaction
-        effects.records.append(key_value)
+        self._pending[transactional_id] = transaction
+        version = 1 if self.settings.transaction_version else 0
+        effects.records.append(record(transactional_id, transaction, version))
 
     def as_it_is(self, transactional_id: str) -> Effects[None]:
         """What is known of a transactional id once more, a tombstone if that is nothing. It changes nothing, and only
         who leads the log can have it committed. No reply.
         """
         effects: Effects[None] = Effects()
-        if transactional_id not in self._decided:
+        if transactional_id not in self._pending:
             self._add(effects, transactional_id, self.transactions.get(transactional_id))
         return effects
 
     def _moves(self, transactional_id: str) -> bool:
         """Whether a decision is not on disk yet, or an outcome not in all partitions: Kafka's pending state."""
-        return transactional_id in self._decided or transactional_id in self._preparing
+        return transactional_id in self._pending or transactional_id in self._preparing
 
     # -- InitProducerId ---------------------------------------------------------------------------------------------
 
@@ -345,7 +340,7 @@ class TransactionCoordinator:
         for transactional_id in sorted(self._ongoing):
             transaction = self.transactions[transactional_id]
             due = transaction.timeout_ms != NO_TIMEOUT_MS and _times_out_ms(transaction) <= now
-            if due and transactional_id not in self._decided:
+            if due and transactional_id not in self._pending:
                 try:
                     self._add(effects, transactional_id, self._fence_and_abort(transaction, now))
                     continue
@@ -359,7 +354,7 @@ class TransactionCoordinator:
             if (
                 transaction.state.resting
                 and transaction.last_update_ms <= oldest
-                and transactional_id not in self._decided
+                and transactional_id not in self._pending
             ):
                 self._add(effects, transactional_id, None)
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pykafka_broker.coordinators.effects import KeyValue
+from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.transactions.state import TransactionState
-from pykafka_broker.protocol.runtime import DecodeError
 from pykafka_broker.protocol.stored.transaction_log_key import TransactionLogKey
 from pykafka_broker.protocol.stored.transaction_log_value import PartitionsSchema, TransactionLogValue
 
@@ -20,7 +19,6 @@ TopicPartition = tuple[str, int]
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_TIMESTAMP = -1
-_VERSION_SIZE = 2
 MAX_EPOCH = 32767  # only ever the epoch of a marker: a client is never handed it
 LAST_CLIENT_EPOCH = MAX_EPOCH - 1
 
@@ -57,20 +55,15 @@ def epoch_exhausted(producer_epoch: int) -> bool:
     return producer_epoch >= LAST_CLIENT_EPOCH
 
 
-def encode_key(transactional_id: str) -> bytes:
-    """Key of all records of this transactional id."""
-    return b"\x00\x00" + TransactionLogKey(transactional_id=transactional_id).encode(0)
+def record(transactional_id: str, transaction: Transaction | None, version: int) -> CoordinatorRecord:
+    """Return the record of a transaction, or the tombstone of its transactional id.
 
-
-def decode_key(key: bytes | memoryview) -> str | None:
-    """The transactional id; None for a record type that is not ours."""
-    if len(key) < 2 or bytes(key[:2]) != b"\x00\x00":
-        return None
-    return TransactionLogKey.decode(key[2:], 0).transactional_id
-
-
-def encode_value(transaction: Transaction, version: int) -> bytes:
-    """Value at this version: 1 holds tagged fields, and is used once `transaction.version` is 1 or more (KIP-915)."""
+    Args:
+        version: 1 holds tagged fields, and is used once `transaction.version` is 1 or more (KIP-915).
+    """
+    key = TransactionLogKey(transactional_id=transactional_id)
+    if transaction is None:
+        return CoordinatorRecord(key, None)
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
         previous_producer_id=transaction.previous_producer_id if version else NO_PRODUCER_ID,
@@ -83,7 +76,7 @@ def encode_value(transaction: Transaction, version: int) -> bytes:
         transaction_start_timestamp_ms=transaction.start_ms,
         client_transaction_version=transaction.client_version if version else 0,
     )
-    return version.to_bytes(2, "big") + value.encode(version)
+    return CoordinatorRecord(key, value, version)
 
 
 def _grouped(transaction: Transaction) -> list[PartitionsSchema] | None:
@@ -95,33 +88,21 @@ def _grouped(transaction: Transaction) -> list[PartitionsSchema] | None:
     return [PartitionsSchema(topic=topic, partition_ids=ids) for topic, ids in topics.items()]
 
 
-def decode_value(value: bytes | memoryview) -> Transaction:
-    """The transaction that a value holds, of version 0 or 1. What stands behind it is nobody's business, as with Kafka.
-    Raises ValueError."""
-    if len(value) < _VERSION_SIZE:
-        raise DecodeError(f"a TransactionLogValue of {len(value)} bytes")
-    record, _ = TransactionLogValue.read(value, _VERSION_SIZE, int.from_bytes(value[:_VERSION_SIZE], "big"))
+def read(value: TransactionLogValue) -> Transaction:
+    """Return the transaction that a value holds. Raises ValueError for a state that does not exist."""
     return Transaction(
-        producer_id=record.producer_id,
-        producer_epoch=record.producer_epoch,
-        timeout_ms=record.transaction_timeout_ms,
-        state=TransactionState(record.transaction_status),
-        last_update_ms=record.transaction_last_update_timestamp_ms,
+        producer_id=value.producer_id,
+        producer_epoch=value.producer_epoch,
+        timeout_ms=value.transaction_timeout_ms,
+        state=TransactionState(value.transaction_status),
+        last_update_ms=value.transaction_last_update_timestamp_ms,
         partitions=frozenset(
             (schema.topic, partition)
-            for schema in record.transaction_partitions or ()
+            for schema in value.transaction_partitions or ()
             for partition in schema.partition_ids
         ),
-        start_ms=record.transaction_start_timestamp_ms,
-        previous_producer_id=record.previous_producer_id,
-        next_producer_id=record.next_producer_id,
-        client_version=record.client_transaction_version,
+        start_ms=value.transaction_start_timestamp_ms,
+        previous_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+        client_version=value.client_transaction_version,
     )
-
-
-def record(transactional_id: str, transaction: Transaction, version: int) -> KeyValue:
-    return KeyValue(encode_key(transactional_id), encode_value(transaction, version))
-
-
-def tombstone(transactional_id: str) -> KeyValue:
-    return KeyValue(encode_key(transactional_id), None)

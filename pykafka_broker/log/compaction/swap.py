@@ -62,8 +62,7 @@ class Swap:
             if segment.base_offset != new.base_offset:
                 forget_snapshot(log.files.fs, log.directory, segment.base_offset)
         new.change_suffix(SWAP, "")
-        log.directory_dirty = True
-        log.keeper.segments_deleted(log, old)
+        log.segments_deleted(old)
 
 
 def swap_in(log: PartitionLog, result: CleanResult, wall: int) -> bool:

@@ -6,6 +6,7 @@ before. The throttle for request time is never longer than one window, the other
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Protocol
@@ -82,9 +83,13 @@ class ClientQuotas:
             self._rates[kind].get(limit.key, now).record(-amount, now)
 
     def most_bytes(self, kind: str, principal: str, client_id: str) -> int | None:
-        """So many may be used at once after a pause; None where there is no limit."""
+        """So many may be used at once after a pause; None where there is no limit. A quota that is not a number gives
+        0, as a cast does in Java: a fetch gets one batch.
+        """
         limit = self.source.find(kind, principal, client_id)
-        return None if limit is None else int(limit.quota * self._windows.free_ms / 1000)
+        if limit is None:
+            return None
+        return 0 if math.isnan(limit.quota) else int(limit.quota * self._windows.free_ms / 1000)
 
     def mutations(self, principal: str, client_id: str, now: int, *, strict: bool) -> Mutations | None:
         """What one request may change of topics; None where there is no limit. `strict`: see `Mutations.spend`."""

@@ -12,8 +12,6 @@ from pykafka_broker.broker.replication.fetcher import Fetcher
 from pykafka_broker.broker.replication.followed import FollowedPartition, Taken
 from pykafka_broker.broker.replication.node_replication import NodeReplication
 from pykafka_broker.broker.replication.throttles import Throttle
-from pykafka_broker.log.replicated import cut_to
-from pykafka_broker.log.trimming import raise_log_start
 from pykafka_broker.peers import LinkBroken, LinkFull, OnReply, Peer, Versions
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -239,7 +237,7 @@ def test_an_answer_counts_though_the_log_start_has_moved_meanwhile(following: Fo
     log = following.partition(0).log
     log.advance_high_watermark(3)
     following.answer()
-    raise_log_start(log, 2)  # the follower's own retention, while a fetch is on its way
+    log.raise_log_start(2)  # the follower's own retention, while a fetch is on its way
     following.answer(records(0, high_watermark=4, base_offset=3))
     assert (log.log_end_offset, log.high_watermark) == (4, 4)
     (wanted,) = following.last.topics[0].partitions
@@ -251,7 +249,7 @@ def test_a_dropped_answer_is_asked_for_in_the_session_anew(following: Following)
     following.answer(records(0, 2), records(1, 3))
     log = following.partition(0).log
     following.answer(records(0, base_offset=2))
-    cut_to(log, 2, NOW)  # while a fetch is on its way
+    log.truncate_or_restart(2, NOW)  # while a fetch is on its way
     following.answer(PartitionData(0, high_watermark=2, records=b""), records(1, base_offset=3))
     assert log.high_watermark == 0, "an answer that is not about the log as it is now is dropped"
     assert following.named == {1: 4}
@@ -259,6 +257,17 @@ def test_a_dropped_answer_is_asked_for_in_the_session_anew(following: Following)
     assert following.named == {0: 2}
     following.answer(records(0, high_watermark=3, base_offset=2))
     assert (log.log_end_offset, log.high_watermark) == (3, 3)
+
+
+def test_records_that_a_crash_may_have_taken_are_fetched_again(following: Following) -> None:
+    following.answer(records(0, 3, high_watermark=3))
+    following.answer(records(0, base_offset=4, high_watermark=3))
+    log = following.partition(0).log
+    log.gap = 3  # as a recovery finds that no batch is there at 3
+    following.answer(PartitionData(0, high_watermark=5, log_start_offset=0, records=b""))
+    assert (following.named, log.gap, log.high_watermark) == ({0: 3}, None, 3)
+    following.answer(records(0, 2, high_watermark=5, base_offset=3))
+    assert (log.log_end_offset, log.high_watermark) == (5, 5)
 
 
 @pytest.mark.parametrize("in_flight", ["an error", "nothing"])

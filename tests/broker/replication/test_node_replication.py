@@ -9,7 +9,6 @@ import pytest
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.directory_ids import UNASSIGNED
-from pykafka_broker.log.replicated import append_fetched
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -412,7 +411,7 @@ def test_the_end_is_not_known_before_a_new_leader_knows_what_is_committed(cluste
     cluster.network.silent = {1, 3}
     end = cluster.produce()
     partition = cluster.replica(2)
-    append_fetched(partition.log, cluster.content(1)[len(cluster.content(2)) :], cluster.now)
+    partition.log.append_fetched(cluster.content(1)[len(cluster.content(2)) :], cluster.now)
     cluster.change("t", leader=2)
     assert partition.high_watermark < partition.log.log_end_offset == end
     later = cluster.now + 1_000  # than any record: what is not known to be committed may be that young

@@ -59,6 +59,14 @@ def test_a_partition_is_assigned_once_it_has_a_state(machine: ShareMachine) -> N
     assert assigned(reply) == {machine.topics.topics["t"].id: [0, 1]}
 
 
+def test_of_a_topic_only_partitions_with_a_state_are_assigned(machine: ShareMachine) -> None:
+    """Partition 0 was given out where partition 1 alone had a state, and initialized later: all began anew."""
+    topic_id = machine.topics.topics["t"].id
+    machine.run(machine.coordinator.share.initialized("g", {topic_id: ("t", frozenset([1]))}))
+    assert assigned(machine.beat("one", 0, ["t"])) == {topic_id: [1]}
+    assert assigned(machine.beat("one", machine.group.members["one"].epoch)) == {topic_id: [0, 1]}
+
+
 def test_a_change_that_could_not_be_written_is_found_again(machine: ShareMachine) -> None:
     machine.beat("one", 0, ["t"])
     epoch = machine.beat("one", machine.group.members["one"].epoch).member_epoch

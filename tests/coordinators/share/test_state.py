@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.coordinators.effects import Effects, KeyValue
+from pykafka_broker.coordinators.effects import Effects
+from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.share.delivery import RecordState, StateRun
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordinator
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import DecodeError
+from pykafka_broker.protocol.stored.share_update_key import ShareUpdateKey
+from pykafka_broker.protocol.stored_keys import SHARE_RECORDS
+from tests.coordinators.stored import reread
 
 KEY = ShareKey("g", b"t" * 16, 0)
 DONE = RecordState.ACKNOWLEDGED
@@ -23,25 +27,25 @@ class Driver:
 
     def __init__(self, updates_per_snapshot: int = 500) -> None:
         self.coordinator = ShareCoordinator(lambda topic_id, partition: partition < 2, updates_per_snapshot)
-        self.log: list[KeyValue] = []
+        self.log: list[CoordinatorRecord] = []
         self.now = 0
 
     def run(self, effects: Effects[Any]) -> None:
         for record in effects.records:
-            self.coordinator.replay_decided(record, len(self.log), self.now)
-            self.log.append(record)
+            self.coordinator.replay(record, len(self.log), self.now)
+            self.log.append(reread(record, SHARE_RECORDS))
 
     def write(self, *runs: StateRun, start: int = 0) -> None:
         self.run(self.coordinator.write(KEY, 1, 0, start, 0, runs, self.now))
 
     def kinds(self) -> list[str]:
-        return ["tombstone" if r.value is None else ("snapshot", "update")[r.key[1]] for r in self.log]
+        return ["tombstone" if r.value is None else ("snapshot", "update")[r.key.API_KEY] for r in self.log]
 
     def reloaded(self, first: int = 0) -> Driver:
         """From the log as it is after so many records were deleted."""
         other = Driver(self.coordinator.updates_per_snapshot)
         for offset, record in enumerate(self.log[first:], first):
-            other.coordinator.replay(record.key, record.value, offset, 0)
+            other.coordinator.replay(record, offset, 0)
         return other
 
 
@@ -115,12 +119,9 @@ def test_older_epochs_are_fenced_and_change_nothing() -> None:
     assert driver.coordinator.states[KEY].runs == []
 
 
-def test_records_of_a_later_release_and_damaged_ones() -> None:
-    coordinator = Driver().coordinator
-    assert coordinator.replay(b"\0\x63later", b"", 0, 0) is None
-    for key, value in ((b"\0", b""), (b"\0\0", b"\0\0")):
-        with pytest.raises(DecodeError):
-            coordinator.replay(key, value, 0, 0)
+def test_a_tombstone_of_an_update_makes_no_sense() -> None:
+    with pytest.raises(DecodeError):
+        Driver().coordinator.replay(CoordinatorRecord(ShareUpdateKey(*KEY), None), 0, 0)
 
 
 def test_an_initialization_that_comes_again_begins_anew_as_with_kafka() -> None:

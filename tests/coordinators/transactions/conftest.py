@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.coordinators.effects import Effects, KeyValue
+from pykafka_broker.coordinators.effects import Effects
+from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.transactions import (
     Markers,
     ProducerReply,
@@ -18,6 +19,8 @@ from pykafka_broker.coordinators.transactions import (
     TransactionCoordinator,
 )
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.stored_keys import TRANSACTION_RECORDS
+from tests.coordinators.stored import reread
 
 SECOND = 1_000
 A: TopicPartition = ("a", 0)
@@ -31,7 +34,7 @@ class Driver:
     ) -> None:
         self.settings = settings or Settings()
         self.now = now
-        self.log: list[KeyValue] = []
+        self.log: list[CoordinatorRecord] = []
         self.written: list[Markers] = []
         self._producer_ids = count(first_producer_id)
         self.coordinator = self._new()
@@ -42,13 +45,13 @@ class Driver:
     def restart(self) -> None:
         """As after a crash: what is in the log is all that is left."""
         self.coordinator = self._new()
-        for key_value in self.log:
-            self.coordinator.replay(*key_value)
+        for record in self.log:
+            self.coordinator.replay(record)
 
     def run(self, effects: Effects[Any]) -> object:
-        for key_value in effects.records:
-            self.log.append(key_value)
-            self.coordinator.replay(*key_value)
+        for record in effects.records:
+            self.log.append(reread(record, TRANSACTION_RECORDS))
+            self.coordinator.replay(record)
         return effects.reply
 
     def advance(self, milliseconds: int) -> None:

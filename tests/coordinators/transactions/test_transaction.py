@@ -4,16 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pykafka_broker.coordinators.record import decode, encode
 from pykafka_broker.coordinators.transactions import Transaction, TransactionState
 from pykafka_broker.coordinators.transactions.transaction import (
     NO_PRODUCER_EPOCH,
-    decode_key,
-    decode_value,
-    encode_key,
-    encode_value,
+    read,
     record,
-    tombstone,
 )
+from pykafka_broker.protocol.stored_keys import TRANSACTION_RECORDS
+from tests.coordinators.stored import reread
 
 GOLDEN = [
     (
@@ -98,42 +97,35 @@ transactions = st.builds(
 )
 
 
+def remembered(transaction: Transaction, version: int) -> Transaction:
+    """Return a transaction as a load reads it from the log."""
+    return read(reread(record("t", transaction, version), TRANSACTION_RECORDS).value)
+
+
 @pytest.mark.parametrize(("transactional_id", "value", "transaction"), GOLDEN)
 def test_records_that_a_real_broker_wrote(transactional_id: str, value: str, transaction: Transaction) -> None:
     raw = bytes.fromhex(value)
-    assert decode_value(raw) == transaction
-    assert encode_value(transaction, raw[1]) == raw
-    assert (
-        encode_key(transactional_id) == b"\0\0" + len(transactional_id).to_bytes(2, "big") + transactional_id.encode()
-    )
+    key = b"\0\0" + len(transactional_id).to_bytes(2, "big") + transactional_id.encode()
+    assert encode(record(transactional_id, transaction, raw[1])) == (key, raw)
+    found = decode(key, raw, TRANSACTION_RECORDS)
+    assert found is not None
+    assert (found.key.transactional_id, read(found.value)) == (transactional_id, transaction)
 
 
 @given(st.text(max_size=40))
 def test_keys_come_back(transactional_id: str) -> None:
-    assert decode_key(encode_key(transactional_id)) == transactional_id
-
-
-@pytest.mark.parametrize("key", [b"", b"\x00", b"\x00\x01\x00\x01x", b"\xff\xff"])
-def test_a_key_of_another_type_is_not_ours(key: bytes) -> None:
-    assert decode_key(key) is None
+    tombstone = record(transactional_id, None, 1)
+    assert reread(tombstone, TRANSACTION_RECORDS).key.transactional_id == transactional_id
 
 
 @given(transactions)
 def test_values_come_back_but_for_the_last_epoch(transaction: Transaction) -> None:
-    remembered = transaction._replace(last_producer_epoch=NO_PRODUCER_EPOCH)
-    assert decode_value(encode_value(transaction, 1)) == remembered
-    assert decode_value(encode_value(transaction, 0)) == remembered._replace(
-        previous_producer_id=-1, next_producer_id=-1, client_version=0
-    )
+    known = transaction._replace(last_producer_epoch=NO_PRODUCER_EPOCH)
+    assert remembered(transaction, 1) == known
+    assert remembered(transaction, 0) == known._replace(previous_producer_id=-1, next_producer_id=-1, client_version=0)
 
 
 def test_the_state_empty_has_no_list_of_partitions() -> None:
     empty = Transaction(1, 0, 60_000, TransactionState.EMPTY, 5)
-    assert decode_value(encode_value(empty, 1)) == empty
-    assert encode_value(empty, 0).count(b"\xff\xff\xff\xff") >= 1
-
-
-def test_a_tombstone_has_the_key_of_its_records() -> None:
-    transaction = Transaction(1, 0, 60_000, TransactionState.EMPTY, 5)
-    assert tombstone("t").key == record("t", transaction, 1).key
-    assert tombstone("t").value is None
+    assert remembered(empty, 1) == empty
+    assert record("t", empty, 0).value.transaction_partitions is None

@@ -17,7 +17,6 @@ from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
-from pykafka_broker.log.replicated import append_fetched
 from pykafka_broker.log.scan import scan
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import LZ4, NONE
@@ -208,7 +207,7 @@ def test_a_follower_of_a_cleaned_log_knows_its_producers(tmp_path: Path) -> None
     write(leader, 5, 0)
     first = leader.read(0, 1 << 20, leader.high_watermark)
     assert first is not None
-    append_fetched(follower, first.records.read(), NOW)
+    follower.append_fetched(first.records.read(), NOW)
     write(leader, 5, 1, 2)
     put(leader, ("a", "newer"))
     leader.roll(NOW)
@@ -216,7 +215,7 @@ def test_a_follower_of_a_cleaned_log_knows_its_producers(tmp_path: Path) -> None
     write(leader, 5, 3)
     clean(leader)
     while (rest := leader.read(follower.log_end_offset, 1 << 20, end)) is not None:
-        append_fetched(follower, rest.records.read(), NOW)
+        follower.append_fetched(rest.records.read(), NOW)
     write(follower, 5, 3)
 
 

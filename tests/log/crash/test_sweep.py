@@ -20,7 +20,6 @@ from pykafka_broker.log.image import lay_image, take_image
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin
-from pykafka_broker.log.replicated import restart_at
 from pykafka_broker.records.header import check_crc, iter_batches
 from pykafka_broker.records.record import iter_records
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, SweptFileSystem, batch, manager, marker, topic_config
@@ -212,11 +211,11 @@ class BeginningAnew(Scenario):
     def act(self, story: Story) -> None:
         story.acknowledged = 0
         try:
-            restart_at(story.log, 100, NOW)
+            story.log.restart_at(100, NOW)
         except OSError as error:
             story.log.storage_error(error)
             story.still_online()
-            restart_at(story.log, 100, NOW)
+            story.log.restart_at(100, NOW)
         story.produce(10)
 
     def check(self, story: Story) -> None:

@@ -78,4 +78,4 @@ class InProcess:
         partition = partition_for(name, 3)
         aged = record(name, transaction._replace(producer_epoch=epoch), 1)
         host.shards.append(partition, [aged])
-        host._coordinators[partition].replay(*aged)
+        host._coordinators[partition].replay(aged)

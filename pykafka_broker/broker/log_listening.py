@@ -1,0 +1,57 @@
+"""The broker's `LogListener`: events of its logs go to the replicas, the directories and the broker.
+
+Rule: events are passed on and nothing is kept. The parts are asked for when an event comes, since the logs are made
+before all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pykafka_broker.log.listener import LogListener
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.metadata_publisher import Directories
+    from pykafka_broker.broker.replicas import Replicas
+    from pykafka_broker.log.flush import Waiter
+    from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
+    from pykafka_broker.log.partition_log import PartitionLog
+
+
+class BrokerLogListener(LogListener):
+    """The listener of one broker's logs.
+
+    Args:
+        replicas: returns the node's replicas.
+        directories: returns the part that tells the metadata of the node's directories.
+        directory_failed: acts on a directory that is offline, with the partitions in it.
+    """
+
+    def __init__(
+        self,
+        replicas: Callable[[], Replicas],
+        directories: Callable[[], Directories],
+        directory_failed: Callable[[LogDirectory, list[TopicPartition]], None],
+    ) -> None:
+        self._replicas = replicas
+        self._directories = directories
+        self._directory_failed = directory_failed
+
+    def is_replicated(self, partition: TopicPartition) -> bool:
+        return self._replicas().is_replicated(partition)
+
+    def synced(self, log: PartitionLog) -> None:
+        self._replicas().log_synced(log)
+
+    def lost(self, log: PartitionLog, offset: int, error: OSError) -> None:
+        self._replicas().log_lost(log, offset, error)
+
+    def directory_failed(self, directory: LogDirectory, partitions: list[TopicPartition]) -> None:
+        self._directory_failed(directory, partitions)
+
+    def moving(self, partition: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
+        self._directories().announce_move(partition, target, waiter)
+
+    def moved(self, partition: TopicPartition) -> None:
+        self._directories().tell_place(partition)

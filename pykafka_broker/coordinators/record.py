@@ -1,0 +1,88 @@
+"""One record of a coordinator's log, and the bytes that stand for it there.
+
+Rule: a record holds messages on its whole way, from a decision to the append and from a load to the replay; only the
+log has bytes. A key is its type as int16 and then the key message in version 0; a value is its version as int16 and
+then the value message; no value is a tombstone. Nobody changes a message after a record holds it: an append encodes the
+message, and a replay of the same record reads it afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from struct import Struct
+from typing import Any, NamedTuple
+
+from pykafka_broker.protocol.runtime import Buffer, DecodeError, Message
+from pykafka_broker.protocol.specs import RecordSpec
+from pykafka_broker.protocol.stored.offset_commit_key import OffsetCommitKey
+
+_INT16 = Struct(">h")
+
+
+class CoordinatorRecord(NamedTuple):
+    """A key message, a value message or None for a tombstone, and the version that the value is written in. (Kafka:
+    CoordinatorRecord)
+    """
+
+    key: Any
+    value: Any
+    version: int = 0
+
+
+def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
+    """Return the key and the value of a record as the log has them. (Kafka: CoordinatorRecordSerde)"""
+    key, value, version = record
+    if type(key) is OffsetCommitKey:
+        key_bytes = _offset_key(key.group, key.topic, key.partition)
+    else:
+        key_bytes = _framed(key.API_KEY, key, 0)
+    return key_bytes, None if value is None else _framed(version, value, version)
+
+
+@lru_cache(maxsize=4096)
+def _offset_key(group: str, topic: str, partition: int) -> bytes:
+    """Return the key of a committed offset. Groups commit the same keys again and again, and to encode a key takes
+    longer than to encode its value.
+    """
+    return _framed(OffsetCommitKey.API_KEY, OffsetCommitKey(group, topic, partition), 0)
+
+
+def _framed(prefix: int, message: Message, version: int) -> bytes:
+    pieces = [_INT16.pack(prefix)]
+    message.write(version, pieces.append)
+    return b"".join(pieces)
+
+
+def decode(key: Buffer, value: Buffer | None, types: Mapping[int, RecordSpec]) -> CoordinatorRecord | None:
+    """Return the record that a key and a value of the log stand for.
+
+    Args:
+        types: The types of this log, by the number in the key.
+
+    Returns:
+        None for a type that this release does not know: the record stays in the log for a newer release. Bytes behind a
+        message are left alone, as in Kafka.
+
+    Raises:
+        DecodeError: The bytes stand for no record.
+    """
+    if len(key) < _INT16.size:
+        raise DecodeError(f"a coordinator key of {len(key)} bytes")
+    spec = types.get(_INT16.unpack_from(key)[0])
+    if spec is None:
+        return None
+    key_class, value_class = _classes(spec)
+    key_message, _ = key_class.read(key, _INT16.size, 0)
+    if value is None:
+        return CoordinatorRecord(key_message, None)
+    if len(value) < _INT16.size:
+        raise DecodeError(f"a {value_class.__name__} of {len(value)} bytes")
+    version = _INT16.unpack_from(value)[0]
+    value_message, _ = value_class.read(value, _INT16.size, version)
+    return CoordinatorRecord(key_message, value_message, version)
+
+
+@cache
+def _classes(spec: RecordSpec) -> tuple[type[Message], type[Message]]:
+    return spec.key_class(), spec.value_class()
