@@ -14,8 +14,9 @@ from typing import Any, Self
 
 from interop.raw import Closed, RawClient
 from interop.real_kafka import RealKafka
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Resource
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.enums import ACL_RESOURCE_TYPES
 from pykafka_broker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from pykafka_broker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from pykafka_broker.protocol.messages.describe_acls_request import DescribeAclsRequest
@@ -47,7 +48,7 @@ def acls_for_the_preparer() -> list[AclCreation]:
     """Everything; and with them nothing is left that has no ACL."""
     return [
         AclCreation(kind, CLUSTER_NAME if kind == 4 else "*", LITERAL, *_client("127.0.0.1"), EVERYTHING, ALLOW)
-        for kind in Resource
+        for kind in ACL_RESOURCE_TYPES
     ]
 
 

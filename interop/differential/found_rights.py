@@ -9,11 +9,12 @@ from typing import Any
 from interop.differential.asking import ACCEPT, alter, create, heartbeat, produce, records, share_fetch, share_join
 from interop.differential.making.acls import allowed, by_the_preparer
 from interop.differential.steps import Step, of
-from pykafka_broker.cluster.authorizer import ALL_OPERATIONS, CLUSTER_NAME, Operation, Resource
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Operation, Resource
+from pykafka_broker.protocol.enums import AclOperation
 
 BROKER, CLIENT_METRICS, SET, DELETE = 4, 16, 0, 1
 NO_ID, UNKNOWN_ID = {"hex": "00" * 16}, of("topic_id zz")
-GROUPS = allowed(Resource.GROUP, "*", ALL_OPERATIONS)
+GROUPS = allowed(Resource.GROUP, "*", AclOperation.ALL)
 
 
 def find(kind: int, version: int, *keys: str) -> Step:
@@ -93,7 +94,7 @@ FOUND: dict[str, list[Step]] = {
         allowed(Resource.TOPIC, "§a", Operation.READ), share_fetch(2, share_acquire_mode=2, max_wait_ms=100),
     ],
     "two-wrong-values-of-a-metrics-subscription": [
-        allowed(Resource.CLUSTER, CLUSTER_NAME, ALL_OPERATIONS), metrics(match="x=y", interval_ms="1"),
+        allowed(Resource.CLUSTER, CLUSTER_NAME, AclOperation.ALL), metrics(match="x=y", interval_ms="1"),
         metrics(interval_ms="1", match="x=y"), metrics(match="x=y", interval_ms="100"),
     ],
 }  # fmt: skip

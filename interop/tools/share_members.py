@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from pykafka_broker.client.cluster import GROUP, Client
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 
@@ -37,7 +38,7 @@ async def _join(bootstrap: str, group: str, member_id: str, topics: list[str]) -
 async def _beat(bootstrap: str, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
     async with Client(bootstrap, client_id="reader") as client:
         answer: ShareGroupHeartbeatResponse = await client.ask_coordinator(
-            GROUP, request.group_id, request, lambda each: int(each.error_code)
+            CoordinatorType.GROUP, request.group_id, request, lambda each: int(each.error_code)
         )
         assert answer.error_code == 0, answer.error_message
         return answer

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pykafka_broker.client.cluster import GROUP, Client
+from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.offsets import by_topic
+from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -85,7 +86,7 @@ class StreamsMember:
         assert _first_error(answer) == 0, answer
 
     async def _ask(self, client: Client, request: Any, code_of: Any, **options: Any) -> Any:
-        return await client.ask_coordinator(GROUP, self._group, request, code_of, **options)
+        return await client.ask_coordinator(CoordinatorType.GROUP, self._group, request, code_of, **options)
 
 
 async def settle(client: Client, members: Sequence[StreamsMember]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pykafka_broker.broker.gathering import Gathering
 from pykafka_broker.broker.reply import NOTHING, After, Waiter
 from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.enums import LATEST
 from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -19,7 +20,6 @@ from pykafka_broker.protocol.runtime import Message
 
 UNKNOWN = -1
 _CONSUMER = -1  # replica id
-_LATEST = -1  # timestamp
 
 
 class Question:
@@ -82,7 +82,7 @@ class EndOffsetRequests(Gathering[Question]):
         return ListOffsetsRequest(
             _CONSUMER,
             topics=[
-                ListOffsetsTopic(name, [ListOffsetsPartition(number, timestamp=_LATEST) for number in sorted(numbers)])
+                ListOffsetsTopic(name, [ListOffsetsPartition(number, timestamp=LATEST) for number in sorted(numbers)])
                 for name, numbers in topics.items()
             ],
         )

@@ -21,7 +21,6 @@ from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.reply import After, Reply, TooLate, resting, when_all
 from pykafka_broker.broker.shards import CoordinatorShards
 from pykafka_broker.cluster.image import MetadataDelta
-from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.config.group import GroupConfig
 from pykafka_broker.coordinators.effects import Effects, R
@@ -30,6 +29,7 @@ from pykafka_broker.coordinators.groups.group import Caller
 from pykafka_broker.coordinators.groups.stored import nothing
 from pykafka_broker.coordinators.record import decode
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest
 from pykafka_broker.protocol.messages.offset_commit_response import OffsetCommitResponse
@@ -88,7 +88,7 @@ class GroupHost:
         return now + self._node.clock.wall - self._node.clock.now
 
     def _group_config(self, group_id: str) -> Mapping[str, str]:
-        return self._node.image.config(ResourceType.GROUP, group_id)
+        return self._node.image.config(ConfigResourceType.GROUP, group_id)
 
     def settings(self, group_id: str) -> GroupConfig:
         """The group's settings over the broker's."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pykafka_broker.broker.node import Node
 from pykafka_broker.cluster.image import MetadataDelta
-from pykafka_broker.cluster.records import ResourceType
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.runtime import uuid_text
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class MetadataPublisher:
         they were: files that they name are to be read again.
         """
         node = self._node
-        default = node.image.config(ResourceType.BROKER, "")
-        own = node.image.config(ResourceType.BROKER, str(node.id))
+        default = node.image.config(ConfigResourceType.BROKER, "")
+        own = node.image.config(ConfigResourceType.BROKER, str(node.id))
         if not touched and default == node.config.dynamic_default and own == node.config.dynamic_broker:
             return
         before = node.config
@@ -88,10 +88,10 @@ class MetadataPublisher:
 
     def _follow_configs(self, changed: Collection[tuple[int, str]]) -> None:
         node = self._node
-        if any(kind == ResourceType.BROKER for kind, _ in changed):
-            self.follow_broker_configs(touched=(ResourceType.BROKER, str(node.id)) in changed)
+        if any(kind == ConfigResourceType.BROKER for kind, _ in changed):
+            self.follow_broker_configs(touched=(ConfigResourceType.BROKER, str(node.id)) in changed)
         for kind, name in changed:
-            if kind == ResourceType.TOPIC and (topic := node.image.topics.get(name)) is not None:
+            if kind == ConfigResourceType.TOPIC and (topic := node.image.topics.get(name)) is not None:
                 node.logs.reconfigure(name, topic.partitions, node.topic_config(name))
 
 

@@ -8,7 +8,6 @@ watermark. A follower serves clients up to where it knows that records are commi
 from __future__ import annotations
 
 from collections.abc import Generator
-from enum import IntEnum
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.fetch_session import FetchedPartition
@@ -42,13 +41,6 @@ _READ_TOPIC = (Operation.READ, Resource.TOPIC)
 _NO_ERROR = 0
 _EMPTY = b""
 _MOST_CONVERTED = 32 << 20  # of one batch: the client waits for it
-
-
-class Isolation(IntEnum):
-    """`isolation_level` of Fetch and ListOffsets (KIP-98)."""
-
-    READ_UNCOMMITTED = 0
-    READ_COMMITTED = 1
 
 
 class PartitionReader:

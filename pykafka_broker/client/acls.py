@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import check
+from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, AclResourceType, PatternType
 from pykafka_broker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from pykafka_broker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from pykafka_broker.protocol.messages.describe_acls_request import DescribeAclsRequest
@@ -19,63 +20,10 @@ from pykafka_broker.protocol.messages.describe_acls_request import DescribeAclsR
 _E = TypeVar("_E", bound=IntEnum)
 
 
-class ResourceType(IntEnum):
-    """What ACLs are about (Kafka protocol, ResourceType)."""
-
-    UNKNOWN = 0
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-class PatternType(IntEnum):
-    """How a resource is named (Kafka protocol, PatternType)."""
-
-    UNKNOWN = 0
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class AclOperation(IntEnum):
-    """What is allowed or denied (Kafka protocol, AclOperation)."""
-
-    UNKNOWN = 0
-    ANY = 1
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class PermissionType(IntEnum):
-    """Whether it is allowed or denied (Kafka protocol, AclPermissionType)."""
-
-    UNKNOWN = 0
-    ANY = 1
-    DENY = 2
-    ALLOW = 3
-
-
 class Pattern(NamedTuple):
     """Of resources; its text is that of Kafka's tools."""
 
-    type: ResourceType = ResourceType.ANY
+    type: AclResourceType = AclResourceType.ANY
     name: str | None = None
     pattern_type: PatternType = PatternType.ANY
 
@@ -89,7 +37,7 @@ class Entry(NamedTuple):
     principal: str | None = None
     host: str | None = None
     operation: AclOperation = AclOperation.ANY
-    permission_type: PermissionType = PermissionType.ANY
+    permission_type: AclPermissionType = AclPermissionType.ANY
 
     def __str__(self) -> str:
         return (
@@ -144,12 +92,12 @@ def _as_sent(acl: Acl) -> tuple[Any, ...]:
 
 
 def _pattern(told: Any) -> Pattern:
-    kind = _known(ResourceType, told.resource_type)
+    kind = _known(AclResourceType, told.resource_type)
     return Pattern(kind, told.resource_name, _known(PatternType, told.pattern_type))
 
 
 def _entry(told: Any) -> Entry:
-    operation, permission_type = _known(AclOperation, told.operation), _known(PermissionType, told.permission_type)
+    operation, permission_type = _known(AclOperation, told.operation), _known(AclPermissionType, told.permission_type)
     return Entry(told.principal, told.host, operation, permission_type)
 
 

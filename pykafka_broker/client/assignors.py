@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from pykafka_broker.client.topology import TopicPartition
+from pykafka_broker.protocol.enums import TopicPartition
 
 
 class Subscriber(NamedTuple):

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.topology import NOBODY, TopicPartition
+from pykafka_broker.client.topology import NOBODY
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.header import HEADER_SIZE, NO_PRODUCER_ID, NO_SEQUENCE
 from pykafka_broker.records.record import Headers, Record

@@ -33,7 +33,6 @@ REQUEST_TIMEOUT_MS = 30_000
 RETRY_BACKOFF_MS = 100
 _CONTROLLERS = 2  # endpoint_type of DescribeCluster (KIP-919)
 
-GROUP, TRANSACTION, SHARE = 0, 1, 2  # key types of FindCoordinator
 
 _LOGIN_REFUSED = "refuses the login of this node: "
 _NOT_LET_IN = (_LOGIN_REFUSED, "does not take", "certificate")  # in the text of a link's error
@@ -266,7 +265,7 @@ class Client:
     # -- coordinators
 
     async def coordinator(self, kind: int, key: str, *, timeout_ms: int | None = None, call: str | None = None) -> int:
-        """The node that coordinates this group (GROUP), transactional id (TRANSACTION) or share partition (SHARE)."""
+        """Return the id of the node that coordinates the group, transactional id or share partition `key`."""
         until = self.deadline(timeout_ms)
         while True:
             found = await self._find_coordinator(kind, key, until, call)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import Unusable, check
+from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from pykafka_broker.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
@@ -22,20 +23,10 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
 from pykafka_broker.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 
 
-class ResourceType(IntEnum):
-    """What has configs (Kafka protocol, ConfigResource.Type)."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
 class Resource(NamedTuple):
     """`name` is empty for what holds for all brokers."""
 
-    type: ResourceType
+    type: ConfigResourceType
     name: str
 
 
@@ -53,20 +44,11 @@ class Source(IntEnum):
     DYNAMIC_GROUP_CONFIG = 8
 
 
-class ConfigOperation(IntEnum):
-    """How a value is changed (KIP-339)."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
 class ConfigChange(NamedTuple):
     """Of one key."""
 
     name: str
-    operation: ConfigOperation
+    operation: AlterConfigOp
     value: str | None = None
 
 
@@ -77,7 +59,7 @@ def source_of(resource: Resource, config: DescribeConfigsResourceResult) -> Sour
         return Source(config.config_source) if known else Source.UNKNOWN
     if config.is_default:
         return Source.DEFAULT_CONFIG
-    topic = resource.type is ResourceType.TOPIC
+    topic = resource.type is ConfigResourceType.TOPIC
     return Source.DYNAMIC_TOPIC_CONFIG if topic else Source.STATIC_BROKER_CONFIG
 
 
@@ -93,7 +75,7 @@ async def describe_configs(
         answer = await client.ask(request, node, versions=(1, 4) if synonyms else None)
         for each in answer.results:
             check(each.error_code, each.error_message)
-            found[Resource(ResourceType(each.resource_type), each.resource_name)] = each.configs
+            found[Resource(ConfigResourceType(each.resource_type), each.resource_name)] = each.configs
     return found
 
 
@@ -107,9 +89,9 @@ async def alter_configs(client: Client, resource: Resource, changes: Iterable[Co
         check(each.error_code, each.error_message)
 
 
-async def list_resources(client: Client, kind: ResourceType) -> list[str]:
+async def list_resources(client: Client, kind: ConfigResourceType) -> list[str]:
     """The names of all resources of a type that have configs. Raises Refused."""
-    if kind is ResourceType.CLIENT_METRICS:  # all that version 0 lists (KIP-714)
+    if kind is ConfigResourceType.CLIENT_METRICS:  # all that version 0 lists (KIP-714)
         request, versions = ListConfigResourcesRequest(), (0, 0)
     else:
         request, versions = ListConfigResourcesRequest([kind]), (1, 1)
@@ -122,7 +104,7 @@ def _by_node(resources: Iterable[Resource]) -> dict[int | None, list[Resource]]:
     """Of the node that has to be asked, None for any. Raises Unusable."""
     found: dict[int | None, list[Resource]] = {}
     for each in resources:
-        of_one = each.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and each.name
+        of_one = each.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and each.name
         if of_one and not each.name.isdigit():
             raise Unusable(f"{each.name} is no id of a broker")
         found.setdefault(int(each.name) if of_one else None, []).append(each)

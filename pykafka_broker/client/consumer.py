@@ -20,8 +20,9 @@ from pykafka_broker.client.consumer_settings import ConsumerSettings
 from pykafka_broker.client.errors import ClientError, Refused
 from pykafka_broker.client.fetched import Batch, batches_of
 from pykafka_broker.client.offsets import list_offsets
-from pykafka_broker.client.topology import NOBODY, Leaders, TopicPartition
+from pykafka_broker.client.topology import NOBODY, Leaders
 from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from pykafka_broker.client.errors import Unusable
-from pykafka_broker.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from pykafka_broker.client.properties import flag, number
+from pykafka_broker.protocol.enums import EARLIEST, LATEST, IsolationLevel
 
 _DURATION = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", re.IGNORECASE)
 _SECONDS = (86_400, 3_600, 60, 1)
@@ -32,7 +32,7 @@ def _isolation(name: str) -> int:
             f"Invalid value {name} for configuration isolation.level: "
             "String must be one of: read_committed, read_uncommitted"
         )
-    return READ_COMMITTED if name.lower() == "read_committed" else READ_UNCOMMITTED
+    return IsolationLevel.READ_COMMITTED if name.lower() == "read_committed" else IsolationLevel.READ_UNCOMMITTED
 
 
 def _reset(name: str) -> Callable[[int], int | None]:

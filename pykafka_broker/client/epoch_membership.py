@@ -16,7 +16,7 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, check
 from pykafka_broker.client.group_settings import GroupSettings
 from pykafka_broker.client.membership import Holder, Line, Topics
-from pykafka_broker.client.topology import TopicPartition
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,

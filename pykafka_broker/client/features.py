@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, Refused, check
+from pykafka_broker.protocol.enums import UpgradeType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.api_versions_response import ApiVersionsResponse
 from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 
 _SOFTWARE = "pykafka-broker-tools"
-
-
-class UpgradeType(IntEnum):
-    """Which way a feature may go."""
-
-    UPGRADE = 1
-    SAFE_DOWNGRADE = 2
-    UNSAFE_DOWNGRADE = 3
 
 
 async def api_versions(client: Client, node: int | None = None, *, call: str | None = None) -> ApiVersionsResponse:

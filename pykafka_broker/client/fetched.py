@@ -11,7 +11,7 @@ from itertools import dropwhile
 from typing import Any
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.topology import TopicPartition
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
 from pykafka_broker.records.header import BatchHeader, check_crc, peek, read_header, require_whole

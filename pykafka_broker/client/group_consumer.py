@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from pykafka_broker.client.cluster import GROUP, Client
+from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Chunk, Consumer
 from pykafka_broker.client.epoch_membership import EpochMember
 from pykafka_broker.client.errors import ClientError, Refused, check
 from pykafka_broker.client.group_settings import GroupSettings
 from pykafka_broker.client.membership import ClassicMember
-from pykafka_broker.client.topology import TopicPartition
+from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -127,7 +127,9 @@ class GroupConsumer:
         def code_of(answer: Any) -> int:
             return next(filter(None, (each.error_code for topic in answer.topics for each in topic.partitions)), 0)
 
-        asked = self._client.ask_coordinator(GROUP, self.settings.group_id, request, code_of, versions=(lowest, 9))
+        asked = self._client.ask_coordinator(
+            CoordinatorType.GROUP, self.settings.group_id, request, code_of, versions=(lowest, 9)
+        )
         check(code_of(await asked))
         self._committed.update(moved)
 
@@ -198,12 +200,16 @@ class GroupConsumer:
         one = OffsetFetchRequest(group, [OffsetFetchRequestTopic(*each) for each in topics.items()])
         try:
             answer = await self._client.ask_coordinator(
-                GROUP, group, several, lambda reply: int(reply.groups[0].error_code), versions=(9 if epochs else 8, 9)
+                CoordinatorType.GROUP,
+                group,
+                several,
+                lambda reply: int(reply.groups[0].error_code),
+                versions=(9 if epochs else 8, 9),
             )
             found = answer.groups[0]
         except Refused:  # Kafka before 3.0
             found = await self._client.ask_coordinator(
-                GROUP, group, one, lambda reply: int(reply.error_code), versions=(2, 7)
+                CoordinatorType.GROUP, group, one, lambda reply: int(reply.error_code), versions=(2, 7)
             )
         check(found.error_code)
         return {

@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from pykafka_broker.client.cluster import GROUP, Client, Node
+from pykafka_broker.client.cluster import Client, Node
 from pykafka_broker.client.errors import ClientError, Refused
 from pykafka_broker.client.leaders import Place
+from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from pykafka_broker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
@@ -73,13 +74,13 @@ async def _described(client: Client, group_id: str) -> GroupView | ClientError:
 
 async def coordinator_of(client: Client, group_id: str) -> Node:
     """The broker that coordinates the group."""
-    return client.nodes[await client.coordinator(GROUP, group_id)]
+    return client.nodes[await client.coordinator(CoordinatorType.GROUP, group_id)]
 
 
 async def ask_about_group(client: Client, group_id: str, request: Any, call: str) -> Any:
     """What its coordinator says of this one group. Raises Refused."""
     answer = await client.ask_coordinator(
-        GROUP, group_id, request, lambda answer: int(answer.groups[0].error_code), call=call
+        CoordinatorType.GROUP, group_id, request, lambda answer: int(answer.groups[0].error_code), call=call
     )
     group = answer.groups[0]
     if group.error_code != ErrorCode.NONE:

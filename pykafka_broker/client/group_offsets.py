@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from pykafka_broker.client.cluster import GROUP, Client
+from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import Refused, check
 from pykafka_broker.client.leaders import Place
 from pykafka_broker.client.offsets import by_topic
+from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.protocol.messages.offset_commit_request import (
@@ -64,7 +65,9 @@ async def _fetch(client: Client, group_id: str, request: OffsetFetchRequest, ver
         return int(answer.groups[0].error_code if answer.groups else answer.error_code)
 
     call = "listConsumerGroupOffsets"
-    answer = await client.ask_coordinator(GROUP, group_id, request, code_of, versions=versions, call=call)
+    answer = await client.ask_coordinator(
+        CoordinatorType.GROUP, group_id, request, code_of, versions=versions, call=call
+    )
     check(code_of(answer))
     return answer
 
@@ -80,7 +83,9 @@ async def commit_offsets(client: Client, group_id: str, offsets: Mapping[Place, 
     ]
     request = OffsetCommitRequest(group_id, topics=topics)
     call = "alterConsumerGroupOffsets"
-    answer = await client.ask_coordinator(GROUP, group_id, request, _first_error, versions=(1, 9), call=call)
+    answer = await client.ask_coordinator(
+        CoordinatorType.GROUP, group_id, request, _first_error, versions=(1, 9), call=call
+    )
     check(_first_error(answer))
 
 
@@ -106,7 +111,7 @@ async def delete_offsets(client: Client, group_id: str, places: Iterable[Place])
     ]
     request = OffsetDeleteRequest(group_id, topics)
     answer = await client.ask_coordinator(
-        GROUP, group_id, request, lambda answer: int(answer.error_code), call="offsetDelete"
+        CoordinatorType.GROUP, group_id, request, lambda answer: int(answer.error_code), call="offsetDelete"
     )
     check(answer.error_code)
     return {
@@ -119,6 +124,10 @@ async def delete_offsets(client: Client, group_id: str, places: Iterable[Place])
 async def delete_group(client: Client, group_id: str, *, call: str = "deleteConsumerGroups") -> None:
     """A group of any kind that has no members. Raises Refused."""
     answer = await client.ask_coordinator(
-        GROUP, group_id, DeleteGroupsRequest([group_id]), lambda answer: int(answer.results[0].error_code), call=call
+        CoordinatorType.GROUP,
+        group_id,
+        DeleteGroupsRequest([group_id]),
+        lambda answer: int(answer.results[0].error_code),
+        call=call,
     )
     check(answer.results[0].error_code)

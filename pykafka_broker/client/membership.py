@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
 from pykafka_broker.client.assignors import ASSIGNORS, Subscriber
-from pykafka_broker.client.cluster import GROUP, Client
+from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, Refused, check
 from pykafka_broker.client.group_settings import GroupSettings
-from pykafka_broker.client.topology import TopicPartition
 from pykafka_broker.coordinators.groups.consumer_protocol import read_assignment, read_subscription, write_assignment
 from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from pykafka_broker.protocol.messages.consumer_protocol_assignment import TopicPartition as AssignedTopic
@@ -63,7 +63,7 @@ class Line:
     async def ask(self, request: Message, timeout_ms: int, versions: tuple[int, int]) -> Any:
         """The answer, or None if there was none and another attempt may find another coordinator."""
         if self._node is None:
-            self._node = await self._client.coordinator(GROUP, self._group_id)
+            self._node = await self._client.coordinator(CoordinatorType.GROUP, self._group_id)
         try:
             return await self._client.ask_once(
                 request, self._node, versions=versions, timeout_ms=timeout_ms, line=_LINE

@@ -13,6 +13,15 @@ from typing import Any, NamedTuple
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.leaders import Answered, Place, ask_leaders
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.enums import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    IsolationLevel,
+)
 from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -20,7 +29,6 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
 )
 from pykafka_broker.protocol.runtime import Message
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _FROM_VERSION = {
     LATEST: 0,
     EARLIEST: 0,
@@ -30,8 +38,6 @@ _FROM_VERSION = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _NO_REPLICA = -1
-
-READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 
 class Found(NamedTuple):
@@ -48,11 +54,11 @@ def by_topic(places: Iterable[Place]) -> list[tuple[str, list[int]]]:
 
 
 async def list_offsets(
-    client: Client, times: Mapping[Place, int], *, isolation_level: int = READ_UNCOMMITTED
+    client: Client, times: Mapping[Place, int], *, isolation_level: int = IsolationLevel.READ_UNCOMMITTED
 ) -> dict[Place, Any]:
     """What is `Found` for each place, or its ClientError. READ_COMMITTED: the end is that of decided transactions."""
     lowest = max((_FROM_VERSION.get(time, 1) for time in times.values()), default=0)
-    if isolation_level == READ_COMMITTED:
+    if isolation_level == IsolationLevel.READ_COMMITTED:
         lowest = max(lowest, 2)
 
     def make(places: list[Place]) -> Message:

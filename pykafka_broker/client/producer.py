@@ -19,8 +19,9 @@ from pykafka_broker.client.errors import ClientError, Refused, TimedOut
 from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.client.producer_id import ProducerId
 from pykafka_broker.client.producer_settings import ProducerSettings
-from pykafka_broker.client.topology import NOBODY, Leaders, TopicPartition
+from pykafka_broker.client.topology import NOBODY, Leaders
 from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.produce_response import PartitionProduceResponse

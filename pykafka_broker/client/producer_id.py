@@ -13,10 +13,10 @@ from itertools import groupby
 from typing import Any
 
 from pykafka_broker.client.batches import Identity
-from pykafka_broker.client.cluster import GROUP, TRANSACTION, Client
+from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import check
 from pykafka_broker.client.properties import number
-from pykafka_broker.client.topology import TopicPartition
+from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
@@ -97,7 +97,9 @@ class ProducerId:
         def code_of(answer: Any) -> int:
             return next(filter(None, (each.error_code for topic in answer.topics for each in topic.partitions)), 0)
 
-        check(code_of(await self._client.ask_coordinator(GROUP, group, request, code_of, versions=(0, 3))))
+        check(
+            code_of(await self._client.ask_coordinator(CoordinatorType.GROUP, group, request, code_of, versions=(0, 3)))
+        )
 
     async def end(self, commit: bool) -> None:
         """The transaction ends, unless nothing was in it."""
@@ -112,7 +114,9 @@ class ProducerId:
         until = self._client.deadline()
 
         def once() -> Awaitable[Any]:
-            return self._client.ask_coordinator(TRANSACTION, self._id, request, code_of, versions=versions)
+            return self._client.ask_coordinator(
+                CoordinatorType.TRANSACTION, self._id, request, code_of, versions=versions
+            )
 
         while True:
             answer = await once()

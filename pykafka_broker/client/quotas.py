@@ -7,11 +7,11 @@ is the default.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
 from typing import NamedTuple
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import check
+from pykafka_broker.protocol.enums import QuotaMatch
 from pykafka_broker.protocol.messages.alter_client_quotas_request import (
     AlterClientQuotasRequest,
     EntityData,
@@ -21,14 +21,6 @@ from pykafka_broker.protocol.messages.alter_client_quotas_request import (
 from pykafka_broker.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
 
 
-class Match(IntEnum):
-    """What is asked for of one part of an entity."""
-
-    EXACT = 0
-    DEFAULT = 1
-    ANY = 2
-
-
 class Quotas(NamedTuple):
     """Of one entity: its parts, and the values of its quotas."""
 
@@ -36,7 +28,7 @@ class Quotas(NamedTuple):
     values: dict[str, float]
 
 
-async def describe_quotas(client: Client, parts: Sequence[tuple[str, Match, str | None]]) -> list[Quotas]:
+async def describe_quotas(client: Client, parts: Sequence[tuple[str, QuotaMatch, str | None]]) -> list[Quotas]:
     """Of entities that have exactly these parts. Raises Refused."""
     request = DescribeClientQuotasRequest([ComponentData(*each) for each in parts], strict=True)
     answer = await client.ask(request, call="describeClientQuotas")

@@ -19,8 +19,9 @@ from pykafka_broker.client.consumer_settings import ConsumerSettings
 from pykafka_broker.client.errors import ClientError, Refused, Unusable
 from pykafka_broker.client.fetched import batches_of
 from pykafka_broker.client.share_membership import ShareMember
-from pykafka_broker.client.topology import NOBODY, Leaders, TopicPartition
+from pykafka_broker.client.topology import NOBODY, Leaders
 from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_acknowledge_request import (
     AcknowledgementBatch as Acknowledged,

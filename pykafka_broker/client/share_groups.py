@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from pykafka_broker.client.cluster import GROUP, Client
+from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import Refused, check
 from pykafka_broker.client.group_description import GroupView, MemberView, ask_about_group, coordinator_of, places_of
 from pykafka_broker.client.leaders import Place
 from pykafka_broker.client.offsets import by_topic
+from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_share_group_offsets_request import (
     AlterShareGroupOffsetsRequest,
@@ -59,7 +60,11 @@ async def share_group_starts(client: Client, group_id: str) -> dict[Place, Start
     """Of all partitions that the group knows, in order. Raises ClientError."""
     request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group_id, None)])
     answer = await client.ask_coordinator(
-        GROUP, group_id, request, lambda each: int(each.groups[0].error_code), call="describeShareGroupOffsets"
+        CoordinatorType.GROUP,
+        group_id,
+        request,
+        lambda each: int(each.groups[0].error_code),
+        call="describeShareGroupOffsets",
     )
     group = answer.groups[0]
     check(group.error_code, group.error_message)
@@ -105,4 +110,6 @@ async def delete_share_group_starts(
 
 
 async def _ask(client: Client, request: Any, call: str) -> Any:
-    return await client.ask_coordinator(GROUP, request.group_id, request, lambda each: int(each.error_code), call=call)
+    return await client.ask_coordinator(
+        CoordinatorType.GROUP, request.group_id, request, lambda each: int(each.error_code), call=call
+    )

@@ -12,7 +12,7 @@ from typing import Any
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, check
 from pykafka_broker.client.membership import Line
-from pykafka_broker.client.topology import TopicPartition
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import Refused, TimedOut
 from pykafka_broker.client.properties import number
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponseTopic
 
@@ -22,14 +22,6 @@ _OF_NAMES = {
     ErrorCode.INVALID_TOPIC_EXCEPTION: "Invalid topics",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Not authorized to access topics",
 }
-
-
-class TopicPartition(NamedTuple):
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class Leaders:

@@ -10,10 +10,11 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from pykafka_broker.client.cluster import TRANSACTION, Client
+from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, Refused, check
 from pykafka_broker.client.leaders import Answered, Place, ask_leaders
 from pykafka_broker.client.offsets import by_topic
+from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
 from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
@@ -73,7 +74,7 @@ async def describe_transaction(client: Client, transactional_id: str) -> tuple[i
     call = "describeTransactions(api=FIND_COORDINATOR)"
     await client.refresh(call=call)
     answer = await client.ask_coordinator(
-        TRANSACTION,
+        CoordinatorType.TRANSACTION,
         transactional_id,
         DescribeTransactionsRequest([transactional_id]),
         lambda answer: int(answer.transaction_states[0].error_code),
@@ -86,7 +87,7 @@ async def describe_transaction(client: Client, transactional_id: str) -> tuple[i
             "found",
         )
     check(state.error_code)
-    return await client.coordinator(TRANSACTION, transactional_id), state
+    return await client.coordinator(CoordinatorType.TRANSACTION, transactional_id), state
 
 
 async def describe_producers(
@@ -147,7 +148,9 @@ async def fence_producer(client: Client, transactional_id: str) -> None:
     await client.refresh(call=call)
     request = InitProducerIdRequest(transactional_id, client.request_timeout_ms)
     while True:
-        answer = await client.ask_coordinator(TRANSACTION, transactional_id, request, lambda each: int(each.error_code))
+        answer = await client.ask_coordinator(
+            CoordinatorType.TRANSACTION, transactional_id, request, lambda each: int(each.error_code)
+        )
         if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS or client.deadline(0) >= until:
             break
         await asyncio.sleep(_UNTIL_IT_ENDS_MS / 1000)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from pykafka_broker.protocol.enums import AclPermissionType, PatternType
+
 if TYPE_CHECKING:
     from pykafka_broker.cluster.image import MetadataImage
 
-LITERAL, PREFIXED = 3, 4
-DENY, ALLOW = 2, 3
 WILDCARD = "*"  # as a literal name: every resource of the kind; as a host: every host
 DENIED_SHIFT = 16  # bits from here on are operations that are denied; AclOperation has numbers below
 _OPERATIONS = range(DENIED_SHIFT)
@@ -45,10 +45,10 @@ class Patterns:
 
     def get(self, pattern_type: int, name: str) -> int:
         """The number of that very pattern, or 0."""
-        return (self.literal if pattern_type == LITERAL else self.prefixed or {}).get(name, 0)
+        return (self.literal if pattern_type == PatternType.LITERAL else self.prefixed or {}).get(name, 0)
 
     def put(self, pattern_type: int, name: str, number: int) -> None:
-        if pattern_type == LITERAL:
+        if pattern_type == PatternType.LITERAL:
             if number:
                 self.literal[name] = number
             else:
@@ -78,11 +78,11 @@ class Patterns:
         """Every pattern that the name fits: its type, its name, its number."""
         for literal in (name, WILDCARD):
             if literal in self.literal:
-                yield LITERAL, literal, self.literal[literal]
+                yield PatternType.LITERAL, literal, self.literal[literal]
         for length in self._lengths:
             prefix = name[:length]
             if length <= len(name) and self.prefixed and prefix in self.prefixed:
-                yield PREFIXED, prefix, self.prefixed[prefix]
+                yield PatternType.PREFIXED, prefix, self.prefixed[prefix]
 
     @property
     def is_empty(self) -> bool:
@@ -155,7 +155,7 @@ def _bit(acl: Acl) -> int:
     """0 for operations that nobody knows: a newer release has written them, and they match nothing."""
     if acl.operation not in _OPERATIONS:
         return 0
-    return 1 << (acl.operation + (DENIED_SHIFT if acl.permission_type == DENY else 0))
+    return 1 << (acl.operation + (DENIED_SHIFT if acl.permission_type == AclPermissionType.DENY else 0))
 
 
 def index_of(image: MetadataImage) -> AclIndex:

@@ -8,12 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from pykafka_broker.cluster.acl_index import DENY, LITERAL, PREFIXED, WILDCARD, Acl, index_of
-from pykafka_broker.cluster.authorizer import ALL_OPERATIONS, CLUSTER_NAME, Operation, Resource
+from pykafka_broker.cluster.acl_index import WILDCARD, Acl, index_of
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Resource
 from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError, FrameError
+from pykafka_broker.protocol.enums import (
+    ACL_OPERATIONS,
+    ACL_RESOURCE_TYPES,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+)
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from pykafka_broker.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse
@@ -28,11 +35,10 @@ from pykafka_broker.protocol.stored.access_control_entry_record import AccessCon
 from pykafka_broker.protocol.stored.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 
 UNKNOWN, ANY, MATCH = 0, 1, 2
-_ALLOW = 3
-_KINDS = frozenset(Resource)
-_PATTERN_TYPES = frozenset((LITERAL, PREFIXED))
-_OPERATIONS = frozenset((ALL_OPERATIONS, *Operation))
-_PERMISSIONS = frozenset((DENY, _ALLOW))
+_KINDS = frozenset(ACL_RESOURCE_TYPES)
+_PATTERN_TYPES = frozenset((PatternType.LITERAL, PatternType.PREFIXED))
+_OPERATIONS = frozenset((AclOperation.ALL, *ACL_OPERATIONS))
+_PERMISSIONS = frozenset((AclPermissionType.DENY, AclPermissionType.ALLOW))
 _FEW_FILTERS = 4  # that are not worth an index
 _MOST_MATCHES = 10 * MAX_RECORDS_PER_OPERATION  # that one answer tells of: filters may match the same
 _MOST_COMPARED = 1_000_000  # ACLs with filters in one request, a third of a second
@@ -74,7 +80,7 @@ class Filter(NamedTuple):
             return True
         if self.pattern_type != MATCH:
             return False
-        if acl.pattern_type == LITERAL:
+        if acl.pattern_type == PatternType.LITERAL:
             return acl.resource_name == WILDCARD
         return self.name.startswith(acl.resource_name)
 

@@ -8,55 +8,19 @@ have the numbers that the protocol gives them.
 from __future__ import annotations
 
 import logging
-from enum import IntEnum
 from typing import Protocol
 
-from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 
 logger = logging.getLogger("kafka.authorizer.logger")  # as Kafka calls it: operators look there
 
 CLUSTER_NAME = "kafka-cluster"  # the one resource of the kind CLUSTER
 INSIDE = "Inside:control"  # who asks from inside the process and may do everything; a client's name has another type
-
-
-class Operation(IntEnum):
-    """AclOperation of the protocol."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-    __hash__ = int.__hash__  # that of enums is slower, and this is looked up for each topic of each request
-
-
-ALL_OPERATIONS = 2  # of an ACL: what counts for each of them
-
-
-class Resource(IntEnum):
-    """ResourceType of ACLs; a config resource has other numbers."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-    __hash__ = int.__hash__
-
+Operation = AclOperation  # short names for what every handler writes
+Resource = AclResourceType
 
 # What there is to be allowed of each kind; the bits of "authorized operations" (KIP-430).
 OPERATIONS = {
@@ -104,11 +68,11 @@ _DENIALS = {
 }
 # What one needs a right on to see or change configs.
 _CONFIGURED: dict[int, Resource] = {
-    ResourceType.TOPIC: Resource.TOPIC,
-    ResourceType.GROUP: Resource.GROUP,
-    ResourceType.BROKER: Resource.CLUSTER,
-    ResourceType.BROKER_LOGGER: Resource.CLUSTER,
-    ResourceType.CLIENT_METRICS: Resource.CLUSTER,
+    ConfigResourceType.TOPIC: Resource.TOPIC,
+    ConfigResourceType.GROUP: Resource.GROUP,
+    ConfigResourceType.BROKER: Resource.CLUSTER,
+    ConfigResourceType.BROKER_LOGGER: Resource.CLUSTER,
+    ConfigResourceType.CLIENT_METRICS: Resource.CLUSTER,
 }
 
 

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from pykafka_broker.cluster.controller import Controller
 from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS, ELR_VERSION, METADATA_VERSION, SUPPORTED
-from pykafka_broker.cluster.records import ApiMessageAndVersion, RecordType, ResourceType
+from pykafka_broker.cluster.records import ApiMessageAndVersion, RecordType
 from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, snapshot_records, write_snapshot
 from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.stored.begin_transaction_record import BeginTransactionRecord
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.end_transaction_record import EndTransactionRecord
@@ -52,7 +53,9 @@ def first_records(controller: Controller, bootstrap: Records) -> Records:
     if levels.get(ELR_VERSION):
         # Then the cluster has its own min.insync.replicas, which can't be taken away (KIP-966).
         insync = str(controller.config.min_insync_replicas)
-        records.append(ApiMessageAndVersion(ConfigRecord(ResourceType.BROKER, "", "min.insync.replicas", insync), 0))
+        records.append(
+            ApiMessageAndVersion(ConfigRecord(ConfigResourceType.BROKER, "", "min.insync.replicas", insync), 0)
+        )
     if levels.get(METADATA_VERSION, 0) < _TRANSACTIONS_FROM:
         return records  # nodes of those releases don't know what Begin and End are
     begin, end = BeginTransactionRecord("Bootstrap records"), EndTransactionRecord()

@@ -13,7 +13,7 @@ from pykafka_broker.cluster import config_rules
 from pykafka_broker.cluster.config_records import config_records
 from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller
 from pykafka_broker.cluster.policies import ConfigAlteration
-from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.config.registry import (
     ConfigKey,
     broker_keys,
@@ -25,17 +25,18 @@ from pykafka_broker.config.registry import (
 from pykafka_broker.config.topic import live_keys
 from pykafka_broker.config.values import ConfigType, format_value
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 
 R = TypeVar("R")
 
-SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
-_NAMES = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+_OPERATIONS = frozenset(AlterConfigOp)
+_NAMES: dict[int, str] = {AlterConfigOp.APPEND: "APPEND", AlterConfigOp.SUBTRACT: "SUBTRACT"}
 _KEYS = {
-    ResourceType.TOPIC: topic_keys,
-    ResourceType.BROKER: broker_keys,
-    ResourceType.GROUP: group_keys,
-    ResourceType.CLIENT_METRICS: client_metrics_keys,
+    ConfigResourceType.TOPIC: topic_keys,
+    ConfigResourceType.BROKER: broker_keys,
+    ConfigResourceType.GROUP: group_keys,
+    ConfigResourceType.CLIENT_METRICS: client_metrics_keys,
 }
 
 Records = list[ApiMessageAndVersion]
@@ -70,13 +71,13 @@ def incremental_alter_configs(
     _check_resource(controller, kind, name)
     present = controller.image.config(kind, name)
     changed: dict[str, str | None] = {}
-    if kind == ResourceType.BROKER:  # which looks at all operations before it passes them on
+    if kind == ConfigResourceType.BROKER:  # which looks at all operations before it passes them on
         check_operations(ops)
     for op in ops:
-        if op.operation in (APPEND, SUBTRACT):
-            changed[op.key] = _edited_list(controller, ResourceType(kind), op, present.get(op.key))
+        if op.operation in (AlterConfigOp.APPEND, AlterConfigOp.SUBTRACT):
+            changed[op.key] = _edited_list(controller, ConfigResourceType(kind), op, present.get(op.key))
         else:
-            changed[op.key] = op.value if op.operation == SET else None
+            changed[op.key] = op.value if op.operation == AlterConfigOp.SET else None
     check_operations(ops)  # Kafka comes upon them in the order of a hash table, and then fails
     return _records(controller, kind, name, present, changed, changed, permit)
 
@@ -101,7 +102,7 @@ def check_ops(ops: Sequence[ConfigOp]) -> None:
     keys: set[str] = set()
     for op in ops:
         keys.add(op.key)
-        if op.value is None and op.operation != DELETE:
+        if op.value is None and op.operation != AlterConfigOp.DELETE:
             nulls.append(op.key)
     if len(keys) < len(ops):
         raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
@@ -111,23 +112,23 @@ def check_ops(ops: Sequence[ConfigOp]) -> None:
 
 def check_operations(ops: Sequence[ConfigOp]) -> None:
     for op in ops:
-        if op.operation not in (SET, DELETE, APPEND, SUBTRACT):
+        if op.operation not in _OPERATIONS:
             # Kafka fails the whole request with UNKNOWN_SERVER_ERROR here.
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {op.operation}")
 
 
 def _check_resource(controller: Controller, kind: int, name: str) -> None:
     """A topic's name is looked at later, behind the changes of its lists."""
-    if kind == ResourceType.BROKER:
+    if kind == ConfigResourceType.BROKER:
         config_rules.check_broker_name(controller, name)
     elif kind not in _KEYS:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
 
-def _edited_list(controller: Controller, kind: ResourceType, op: ConfigOp, present: str | None) -> str:
+def _edited_list(controller: Controller, kind: ConfigResourceType, op: ConfigOp, present: str | None) -> str:
     key = _KEYS[kind]().get(op.key)
-    if key is None or key.type is not ConfigType.LIST or kind is ResourceType.CLIENT_METRICS:
-        if kind is ResourceType.BROKER:
+    if key is None or key.type is not ConfigType.LIST or kind is ConfigResourceType.CLIENT_METRICS:
+        if kind is ConfigResourceType.BROKER:
             word = _NAMES[op.operation].lower()
             reason = f"Config value {word} is not allowed for config key: {op.key}"
         else:
@@ -137,15 +138,15 @@ def _edited_list(controller: Controller, kind: ResourceType, op: ConfigOp, prese
         present = _inherited_text(controller, kind, key)
     parts = [part.strip() for part in present.split(",") if part.strip()]
     wanted = [part.strip() for part in (op.value or "").split(",")]
-    if op.operation == APPEND:
+    if op.operation == AlterConfigOp.APPEND:
         parts += [part for part in dict.fromkeys(wanted) if part not in parts]
     else:
         parts = [part for part in parts if part not in wanted]
     return ",".join(parts)
 
 
-def _inherited_text(controller: Controller, kind: ResourceType, key: ConfigKey) -> str:
-    value = controller.config[key.name] if kind is ResourceType.BROKER else inherited(key, controller.config)
+def _inherited_text(controller: Controller, kind: ConfigResourceType, key: ConfigKey) -> str:
+    value = controller.config[key.name] if kind is ConfigResourceType.BROKER else inherited(key, controller.config)
     return format_value(value) or ""
 
 
@@ -165,27 +166,29 @@ def _records(
             overrides.pop(key, None)
         else:
             overrides[key] = value
-    if kind == ResourceType.TOPIC:
+    if kind == ConfigResourceType.TOPIC:
         config_rules.check_topic_resource(name)
         # What another release left behind and this one doesn't know is no fault of this request.
         known = {key.name for key in live_keys(controller.config)}
         readable = {key: value for key, value in overrides.items() if key in known or key in changed}
         config_rules.check_topic(controller.config, readable)
         config_rules.check_topic_exists(controller, name)
-    elif kind == ResourceType.BROKER:
+    elif kind == ConfigResourceType.BROKER:
         if len(changed) > MAX_RECORDS_PER_OPERATION:
             raise TooManyRecords
         config_rules.check_broker(controller, name, changed, overrides)
         permit()
         config_rules.check_of_cluster(controller, name, changed)
-    elif kind == ResourceType.GROUP:
+    elif kind == ConfigResourceType.GROUP:
         config_rules.check_group(controller.config, name, overrides)
     else:
         config_rules.check_client_metrics(name, overrides)
     if controller.policies is not None:
-        always = kind == ResourceType.BROKER  # as Kafka has it
+        always = kind == ConfigResourceType.BROKER  # as Kafka has it
         asked = {key: value for key, value in named.items() if always or value != present.get(key)}
-        controller.policies.check_configs(ConfigAlteration(ResourceType(kind).name, name, asked))
+        controller.policies.check_configs(ConfigAlteration(ConfigResourceType(kind).name, name, asked))
     # A broker reads the files again that its settings name, also if the names stay (KAFKA-14136).
-    written = {key: value for key, value in changed.items() if value != present.get(key) or kind == ResourceType.BROKER}
+    written = {
+        key: value for key, value in changed.items() if value != present.get(key) or kind == ConfigResourceType.BROKER
+    }
     return config_records(controller.image, kind, name, written)

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pykafka_broker.cluster.features import ELR_VERSION
 from pykafka_broker.cluster.image import MetadataImage, TopicImage
 from pykafka_broker.cluster.partition_change import still_eligible
-from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 
 _MIN_INSYNC = "min.insync.replicas"
@@ -35,9 +36,9 @@ def _eligible_no_more(image: MetadataImage, kind: int, name: str) -> Iterator[Ap
     from pykafka_broker.protocol.stored.clear_elr_record import ClearElrRecord
 
     topics: Iterable[TopicImage]
-    if kind == ResourceType.TOPIC:
+    if kind == ConfigResourceType.TOPIC:
         topics = [image.topics[name]] if name in image.topics else []  # it may be about to be created
-    elif kind == ResourceType.BROKER and not name:
+    elif kind == ConfigResourceType.BROKER and not name:
         topics = image.topics.values()
     else:
         return

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 
 from pykafka_broker.cluster.controller import CORDONED_FROM, Controller
 from pykafka_broker.cluster.features import ELR_VERSION, METADATA_VERSIONS
-from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.describe import base_name
@@ -21,6 +20,7 @@ from pykafka_broker.config.registry import ConfigKey, broker_keys, client_metric
 from pykafka_broker.config.topic import parse_overrides
 from pykafka_broker.config.values import ConfigError, ConfigType, invalid, parse_value
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 
 Overrides = Mapping[str, str]
@@ -242,7 +242,11 @@ def check_broker_name(controller: Controller, name: str) -> None:
     image = controller.image
     if controller.alone and wanted != controller.node_id:
         raise _wrong(f"Unexpected broker id, expected {controller.node_id}, but received {wanted}")
-    if wanted not in image.brokers and wanted not in image.controllers and not image.config(ResourceType.BROKER, name):
+    if (
+        wanted not in image.brokers
+        and wanted not in image.controllers
+        and not image.config(ConfigResourceType.BROKER, name)
+    ):
         raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {wanted} found.")
 
 

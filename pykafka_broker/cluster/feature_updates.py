@@ -10,13 +10,14 @@ from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.features import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, supported_features
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.protocol.enums import UpgradeType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from pykafka_broker.protocol.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
 from pykafka_broker.protocol.stored.clear_elr_record import ClearElrRecord
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
 
-UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+_UPGRADE_TYPES = frozenset(UpgradeType)
 _UPGRADE_TYPES_FROM = 1
 _NO_RESULTS_FROM = 2
 # The lowest metadata.version that eligible.leader.replicas.version 1 can live with.
@@ -59,7 +60,7 @@ def _nobody_eligible(image: MetadataImage) -> list[ApiMessageAndVersion]:
 def _upgrade_type(update: FeatureUpdateKey, version: int) -> int:
     if version >= _UPGRADE_TYPES_FROM:
         return update.upgrade_type
-    return SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
+    return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
 
 
 def _problem(controller: Controller, update: FeatureUpdateKey, upgrade_type: int) -> str | None:
@@ -68,16 +69,16 @@ def _problem(controller: Controller, update: FeatureUpdateKey, upgrade_type: int
     if reason is not None:
         return f"Invalid update version {level} for feature {name}. {reason}"
     current = controller.kraft_version if name == KRAFT_VERSION else controller.image.features.get(name, 0)
-    if level < current and upgrade_type == UPGRADE:
+    if level < current and upgrade_type == UpgradeType.UPGRADE:
         return (
             f"Invalid update version {level} for feature {name}. Can't downgrade the version of this feature without "
             "setting the upgrade type to either safe or unsafe downgrade."
         )
-    if level > current and upgrade_type != UPGRADE:
+    if level > current and upgrade_type != UpgradeType.UPGRADE:
         return f"Invalid update version {level} for feature {name}. Can't downgrade to a newer version."
     if name == METADATA_VERSION and level < current:
         refusal = f"Unsupported metadata.version downgrade from {current} to {level}. "
-        if upgrade_type == UNSAFE_DOWNGRADE:
+        if upgrade_type == UpgradeType.UNSAFE_DOWNGRADE:
             return refusal + "Unsafe metadata downgrade is not supported in this version."
         return refusal + "Refusing to perform the requested downgrade because it might delete metadata information."
     if name == ELR_VERSION and level > 0 and controller.image.features.get(METADATA_VERSION, 0) < _ELR_NEEDS:
@@ -88,7 +89,7 @@ def _problem(controller: Controller, update: FeatureUpdateKey, upgrade_type: int
 
 
 def _unsupported(controller: Controller, name: str, level: int, upgrade_type: int) -> str | None:
-    if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+    if upgrade_type not in _UPGRADE_TYPES:
         return "The controller does not support the given upgrade type."
     if level < 0:
         return "A feature version cannot be less than 0."

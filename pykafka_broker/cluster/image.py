@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pykafka_broker.cluster.records import MetadataError, RecordType, ResourceType
+from pykafka_broker.cluster.records import MetadataError, RecordType
 from pykafka_broker.log.directory_ids import MIGRATING, UNASSIGNED
+from pykafka_broker.protocol.enums import ConfigResourceType
 
 if TYPE_CHECKING:
     from pykafka_broker.cluster.acl_index import AclIndex
@@ -258,7 +259,7 @@ class MetadataImage:
         return self.configs.get((resource_type, name), {})
 
     def topic_config(self, topic: str) -> dict[str, str]:
-        return self.config(ResourceType.TOPIC, topic)
+        return self.config(ConfigResourceType.TOPIC, topic)
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         image = self.topics.get(topic)
@@ -286,7 +287,7 @@ class MetadataImage:
         topic = TopicImage(record.name, bytes(record.topic_id))
         self.topics[topic.name] = self.topics_by_id[topic.id] = topic
         # Snapshots of 4.3 brokers keep configs of deleted topics; they must not pass to a new topic of that name.
-        self.configs.pop((ResourceType.TOPIC, topic.name), None)
+        self.configs.pop((ConfigResourceType.TOPIC, topic.name), None)
         delta.created.append(topic)
 
     def _partition(self, record: Any, delta: MetadataDelta) -> None:
@@ -329,7 +330,7 @@ class MetadataImage:
         del self.topics_by_id[topic.id]
         self.partition_count -= len(topic.partitions)
         # Kafka writes no records for this: the configs go with their topic.
-        self.configs.pop((ResourceType.TOPIC, topic.name), None)
+        self.configs.pop((ConfigResourceType.TOPIC, topic.name), None)
         delta.deleted.append(topic)
 
     def _clear_elr(self, record: Any, delta: MetadataDelta) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from pykafka_broker.cluster.records import ResourceType
+from pykafka_broker.protocol.enums import ConfigResourceType
 
 if TYPE_CHECKING:
     from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
@@ -50,7 +50,7 @@ def check_creation(
 ) -> None:
     """A topic that could be made with these replicas of its partitions."""
     if configs:
-        policies.check_configs(ConfigAlteration(ResourceType.TOPIC.name, topic.name, configs))
+        policies.check_configs(ConfigAlteration(ConfigResourceType.TOPIC.name, topic.name, configs))
     if topic.assignments:
         creation = TopicCreation(topic.name, None, None, dict(enumerate(assignments)), configs)
     else:

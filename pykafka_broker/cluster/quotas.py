@@ -13,6 +13,7 @@ from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Control
 from pykafka_broker.cluster.image import MetadataImage, QuotaEntity
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import QuotaMatch
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import alter_client_quotas_request as wanted
 from pykafka_broker.protocol.messages import alter_client_quotas_response as altered
@@ -29,7 +30,7 @@ _CLIENT_KEYS = {
     "controller_mutation_rate": _REAL,
 }
 _IP_KEYS = {"connection_creation_rate": _WHOLE}
-_MATCH_EXACT, _MATCH_DEFAULT, _MATCH_ANY = 0, 1, 2
+_MATCHES = frozenset(QuotaMatch)
 # An address or a host name; names are not looked up, since a start must not wait for a name server.
 _HOST = re.compile(r"[0-9A-Fa-f:.]+|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 
@@ -131,10 +132,10 @@ def describe_client_quotas(
     for component in components:
         kind = component.entity_type
         _check_component(component, kind in exact or kind in any_name)
-        if component.match_type == _MATCH_ANY:
+        if component.match_type == QuotaMatch.ANY:
             any_name.add(kind)
         else:
-            exact[kind] = component.match if component.match_type == _MATCH_EXACT else None
+            exact[kind] = component.match if component.match_type == QuotaMatch.EXACT else None
     kinds = exact.keys() | any_name
     if IP in kinds and len(kinds) > 1:
         raise _invalid(
@@ -164,13 +165,13 @@ def _check_component(component: ComponentData, repeated: bool) -> None:
     if kind not in (USER, CLIENT_ID, IP):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
     how, match = component.match_type, component.match
-    if how == _MATCH_EXACT and match is None:
+    if how == QuotaMatch.EXACT and match is None:
         raise _invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.")
-    if how == _MATCH_DEFAULT and match is not None:
+    if how == QuotaMatch.DEFAULT and match is not None:
         raise _invalid("Request specified MATCH_TYPE_DEFAULT, but also specified a match string.")
-    if how == _MATCH_ANY and match is not None:
+    if how == QuotaMatch.ANY and match is not None:
         raise _invalid("Request specified MATCH_TYPE_SPECIFIED, but also specified a match string.")
-    if how not in (_MATCH_EXACT, _MATCH_DEFAULT, _MATCH_ANY):
+    if how not in _MATCHES:
         raise _invalid(f"Unknown match type {how}")
 
 

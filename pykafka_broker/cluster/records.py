@@ -47,17 +47,6 @@ class RecordType(IntEnum):
     CLEAR_ELR = 28
 
 
-class ResourceType(IntEnum):
-    """What a config belongs to; the ids of DescribeConfigs and of ConfigRecord."""
-
-    UNKNOWN = 0
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
 class MetadataError(Exception):
     """The metadata log says something that can't be: the broker must not start on it."""
 

@@ -24,11 +24,12 @@ from pykafka_broker.cluster.controller import (
 from pykafka_broker.cluster.partition_change import active
 from pykafka_broker.cluster.placement import check_assignment, directories_of, drawing, place
 from pykafka_broker.cluster.policies import check_creation
-from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, check_topic_name, may_collide, unified
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.describe import describe_topic
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from pykafka_broker.protocol.messages.create_partitions_response import (
@@ -162,7 +163,7 @@ class _Creation:
         self.spend(len(assignments))  # also where it is only looked at, as in Kafka
         topic_id = self.controller.new_uuid()
         records = [ApiMessageAndVersion(TopicRecord(name, topic_id), 0)]
-        records += config_records(image, ResourceType.TOPIC, name, overrides)
+        records += config_records(image, ConfigResourceType.TOPIC, name, overrides)
         records += _partition_records(self.controller, topic_id, 0, assignments)
         self.records += records
         return CreatableTopicResult(

@@ -17,6 +17,7 @@ from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.runtime import Message
@@ -28,7 +29,6 @@ from pykafka_broker.server.turns import Turns
 CLIENT_ID = "control"
 _ATTEMPTS = 50
 _PAUSE_S = 0.02
-_GROUP, _TRANSACTION = 0, 1  # key types of FindCoordinator
 
 
 class Inside:
@@ -50,7 +50,9 @@ class Inside:
         """Return the broker that coordinates a group, or a transactional id. Raises `Problem` where none can be named
         within a second.
         """
-        request = FindCoordinatorRequest(key_type=_GROUP if is_group else _TRANSACTION, coordinator_keys=[key])
+        request = FindCoordinatorRequest(
+            key_type=CoordinatorType.GROUP if is_group else CoordinatorType.TRANSACTION, coordinator_keys=[key]
+        )
         found = (await self.ask(request)).coordinators[0]
         for _ in range(_ATTEMPTS):
             if found.error_code == ErrorCode.NONE:

@@ -12,9 +12,10 @@ from typing import Any
 from pykafka_broker.broker.node import Node
 from pykafka_broker.cluster.bootstrap import bootstrap_records, first_records
 from pykafka_broker.cluster.image_records import image_records
-from pykafka_broker.cluster.records import ApiMessageAndVersion, RecordType, ResourceType
+from pykafka_broker.cluster.records import ApiMessageAndVersion, RecordType
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.protocol.stored.client_quota_record import ClientQuotaRecord
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
@@ -44,7 +45,7 @@ def kept_records(node: Node, keep: Collection[str]) -> list[ApiMessageAndVersion
         message = record.message
         kind = RecordType(message.API_KEY)
         name = KEPT.get(kind)
-        if kind is RecordType.CONFIG and message.resource_type == ResourceType.TOPIC:
+        if kind is RecordType.CONFIG and message.resource_type == ConfigResourceType.TOPIC:
             name = None if message.resource_name in INTERNAL_TOPICS else "topics"
         elif name == "topics":
             name = name if message.topic_id in new_ids else None
@@ -73,7 +74,7 @@ def _settings(records: Iterable[ApiMessageAndVersion], keep: Collection[str]) ->
     for record in records:
         message = record.message
         name = KEPT.get(RecordType(message.API_KEY))
-        of_topic = name == "configs" and message.resource_type == ResourceType.TOPIC
+        of_topic = name == "configs" and message.resource_type == ConfigResourceType.TOPIC
         if name in SETTINGS and name not in keep and not of_topic:
             found.append(message)
     return found

@@ -8,28 +8,29 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
-from pykafka_broker.client.acls import AclOperation, Entry, Pattern, PatternType, PermissionType, ResourceType
+from pykafka_broker.client.acls import Entry, Pattern
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.principals import split_principal
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS, Operation, Resource
+from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, AclResourceType, PatternType
 from pykafka_broker.tools.frame import ToolParser, UsageError
 from pykafka_broker.tools.usage import conflict
 
 _SAID_BY = {
-    "topic": ResourceType.TOPIC,
-    "group": ResourceType.GROUP,
-    "transactional_id": ResourceType.TRANSACTIONAL_ID,
-    "delegation_token": ResourceType.DELEGATION_TOKEN,
-    "user_principal": ResourceType.USER,
+    "topic": AclResourceType.TOPIC,
+    "group": AclResourceType.GROUP,
+    "transactional_id": AclResourceType.TRANSACTIONAL_ID,
+    "delegation_token": AclResourceType.DELEGATION_TOKEN,
+    "user_principal": AclResourceType.USER,
 }
-_CLUSTER = Pattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
+_CLUSTER = Pattern(AclResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
 _OF_PRODUCERS = {
-    ResourceType.TOPIC: (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE),
-    ResourceType.TRANSACTIONAL_ID: (AclOperation.WRITE, AclOperation.DESCRIBE),
+    AclResourceType.TOPIC: (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE),
+    AclResourceType.TRANSACTIONAL_ID: (AclOperation.WRITE, AclOperation.DESCRIBE),
 }
 _OF_CONSUMERS = {
-    ResourceType.TOPIC: (AclOperation.READ, AclOperation.DESCRIBE),
-    ResourceType.GROUP: (AclOperation.READ,),
+    AclResourceType.TOPIC: (AclOperation.READ, AclOperation.DESCRIBE),
+    AclResourceType.GROUP: (AclOperation.READ,),
 }
 _SUPPORTED = {
     **OPERATIONS,
@@ -111,7 +112,7 @@ def patterns(options: argparse.Namespace, *, needed: bool) -> list[Pattern]:
     kind = _pattern_type(options.resource_pattern_type)
     found = []
     for flag, resource in _SAID_BY.items():
-        of = PatternType.LITERAL if resource is ResourceType.USER else kind
+        of = PatternType.LITERAL if resource is AclResourceType.USER else kind
         found += [Pattern(resource, name.strip(), of) for name in getattr(options, flag) or ()]
     if kind is PatternType.LITERAL and (options.cluster or options.idempotent):
         found.append(_CLUSTER)
@@ -165,8 +166,8 @@ def _entries(options: argparse.Namespace, operations: Iterable[AclOperation]) ->
     return [
         Entry(principal, host.strip(), operation, permission)
         for permission, who, hosts in (
-            (PermissionType.ALLOW, options.allow_principal, options.allow_host),
-            (PermissionType.DENY, options.deny_principal, options.deny_host),
+            (AclPermissionType.ALLOW, options.allow_principal, options.allow_host),
+            (AclPermissionType.DENY, options.deny_principal, options.deny_host),
         )
         for principal in principals(who)
         for host in hosts or ["*"]
@@ -181,7 +182,7 @@ def _operations(options: argparse.Namespace) -> list[AclOperation]:
     return [known.get(each, AclOperation.UNKNOWN) for each in given]
 
 
-def _check_operations(kind: ResourceType, entries: Iterable[Entry]) -> None:
+def _check_operations(kind: AclResourceType, entries: Iterable[Entry]) -> None:
     allowed = {AclOperation.ALL, *(AclOperation(each) for each in _SUPPORTED[Resource(kind)])}
     if any(each.operation not in allowed for each in entries):
         listed = ", ".join(each.name for each in sorted(allowed))

@@ -6,16 +6,9 @@ import secrets
 from typing import Any
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.configs import (
-    ConfigChange,
-    ConfigOperation,
-    Resource,
-    ResourceType,
-    alter_configs,
-    describe_configs,
-    list_resources,
-)
+from pykafka_broker.client.configs import ConfigChange, Resource, alter_configs, describe_configs, list_resources
 from pykafka_broker.client.errors import ClientError
+from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.usage import given, never_with, one_of
@@ -57,7 +50,7 @@ async def run(tool: Tool) -> int:
     try:
         async with tool.connect() as client:
             if action == "list":
-                tool.result = await list_resources(client, ResourceType.CLIENT_METRICS)
+                tool.result = await list_resources(client, ConfigResourceType.CLIENT_METRICS)
                 for name in tool.result:
                     tool.print(name)
             elif action == "describe":
@@ -79,13 +72,13 @@ def _changes(tool: Tool) -> list[ConfigChange]:
     for flag, key in _KEYS.items():
         text = getattr(tool.options, flag)
         if text is not None:
-            found.append(ConfigChange(key, ConfigOperation.SET if text else ConfigOperation.DELETE, text or None))
+            found.append(ConfigChange(key, AlterConfigOp.SET if text else AlterConfigOp.DELETE, text or None))
     return found
 
 
 async def _describe(tool: Tool, client: Client) -> None:
     wanted, tool.result = tool.options.name, []
-    names = await list_resources(client, ResourceType.CLIENT_METRICS)
+    names = await list_resources(client, ConfigResourceType.CLIENT_METRICS)
     if wanted is not None and wanted not in names:
         tool.print(f"The client metric resource {wanted} doesn't exist and doesn't have dynamic config.")
         return
@@ -98,20 +91,20 @@ async def _describe(tool: Tool, client: Client) -> None:
 
 
 async def _configs(client: Client, name: str) -> dict[str, str | None]:
-    resource = Resource(ResourceType.CLIENT_METRICS, name)
+    resource = Resource(ConfigResourceType.CLIENT_METRICS, name)
     return {each.name: each.value for each in (await describe_configs(client, [resource]))[resource]}
 
 
 async def _alter(tool: Tool, client: Client, changes: list[ConfigChange]) -> None:
     name = uuid_text(secrets.token_bytes(16)) if tool.options.generate_name else tool.options.name
-    await alter_configs(client, Resource(ResourceType.CLIENT_METRICS, name), changes)
+    await alter_configs(client, Resource(ConfigResourceType.CLIENT_METRICS, name), changes)
     _done(tool, name, "altered")
 
 
 async def _delete(tool: Tool, client: Client) -> None:
     name = tool.options.name
-    removed = [ConfigChange(key, ConfigOperation.DELETE) for key in await _configs(client, name)]
-    await alter_configs(client, Resource(ResourceType.CLIENT_METRICS, name), removed)
+    removed = [ConfigChange(key, AlterConfigOp.DELETE) for key in await _configs(client, name)]
+    await alter_configs(client, Resource(ConfigResourceType.CLIENT_METRICS, name), removed)
     _done(tool, name, "deleted")
 
 

@@ -10,19 +10,13 @@ import re
 from collections.abc import Sequence
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.configs import (
-    ConfigChange,
-    ConfigOperation,
-    Resource,
-    ResourceType,
-    alter_configs,
-    describe_configs,
-)
+from pykafka_broker.client.configs import ConfigChange, Resource, alter_configs, describe_configs
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.java_text import double, java_split
 from pykafka_broker.client.properties import read_properties
-from pykafka_broker.client.quotas import Match, alter_quotas, describe_quotas
+from pykafka_broker.client.quotas import alter_quotas, describe_quotas
 from pykafka_broker.client.scram import DEFAULT_ITERATIONS, Mechanism, NewCredential, alter_credentials
+from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType, QuotaMatch
 from pykafka_broker.tools.config_entities import DEFAULT, QUOTAS, RESOURCES, Entity
 from pykafka_broker.tools.frame import Tool, UsageError
 
@@ -67,13 +61,13 @@ async def alter(
     kind = RESOURCES.get(first.type)
     if kind is not None:
         resource = Resource(kind, first.name or DEFAULT)
-        if kind is ResourceType.BROKER_LOGGER:
+        if kind is ConfigResourceType.BROKER_LOGGER:
             await _check_loggers(client, resource, [*added, *deleted])
-        removed = [ConfigChange(name, ConfigOperation.DELETE) for name in deleted]
+        removed = [ConfigChange(name, AlterConfigOp.DELETE) for name in deleted]
         await alter_configs(
             client,
             resource,
-            [*removed, *(ConfigChange(name, ConfigOperation.SET, text) for name, text in added.items())],
+            [*removed, *(ConfigChange(name, AlterConfigOp.SET, text) for name, text in added.items())],
         )
     elif first.type == "users" and len(entities) == 1 and (set(added) | set(deleted)) & set(_SCRAM):
         await _alter_scram(client, first, added, deleted)
@@ -109,7 +103,10 @@ async def _alter_quotas(client: Client, entities: Sequence[Entity], added: dict[
             changes[name] = double(text)
         except ValueError:
             raise ClientError(f"Cannot parse quota configuration value for {name}: {text}") from None
-    parts = [(QUOTAS[each.type], Match.EXACT if each.name else Match.DEFAULT, each.name or None) for each in entities]
+    parts = [
+        (QUOTAS[each.type], QuotaMatch.EXACT if each.name else QuotaMatch.DEFAULT, each.name or None)
+        for each in entities
+    ]
     if deleted:
         there = {name for found in await describe_quotas(client, parts) for name in found.values}
         missing = [each for each in deleted if each not in there]

@@ -9,31 +9,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.configs import (
-    Resource,
-    ResourceType,
-    Source,
-    describe_configs,
-    list_resources,
-    source_of,
-)
+from pykafka_broker.client.configs import Resource, Source, describe_configs, list_resources, source_of
 from pykafka_broker.client.errors import ClientError, Refused
 from pykafka_broker.client.groups import list_groups
-from pykafka_broker.client.quotas import Match, Quotas, describe_quotas
+from pykafka_broker.client.quotas import Quotas, describe_quotas
 from pykafka_broker.client.scram import describe_credentials
 from pykafka_broker.client.topics import list_topics
 from pykafka_broker.cluster.topic_names import name_problem
 from pykafka_broker.config.values import format_value
+from pykafka_broker.protocol.enums import ConfigResourceType, QuotaMatch
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
 from pykafka_broker.tools.config_entities import DEFAULT, QUOTAS, RESOURCES, Entity
 from pykafka_broker.tools.frame import Tool
 
 _SET_FOR_IT = {
-    ResourceType.TOPIC: Source.DYNAMIC_TOPIC_CONFIG,
-    ResourceType.BROKER: Source.DYNAMIC_BROKER_CONFIG,
-    ResourceType.CLIENT_METRICS: Source.DYNAMIC_CLIENT_METRICS_CONFIG,
-    ResourceType.GROUP: Source.DYNAMIC_GROUP_CONFIG,
+    ConfigResourceType.TOPIC: Source.DYNAMIC_TOPIC_CONFIG,
+    ConfigResourceType.BROKER: Source.DYNAMIC_BROKER_CONFIG,
+    ConfigResourceType.CLIENT_METRICS: Source.DYNAMIC_CLIENT_METRICS_CONFIG,
+    ConfigResourceType.GROUP: Source.DYNAMIC_GROUP_CONFIG,
 }
 _PRINCIPALS = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
 
@@ -52,7 +46,7 @@ async def describe(tool: Tool, client: Client, entities: Sequence[Entity], every
 
 async def _resources(tool: Tool, client: Client, entity: Entity, everything: bool) -> list[dict[str, Any]]:
     kind = RESOURCES[entity.type]
-    if kind is ResourceType.TOPIC and entity.name is not None:
+    if kind is ConfigResourceType.TOPIC and entity.name is not None:
         problem = name_problem(entity.name)
         if problem is not None:
             raise ClientError(f"Topic name is invalid: {problem}")
@@ -63,7 +57,7 @@ async def _resources(tool: Tool, client: Client, entity: Entity, everything: boo
         names = [entity.name]
     else:
         names = await _names(client, kind)
-        names += [DEFAULT] if kind is ResourceType.BROKER else []
+        names += [DEFAULT] if kind is ConfigResourceType.BROKER else []
     found = []
     for name in names:
         if name == DEFAULT:
@@ -80,14 +74,14 @@ async def _resources(tool: Tool, client: Client, entity: Entity, everything: boo
     return found
 
 
-async def _names(client: Client, kind: ResourceType) -> list[str]:
+async def _names(client: Client, kind: ConfigResourceType) -> list[str]:
     """Of all that there are."""
-    if kind is ResourceType.TOPIC:
+    if kind is ConfigResourceType.TOPIC:
         return [each.name for each in await list_topics(client) if each.name]
-    if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+    if kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
         await client.refresh(call="listNodes")
         return [str(node) for node in sorted(client.nodes)]
-    if kind is ResourceType.CLIENT_METRICS:
+    if kind is ConfigResourceType.CLIENT_METRICS:
         return await list_resources(client, kind)
     with_configs: list[str] = []
     try:
@@ -100,7 +94,7 @@ async def _names(client: Client, kind: ResourceType) -> list[str]:
 
 async def _configs(client: Client, resource: Resource, everything: bool) -> list[dict[str, Any]]:
     wanted = _SET_FOR_IT.get(resource.type)
-    if resource.type is ResourceType.BROKER and resource.name == DEFAULT:
+    if resource.type is ConfigResourceType.BROKER and resource.name == DEFAULT:
         wanted = Source.DYNAMIC_DEFAULT_BROKER_CONFIG
     found = (await describe_configs(client, [resource], synonyms=True))[resource]
     shown = [each for each in found if everything or wanted is None or source_of(resource, each) is wanted]
@@ -126,7 +120,7 @@ def _text(value: str | None) -> str:
 async def _quotas(tool: Tool, client: Client, entities: Sequence[Entity]) -> list[dict[str, Any]]:
     parts = []
     for each in entities:
-        match = Match.ANY if each.name is None else Match.EXACT if each.name else Match.DEFAULT
+        match = QuotaMatch.ANY if each.name is None else QuotaMatch.EXACT if each.name else QuotaMatch.DEFAULT
         parts.append((QUOTAS[each.type], match, each.name or None))
     found = await describe_quotas(client, parts)
     for quotas in found:

@@ -10,16 +10,16 @@ import socket
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pykafka_broker.client.configs import ResourceType
 from pykafka_broker.client.java_text import integer
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.tools.frame import ToolParser, UsageError
 
 RESOURCES = {
-    "topics": ResourceType.TOPIC,
-    "brokers": ResourceType.BROKER,
-    "broker-loggers": ResourceType.BROKER_LOGGER,
-    "client-metrics": ResourceType.CLIENT_METRICS,
-    "groups": ResourceType.GROUP,
+    "topics": ConfigResourceType.TOPIC,
+    "brokers": ConfigResourceType.BROKER,
+    "broker-loggers": ConfigResourceType.BROKER_LOGGER,
+    "client-metrics": ConfigResourceType.CLIENT_METRICS,
+    "groups": ConfigResourceType.GROUP,
 }
 QUOTAS = {"users": "user", "clients": "client-id", "ips": "ip"}
 TYPES = (*RESOURCES, *QUOTAS)

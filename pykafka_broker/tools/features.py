@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.features import UpgradeType, api_versions, update_features
+from pykafka_broker.client.features import api_versions, update_features
 from pykafka_broker.client.java_text import integer
 from pykafka_broker.cluster.features import METADATA_VERSION, default_levels
 from pykafka_broker.cluster.format_request import (
@@ -13,6 +13,7 @@ from pykafka_broker.cluster.format_request import (
     name_of_metadata_version,
     version_mapping,
 )
+from pykafka_broker.protocol.enums import UpgradeType
 from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, UsageError
 
 SUMMARY = "describe, upgrade, downgrade and disable features of a cluster"

@@ -12,16 +12,16 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.java_text import integer, java_split, long
 from pykafka_broker.client.leaders import Place
-from pykafka_broker.client.offsets import (
+from pykafka_broker.client.offsets import list_offsets
+from pykafka_broker.client.topics import list_topics
+from pykafka_broker.protocol.enums import (
     EARLIEST,
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,
     LATEST,
     LATEST_TIERED,
     MAX_TIMESTAMP,
-    list_offsets,
 )
-from pykafka_broker.client.topics import list_topics
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError, explained
 from pykafka_broker.tools.topic_names import matcher
 from pykafka_broker.tools.usage import given, required

@@ -6,10 +6,11 @@ makes the exit code 1.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from pykafka_broker.client.errors import ClientError, Refused, TimedOut, check
 from pykafka_broker.client.java_text import integer
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, UsageError
@@ -17,14 +18,6 @@ from pykafka_broker.tools.json_file import field, json_array, json_number, json_
 
 SUMMARY = "elect leaders of partitions: preferred ones, or unclean ones"
 _TYPES = {"PREFERRED": 0, "UNCLEAN": 1}
-
-
-class _Place(NamedTuple):
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 def options(parser: ToolParser) -> None:
@@ -59,7 +52,7 @@ async def run(tool: Tool) -> int:
 
 def _tell(tool: Tool, kind: str, answer: Any) -> int:
     results = [
-        (_Place(topic.topic, each.partition_id), each.error_code, each.error_message)
+        (TopicPartition(topic.topic, each.partition_id), each.error_code, each.error_message)
         for topic in answer.replica_election_results
         for each in topic.partition_result
     ]
@@ -85,11 +78,11 @@ def _name(code: int) -> str | None:
     return None if code == ErrorCode.NONE else ErrorCode(code).name
 
 
-def _listed(places: list[_Place]) -> str:
+def _listed(places: list[TopicPartition]) -> str:
     return ", ".join(map(str, sorted(places)))
 
 
-def _places(tool: Tool) -> list[_Place] | None:
+def _places(tool: Tool) -> list[TopicPartition] | None:
     """None for all. Raises UsageError."""
     chosen = tool.options
     ways = [chosen.topic is not None, chosen.all_topic_partitions, chosen.path_to_json_file is not None]
@@ -100,23 +93,23 @@ def _places(tool: Tool) -> list[_Place] | None:
     if chosen.topic is not None:
         if chosen.partition is None:
             raise UsageError("Missing required option(s): partition")
-        return [_Place(chosen.topic, chosen.partition)]
+        return [TopicPartition(chosen.topic, chosen.partition)]
     if chosen.partition is not None:
         raise UsageError("Option partition is only allowed if topic is used")
     return None if chosen.all_topic_partitions else _in_file(chosen.path_to_json_file)
 
 
-def _in_file(path: str) -> list[_Place]:
+def _in_file(path: str) -> list[TopicPartition]:
     found = []
     for each in map(json_object, json_array(field(json_object(read_json(path)), "partitions"))):
-        found.append(_Place(json_text(field(each, "topic")), json_number(field(each, "partition"))))
+        found.append(TopicPartition(json_text(field(each, "topic")), json_number(field(each, "partition"))))
     twice = sorted({each for each in found if found.count(each) > 1})
     if twice:
         raise UsageError(f"Replica election data contains duplicate partitions: [{_listed(twice)}]")
     return found
 
 
-def _by_topic(places: list[_Place] | None) -> list[TopicPartitions] | None:
+def _by_topic(places: list[TopicPartition] | None) -> list[TopicPartitions] | None:
     if places is None:
         return None
     topics: dict[str, list[int]] = {}

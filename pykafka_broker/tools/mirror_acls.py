@@ -8,22 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pykafka_broker.client.acls import (
-    Acl,
-    AclOperation,
-    Pattern,
-    PatternType,
-    PermissionType,
-    ResourceType,
-    create_acls,
-    describe_acls,
-)
+from pykafka_broker.client.acls import Acl, Pattern, create_acls, describe_acls
 from pykafka_broker.client.errors import Refused
+from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, AclResourceType, PatternType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.mirror_flow import Mirror
 from pykafka_broker.tools.mirror_settings import Flow
 
-_OF_TOPICS = Acl(Pattern(ResourceType.TOPIC))
+_OF_TOPICS = Acl(Pattern(AclResourceType.TOPIC))
 
 
 async def sync_acls(mirror: Mirror) -> None:
@@ -41,8 +33,8 @@ def mirrored(flow: Flow, acls: Iterable[Acl]) -> list[Acl]:
     """What these are in the target."""
     found = []
     for pattern, entry in acls:
-        allows = entry.permission_type == PermissionType.ALLOW
-        if pattern.type != ResourceType.TOPIC or pattern.pattern_type != PatternType.LITERAL:
+        allows = entry.permission_type == AclPermissionType.ALLOW
+        if pattern.type != AclResourceType.TOPIC or pattern.pattern_type != PatternType.LITERAL:
             continue
         if allows and entry.operation == AclOperation.WRITE:
             continue

@@ -11,22 +11,14 @@ from typing import NamedTuple
 
 from pykafka_broker.client.batches import Delivery
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.configs import (
-    ConfigChange,
-    ConfigOperation,
-    Resource,
-    ResourceType,
-    Source,
-    alter_configs,
-    describe_configs,
-    source_of,
-)
+from pykafka_broker.client.configs import ConfigChange, Resource, Source, alter_configs, describe_configs, source_of
 from pykafka_broker.client.consumer import Chunk, Consumer
 from pykafka_broker.client.errors import Refused
 from pykafka_broker.client.leaders import Place
-from pykafka_broker.client.offsets import EARLIEST, LATEST, list_offsets
+from pykafka_broker.client.offsets import list_offsets
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.topics import create_partitions, create_topic
+from pykafka_broker.protocol.enums import EARLIEST, LATEST, AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.record import Record
 from pykafka_broker.tools.mirror_records import offset_sync, position, read_offset_sync, read_position
@@ -109,7 +101,7 @@ class Mirror:
     async def _configs(self, name: str) -> dict[str, str]:
         if not self.flow.is_on("sync.topic.configs.enabled", True):
             return {}
-        resource = Resource(ResourceType.TOPIC, name)
+        resource = Resource(ConfigResourceType.TOPIC, name)
         found = (await describe_configs(self.source, [resource]))[resource]
         return {
             each.name: each.value or ""
@@ -121,9 +113,9 @@ class Mirror:
         """Give the target's topics what the source's have. Raises ClientError."""
         for name in self.topics:
             wanted = await self._configs(name)
-            changes = [ConfigChange(key, ConfigOperation.SET, text) for key, text in wanted.items()]
+            changes = [ConfigChange(key, AlterConfigOp.SET, text) for key, text in wanted.items()]
             if changes:
-                await alter_configs(self.target, Resource(ResourceType.TOPIC, self.flow.remote(name)), changes)
+                await alter_configs(self.target, Resource(ConfigResourceType.TOPIC, self.flow.remote(name)), changes)
 
     async def run(self) -> None:
         """Raises ClientError."""

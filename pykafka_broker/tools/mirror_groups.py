@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykafka_broker.client.cluster import GROUP, Client
+from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import check
 from pykafka_broker.client.groups import list_groups
 from pykafka_broker.client.leaders import Place
 from pykafka_broker.client.offsets import by_topic
 from pykafka_broker.client.producer import Producer
+from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -31,7 +32,9 @@ _BUSY = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.RE
 async def committed(client: Client, group: str) -> dict[Place, int]:
     """Offsets of a group. Raises ClientError."""
     request = OffsetFetchRequest(group, None)
-    answer = await client.ask_coordinator(GROUP, group, request, lambda each: int(each.error_code), versions=(2, 7))
+    answer = await client.ask_coordinator(
+        CoordinatorType.GROUP, group, request, lambda each: int(each.error_code), versions=(2, 7)
+    )
     return {
         (topic.name, each.partition_index): each.committed_offset
         for topic in answer.topics
@@ -103,4 +106,4 @@ async def _commit(client: Client, group: str, points: list[Checkpoint]) -> None:
         codes = [each.error_code for topic in answer.topics for each in topic.partitions]
         return next((int(code) for code in codes if code and code not in _BUSY), 0)
 
-    check(code_of(await client.ask_coordinator(GROUP, group, request, code_of, versions=(2, 9))))
+    check(code_of(await client.ask_coordinator(CoordinatorType.GROUP, group, request, code_of, versions=(2, 9))))

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.topology import TopicPartition
 from pykafka_broker.config.values import format_value
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.records.record import Record
 
 _JAVA = "org.apache.kafka.common.serialization."

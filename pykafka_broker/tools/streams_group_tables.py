@@ -8,8 +8,9 @@ from pykafka_broker.client.cluster import Client, Node
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.group_description import coordinator_of
 from pykafka_broker.client.group_offsets import committed_offsets
-from pykafka_broker.client.offsets import EARLIEST, LATEST, list_offsets
+from pykafka_broker.client.offsets import list_offsets
 from pykafka_broker.client.streams_groups import active_places, describe_streams_group, tasks_of
+from pykafka_broker.protocol.enums import EARLIEST, LATEST
 from pykafka_broker.protocol.messages.streams_group_describe_response import DescribedGroup, Member, TaskIds
 from pykafka_broker.tools.frame import Tool
 from pykafka_broker.tools.group_table import print_table

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.configs import ConfigChange, ConfigOperation, Resource, ResourceType, alter_configs
+from pykafka_broker.client.configs import ConfigChange, Resource, alter_configs
 from pykafka_broker.client.leaders import Place
+from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from pykafka_broker.tools.frame import Tool
 from pykafka_broker.tools.reassignment_plan import Plan
 
@@ -37,14 +38,14 @@ async def set_throttles(
     if rate is not None:
         moves = _moves(plan, current, under_way)
         for topic, (leaders, followers) in _of_topics(moves).items():
-            await _set(client, Resource(ResourceType.TOPIC, topic), {_LEADERS: leaders, _FOLLOWERS: followers})
+            await _set(client, Resource(ConfigResourceType.TOPIC, topic), {_LEADERS: leaders, _FOLLOWERS: followers})
         brokers = {each for sources, targets in moves.values() for each in (*sources, *targets)}
         for broker in sorted(brokers):
-            await _set(client, Resource(ResourceType.BROKER, str(broker)), dict.fromkeys(_RATES, str(rate)))
+            await _set(client, Resource(ConfigResourceType.BROKER, str(broker)), dict.fromkeys(_RATES, str(rate)))
         tool.print(f"The inter-broker throttle limit was set to {rate} B/s")
     if directory_rate is not None:
         for broker in sorted({broker for _, broker in plan.directories}):
-            await _set(client, Resource(ResourceType.BROKER, str(broker)), {_DIRECTORY_RATE: str(directory_rate)})
+            await _set(client, Resource(ConfigResourceType.BROKER, str(broker)), {_DIRECTORY_RATE: str(directory_rate)})
         tool.print(f"The replica-alter-dir throttle limit was set to {directory_rate} B/s")
 
 
@@ -79,20 +80,18 @@ async def clear_throttles(tool: Tool, client: Client, plan: Plan, *, before: str
     topics = sorted({topic for topic, _ in plan.replicas})
     tool.print(f"{before}Clearing broker-level throttles on broker{_s(brokers)} {','.join(map(str, brokers))}")
     for broker in brokers:
-        await _delete(client, Resource(ResourceType.BROKER, str(broker)), (*_RATES, _DIRECTORY_RATE))
+        await _delete(client, Resource(ConfigResourceType.BROKER, str(broker)), (*_RATES, _DIRECTORY_RATE))
     tool.print(f"Clearing topic-level throttles on topic{_s(topics)} {','.join(topics)}")
     for topic in topics:
-        await _delete(client, Resource(ResourceType.TOPIC, topic), (_LEADERS, _FOLLOWERS))
+        await _delete(client, Resource(ConfigResourceType.TOPIC, topic), (_LEADERS, _FOLLOWERS))
 
 
 async def _set(client: Client, resource: Resource, values: Mapping[str, str]) -> None:
-    await alter_configs(
-        client, resource, [ConfigChange(key, ConfigOperation.SET, text) for key, text in values.items()]
-    )
+    await alter_configs(client, resource, [ConfigChange(key, AlterConfigOp.SET, text) for key, text in values.items()])
 
 
 async def _delete(client: Client, resource: Resource, keys: Iterable[str]) -> None:
-    await alter_configs(client, resource, [ConfigChange(key, ConfigOperation.DELETE) for key in keys])
+    await alter_configs(client, resource, [ConfigChange(key, AlterConfigOp.DELETE) for key in keys])
 
 
 def _s(several: list[Any]) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.configs import Resource, ResourceType, Source, describe_configs, source_of
+from pykafka_broker.client.configs import Resource, Source, describe_configs, source_of
 from pykafka_broker.client.errors import Refused
 from pykafka_broker.client.topics import PartitionView, TopicView, describe_topics, list_reassignments
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_partition_reassignments_response import OngoingPartitionReassignment
 from pykafka_broker.protocol.runtime import uuid_text
@@ -104,7 +105,7 @@ async def describe(
 ) -> list[dict[str, Any]]:
     """Print these topics and return them as plain data. by_id: the user named an id."""
     topics = await describe_topics(client, names, limit=limit, by_id=by_id)
-    resources = [Resource(ResourceType.TOPIC, name) for name in topics]
+    resources = [Resource(ConfigResourceType.TOPIC, name) for name in topics]
     configs = await describe_configs(client, resources) if resources else {}
     moves = await _reassignments(client, topics)
     live = frozenset(client.nodes)

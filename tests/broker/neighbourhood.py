@@ -18,11 +18,12 @@ from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.coordinator_log import read_batches
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply
-from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.partition_log import Origin
 from pykafka_broker.peers import Address, LinkBroken, LinkError, OnReply, Peer, Versions
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
@@ -246,7 +247,9 @@ class Neighbourhood:
             )
             for number, leader in enumerate(leaders)
         ]
-        records += [ConfigRecord(ResourceType.TOPIC, topic, key, value) for key, value in settings(**overrides).items()]
+        records += [
+            ConfigRecord(ConfigResourceType.TOPIC, topic, key, value) for key, value in settings(**overrides).items()
+        ]
         self.commit(1, [ApiMessageAndVersion(record, 0) for record in records])
         return topic_id
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Operation, Resource
-from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from tests.broker.support import batch
 
@@ -88,16 +88,16 @@ _OFFSET = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""
 _ACL = {"resource_type": 2, "resource_name": "t", "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
 _FILTER = {"resource_type_filter": 2, "pattern_type_filter": 3, "operation": 3, "permission_type": 3}
 _TOPOLOGY = {"subtopologies": [{"subtopology_id": "0", "source_topics": ["t"]}]}
-_CONFIGS: tuple[tuple[ResourceType, str, Any], ...] = (
-    (ResourceType.TOPIC, "t", topic),
-    (ResourceType.GROUP, "g", group),
-    (ResourceType.BROKER, "1", cluster),
-    (ResourceType.BROKER_LOGGER, "1", cluster),
-    (ResourceType.CLIENT_METRICS, "m", cluster),
+_CONFIGS: tuple[tuple[ConfigResourceType, str, Any], ...] = (
+    (ConfigResourceType.TOPIC, "t", topic),
+    (ConfigResourceType.GROUP, "g", group),
+    (ConfigResourceType.BROKER, "1", cluster),
+    (ConfigResourceType.BROKER_LOGGER, "1", cluster),
+    (ConfigResourceType.CLIENT_METRICS, "m", cluster),
 )
 
 
-def _resource(kind: ResourceType, name: str) -> dict[str, Any]:
+def _resource(kind: ConfigResourceType, name: str) -> dict[str, Any]:
     return {"resources": [{"resource_type": kind, "resource_name": name}]}
 
 
@@ -189,7 +189,7 @@ TABLE = [
     *(
         Asked(ApiKey.ALTER_CONFIGS, 2, _resource(kind, name), (needs(ALTER_CONFIGS),))
         for kind, name, needs in _CONFIGS
-        if kind != ResourceType.BROKER_LOGGER
+        if kind != ConfigResourceType.BROKER_LOGGER
     ),
     *(
         Asked(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, _resource(kind, name), (needs(ALTER_CONFIGS),))

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
-from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 from pykafka_broker.protocol.stored.partition_record import PartitionRecord
@@ -64,7 +65,9 @@ class LightBroker(DrivenBroker):
             )
             for number in range(partitions)
         ]
-        records += [ConfigRecord(ResourceType.TOPIC, topic, key, value) for key, value in settings(**overrides).items()]
+        records += [
+            ConfigRecord(ConfigResourceType.TOPIC, topic, key, value) for key, value in settings(**overrides).items()
+        ]
         self.commit_metadata([ApiMessageAndVersion(record, 0) for record in records])
         return topic_id
 

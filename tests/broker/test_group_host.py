@@ -11,8 +11,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pykafka_broker.broker import shards
-from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -132,7 +132,7 @@ def test_a_log_that_refuses_changes_nothing(stage: Stage, monkeypatch: pytest.Mo
     assert two.sync().assignment == b"y"
 
 
-def alter(actor: Actor, kind: ResourceType, resource: str, key: str, value: str) -> None:
+def alter(actor: Actor, kind: ConfigResourceType, resource: str, key: str, value: str) -> None:
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, resource, [AlterableConfig(key, 0, value)])])
     assert actor.ask(request, 1).responses[0].error_code == ErrorCode.NONE
 
@@ -141,9 +141,9 @@ def test_settings_of_a_group_count_at_once(stage: Stage) -> None:
     topic = stage.topic("t")
     member = ConsumerMember(stage, "m")
     assert member.join(topic).heartbeat_interval_ms == 200
-    alter(member, ResourceType.GROUP, stage.group, "consumer.heartbeat.interval.ms", "700")
+    alter(member, ConfigResourceType.GROUP, stage.group, "consumer.heartbeat.interval.ms", "700")
     assert member.beat().heartbeat_interval_ms == 700
-    alter(member, ResourceType.GROUP, stage.group, "consumer.session.timeout.ms", "9000")
+    alter(member, ConfigResourceType.GROUP, stage.group, "consumer.session.timeout.ms", "9000")
     member.beat()
     stage.wait(8_000)
     assert member.beat().error_code == ErrorCode.NONE
@@ -153,7 +153,7 @@ def test_settings_of_the_broker_count_at_once(stage: Stage) -> None:
     topic = stage.topic("t", 2)
     one, two = ConsumerMember(stage, "one"), ConsumerMember(stage, "two")
     one.join(topic)
-    alter(one, ResourceType.BROKER, "", "group.consumer.assignment.interval.ms", "1000")
+    alter(one, ConfigResourceType.BROKER, "", "group.consumer.assignment.interval.ms", "1000")
     assert two.join(topic).member_epoch == 2, "the last target is not a second old"
     stage.wait(1_000)
     assert two.beat().member_epoch == 3

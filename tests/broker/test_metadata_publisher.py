@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from pykafka_broker.cluster.image import MetadataDelta
-from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from pykafka_broker.protocol.messages.create_topics_request import (
@@ -107,11 +108,11 @@ def test_topic_configs_reach_the_log(node: RealBroker) -> None:
     create(node, "t", retention_ms="5")
     log = node.broker.partition_log("t", 0)
     assert log.config.retention_ms == 5
-    alter(node, ResourceType.TOPIC, "t", "retention.ms", "77")
+    alter(node, ConfigResourceType.TOPIC, "t", "retention.ms", "77")
     assert log.config.retention_ms == 77
     node.restart()
     assert node.broker.partition_log("t", 0).config.retention_ms == 77
-    alter(node, ResourceType.TOPIC, "t", "retention.ms", None)
+    alter(node, ConfigResourceType.TOPIC, "t", "retention.ms", None)
     assert node.broker.partition_log("t", 0).config.retention_ms == 7 * 24 * 3600 * 1000
 
 
@@ -119,14 +120,14 @@ def test_dynamic_broker_configs_lie_over_the_static_ones(tmp_path: Path) -> None
     node = RealBroker(tmp_path, **{"log.retention.ms": "1000"})
     create(node, "t")
     create(node, "own", retention_ms="5")
-    alter(node, ResourceType.BROKER, "", "log.retention.ms", "2000")
+    alter(node, ConfigResourceType.BROKER, "", "log.retention.ms", "2000")
     retained = [node.broker.partition_log(topic, 0).config.retention_ms for topic in ("t", "own")]
     assert (node.broker.config.log_retention_ms, retained) == (2000, [2000, 5])
-    alter(node, ResourceType.BROKER, "1", "log.retention.ms", "3000")
+    alter(node, ConfigResourceType.BROKER, "1", "log.retention.ms", "3000")
     node.restart()
     assert node.broker.config.log_retention_ms == 3000
-    alter(node, ResourceType.BROKER, "1", "log.retention.ms", None)
-    alter(node, ResourceType.BROKER, "", "log.retention.ms", None)
+    alter(node, ConfigResourceType.BROKER, "1", "log.retention.ms", None)
+    alter(node, ConfigResourceType.BROKER, "", "log.retention.ms", None)
     assert node.broker.config.log_retention_ms == 1000
     assert node.broker.topic_config("t").retention_ms == 1000
 
@@ -244,29 +245,29 @@ def test_snapshots_are_written_as_time_goes_by(node: RealBroker) -> None:
 
 def test_configs_of_another_release_are_kept_and_ignored(node: RealBroker) -> None:
     create(node, "t", retention_ms="5")
-    left = ConfigRecord(ResourceType.TOPIC, "t", "message.format.version", "2.8")
+    left = ConfigRecord(ConfigResourceType.TOPIC, "t", "message.format.version", "2.8")
     node.broker.commit_metadata([ApiMessageAndVersion(left, 0)])
     node.restart()
     assert node.broker.partition_log("t", 0).config.retention_ms == 5
-    request = DescribeConfigsRequest([DescribeConfigsResource(ResourceType.TOPIC, "t", None)])
+    request = DescribeConfigsRequest([DescribeConfigsResource(ConfigResourceType.TOPIC, "t", None)])
     (result,) = node.call(request, 4).results
     assert result.error_code == 0
     assert "message.format.version" not in {config.name for config in result.configs}
     assert node.broker.image.topic_config("t")["message.format.version"] == "2.8"
-    alter(node, ResourceType.TOPIC, "t", "retention.ms", "6")
+    alter(node, ConfigResourceType.TOPIC, "t", "retention.ms", "6")
 
 
 def test_values_that_cannot_be_read_stop_no_broker(node: RealBroker, caplog: pytest.LogCaptureFixture) -> None:
     create(node, "t", retention_ms="5")
     values = {"cleanup.policy": "delete,delete", "max.message.bytes": "many", "compression.type": "best"}
-    records = [ConfigRecord(ResourceType.TOPIC, "t", name, value) for name, value in values.items()]
+    records = [ConfigRecord(ConfigResourceType.TOPIC, "t", name, value) for name, value in values.items()]
     node.broker.commit_metadata([ApiMessageAndVersion(record, 0) for record in records])
     node.restart()
     config = node.broker.partition_log("t", 0).config
     assert (config.retention_ms, config.cleanup_policy) == (5, ["delete"])
     assert (config.max_message_bytes, config.compression_type) == (1_048_588, "producer")
     assert "ignored a topic config: Invalid value many" in caplog.text
-    request = DescribeConfigsRequest([DescribeConfigsResource(ResourceType.TOPIC, "t", None)])
+    request = DescribeConfigsRequest([DescribeConfigsResource(ConfigResourceType.TOPIC, "t", None)])
     assert node.call(request, 4).results[0].error_code == 0
 
 

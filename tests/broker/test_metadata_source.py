@@ -14,11 +14,12 @@ from pykafka_broker.broker.metadata_source import LocalMetadata
 from pykafka_broker.broker.reply import NOTHING, Reply
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.image import MetadataDelta
-from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.peers import LinkClosed
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
@@ -248,7 +249,7 @@ def test_a_directory_that_fails_in_the_middle_of_a_change_is_told_of_after_it(
         return append(log, *arguments, **options)
 
     monkeypatch.setattr(PartitionLog, "append", failing)
-    broker.metadata.commit([ApiMessageAndVersion(ConfigRecord(ResourceType.TOPIC, "t", "retention.ms", "5"), 0)])
+    broker.metadata.commit([ApiMessageAndVersion(ConfigRecord(ConfigResourceType.TOPIC, "t", "retention.ms", "5"), 0)])
     assert [len(each) for each in online] == [2, 1]
     assert online[-1] == (first.id,)
     assert broker.image.topic_config("t") == {"retention.ms": "5"}

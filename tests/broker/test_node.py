@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from tests.broker.support import LightBroker
 
@@ -23,11 +24,11 @@ def configure(broker: LightBroker, kind: int, name: str, key: str, value: str | 
 def test_dynamic_settings_lie_over_the_static_ones_everywhere(broker: LightBroker) -> None:
     node = broker.whole.node
     static = node.config
-    configure(broker, ResourceType.BROKER, "1", "log.retention.ms", "7")
+    configure(broker, ConfigResourceType.BROKER, "1", "log.retention.ms", "7")
     assert node.config is node.logs.config is node.led_metadata.controller.config
     assert (node.config.topic_defaults.retention_ms, static.topic_defaults.retention_ms) == (7, 1000)
     assert node.static_config.topic_defaults.retention_ms == 1000
-    configure(broker, ResourceType.BROKER, "1", "log.retention.ms", None)
+    configure(broker, ConfigResourceType.BROKER, "1", "log.retention.ms", None)
     assert node.config.topic_defaults.retention_ms == 1000
 
 

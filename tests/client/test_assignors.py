@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pykafka_broker.client.assignors import Subscriber, assign_range, assign_round_robin
-from pykafka_broker.client.topology import TopicPartition
+from pykafka_broker.protocol.enums import TopicPartition
 
 BOTH = frozenset({"a", "b"})
 MEMBERS = [Subscriber("m2", BOTH), Subscriber("m1", BOTH), Subscriber("m3", frozenset({"b"}), instance_id="x")]

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.client.cluster import GROUP, Client
+from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, Refused, TimedOut
 from pykafka_broker.client.quorum import describe_quorum
 from pykafka_broker.client.topics import create_topic, list_topics
+from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
@@ -112,7 +113,9 @@ def test_a_coordinator_that_moves_is_looked_up_again(monkeypatch: pytest.MonkeyP
         asked: list[str] = []
         monkeypatch.setattr(client, "ask", sometimes_elsewhere)
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])
-        answer = await client.ask_coordinator(GROUP, "g", request, lambda answer: answer.groups[0].error_code)
+        answer = await client.ask_coordinator(
+            CoordinatorType.GROUP, "g", request, lambda answer: answer.groups[0].error_code
+        )
         return [answer.groups[0].error_code, asked.count("OffsetFetchRequest"), asked.count("FindCoordinatorRequest")]
 
     with KafkaBroker() as broker:

@@ -10,8 +10,8 @@ import pytest
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Consumer
 from pykafka_broker.client.errors import ClientError, Unusable
-from pykafka_broker.client.offsets import EARLIEST
 from pykafka_broker.client.producer import Producer
+from pykafka_broker.protocol.enums import EARLIEST
 from pykafka_broker.testing import KafkaBroker
 
 Work = Callable[[Client], Awaitable[None]]

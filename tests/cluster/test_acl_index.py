@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from itertools import count
 
-from pykafka_broker.cluster.acl_index import ALLOW, DENIED_SHIFT, DENY, LITERAL, PREFIXED, AclIndex, index_of
+from pykafka_broker.cluster.acl_index import DENIED_SHIFT, AclIndex, index_of
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
+from pykafka_broker.protocol.enums import AclPermissionType, PatternType
 from pykafka_broker.protocol.stored.access_control_entry_record import AccessControlEntryRecord
 from pykafka_broker.protocol.stored.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 
@@ -17,14 +18,17 @@ _ids = count(1)
 
 def drawn(source: random.Random) -> AccessControlEntryRecord:
     principal, host = source.choice(CLIENTS)
-    pattern, permission = source.choice([LITERAL, PREFIXED]), source.choice([ALLOW, DENY])
+    pattern, permission = (
+        source.choice([PatternType.LITERAL, PatternType.PREFIXED]),
+        source.choice([AclPermissionType.ALLOW, AclPermissionType.DENY]),
+    )
     operation = source.choice([2, 3, 4])
     id_ = next(_ids).to_bytes(16, "big")
     return AccessControlEntryRecord(id_, 2, source.choice(NAMES), pattern, principal, host, operation, permission)
 
 
 def fits(acl: AccessControlEntryRecord, name: str) -> bool:
-    if acl.pattern_type == PREFIXED:
+    if acl.pattern_type == PatternType.PREFIXED:
         return name.startswith(acl.resource_name)
     return acl.resource_name in ("*", name)
 
@@ -49,7 +53,7 @@ def test_it_says_what_all_acls_say_together() -> None:
             wanted = 0
             for acl in there:
                 if (acl.principal, acl.host) == (principal, host) and fits(acl, name):
-                    wanted |= 1 << (acl.operation + DENIED_SHIFT * (acl.permission_type == DENY))
+                    wanted |= 1 << (acl.operation + DENIED_SHIFT * (acl.permission_type == AclPermissionType.DENY))
             patterns = index.of_client(2, principal, host)
             assert (patterns.applying(name) if patterns else 0) == wanted
         assert index.has_any(2, name) == any(fits(acl, name) for acl in there)
@@ -59,14 +63,21 @@ def test_it_says_what_all_acls_say_together() -> None:
 
 
 def test_an_operation_that_nobody_knows_matches_nothing() -> None:
-    index = AclIndex([AccessControlEntryRecord(bytes(16), 2, "t", LITERAL, "User:a", "*", 16, DENY)])
+    index = AclIndex(
+        [AccessControlEntryRecord(bytes(16), 2, "t", PatternType.LITERAL, "User:a", "*", 16, AclPermissionType.DENY)]
+    )
     assert index.of_client(2, "User:a", "*") is None or index.of_client(2, "User:a", "*").applying("t") == 0  # type: ignore[union-attr]
     assert index.has_any(2, "t")
 
 
 def test_it_follows_the_image() -> None:
     image = MetadataImage()
-    records = [AccessControlEntryRecord(bytes([n] * 16), 2, f"t{n}", LITERAL, "User:a", "*", 3, ALLOW) for n in (1, 2)]
+    records = [
+        AccessControlEntryRecord(
+            bytes([n] * 16), 2, f"t{n}", PatternType.LITERAL, "User:a", "*", 3, AclPermissionType.ALLOW
+        )
+        for n in (1, 2)
+    ]
     image.apply(records[0], MetadataDelta())
     index = index_of(image)
     image.apply(records[1], MetadataDelta())

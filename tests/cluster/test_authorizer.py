@@ -7,9 +7,9 @@ from typing import NamedTuple
 import pytest
 
 from pykafka_broker.cluster.authorizer import ANYTHING, CLUSTER_NAME, OPERATIONS, Operation, Resource, Rights, denial
-from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 
 Question = tuple[Operation, Resource, str]
@@ -90,11 +90,11 @@ def test_each_kind_is_denied_with_its_own_error(resource: Resource, code: ErrorC
 @pytest.mark.parametrize(
     ("kind", "resource", "name"),
     [
-        (ResourceType.TOPIC, Resource.TOPIC, "7"),
-        (ResourceType.GROUP, Resource.GROUP, "7"),
-        (ResourceType.BROKER, Resource.CLUSTER, CLUSTER_NAME),
-        (ResourceType.BROKER_LOGGER, Resource.CLUSTER, CLUSTER_NAME),
-        (ResourceType.CLIENT_METRICS, Resource.CLUSTER, CLUSTER_NAME),
+        (ConfigResourceType.TOPIC, Resource.TOPIC, "7"),
+        (ConfigResourceType.GROUP, Resource.GROUP, "7"),
+        (ConfigResourceType.BROKER, Resource.CLUSTER, CLUSTER_NAME),
+        (ConfigResourceType.BROKER_LOGGER, Resource.CLUSTER, CLUSTER_NAME),
+        (ConfigResourceType.CLIENT_METRICS, Resource.CLUSTER, CLUSTER_NAME),
     ],
 )
 def test_configs_belong_to_topics_groups_or_the_cluster(kind: int, resource: Resource, name: str) -> None:

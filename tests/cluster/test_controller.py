@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka_broker.cluster.config_changes import (
-    APPEND,
-    DELETE,
-    SET,
-    SUBTRACT,
-    ConfigOp,
-    alter_configs,
-    incremental_alter_configs,
-)
+from pykafka_broker.cluster.config_changes import ConfigOp, alter_configs, incremental_alter_configs
 from pykafka_broker.cluster.controller import ProducerIds
-from pykafka_broker.cluster.feature_updates import UNSAFE_DOWNGRADE, UPGRADE, update_features
+from pykafka_broker.cluster.feature_updates import update_features
 from pykafka_broker.cluster.features import ELR_VERSION
 from pykafka_broker.cluster.quotas import alter_client_quotas
-from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType, UpgradeType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_client_quotas_request import (
     AlterClientQuotasRequest,
@@ -32,10 +25,10 @@ from tests.cluster.parts import cluster_of, partition_in
 from tests.cluster.support import Cluster
 
 TOPIC, BROKER, GROUP, CLIENT_METRICS = (
-    ResourceType.TOPIC,
-    ResourceType.BROKER,
-    ResourceType.GROUP,
-    ResourceType.CLIENT_METRICS,
+    ConfigResourceType.TOPIC,
+    ConfigResourceType.BROKER,
+    ConfigResourceType.GROUP,
+    ConfigResourceType.CLIENT_METRICS,
 )
 
 
@@ -72,31 +65,31 @@ def test_producer_ids_come_in_blocks_of_a_thousand() -> None:
 def test_lists_are_edited_from_what_is_in_force() -> None:
     cluster = Cluster()
     cluster.create("t")
-    alter(cluster, TOPIC, "t", ("cleanup.policy", APPEND, "compact"))
+    alter(cluster, TOPIC, "t", ("cleanup.policy", AlterConfigOp.APPEND, "compact"))
     assert cluster.image.topic_config("t") == {"cleanup.policy": "delete,compact"}
-    alter(cluster, TOPIC, "t", ("cleanup.policy", APPEND, "compact"))
+    alter(cluster, TOPIC, "t", ("cleanup.policy", AlterConfigOp.APPEND, "compact"))
     assert cluster.image.topic_config("t") == {"cleanup.policy": "delete,compact"}
-    alter(cluster, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete"))
+    alter(cluster, TOPIC, "t", ("cleanup.policy", AlterConfigOp.SUBTRACT, "delete"))
     assert cluster.image.topic_config("t") == {"cleanup.policy": "compact"}
-    alter(cluster, TOPIC, "t", ("cleanup.policy", DELETE, None))
+    alter(cluster, TOPIC, "t", ("cleanup.policy", AlterConfigOp.DELETE, None))
     assert cluster.image.topic_config("t") == {}
 
 
 def test_what_stays_the_same_is_not_written() -> None:
     cluster = Cluster()
     cluster.create("t")
-    op = ConfigOp("retention.ms", SET, "5")
+    op = ConfigOp("retention.ms", AlterConfigOp.SET, "5")
     assert len(altered(cluster, TOPIC, "t", op)) == 1
     alter(cluster, TOPIC, "t", op)
     assert altered(cluster, TOPIC, "t", op) == []
-    assert altered(cluster, TOPIC, "t", ConfigOp("flush.ms", DELETE, None)) == []
+    assert altered(cluster, TOPIC, "t", ConfigOp("flush.ms", AlterConfigOp.DELETE, None)) == []
 
 
 def test_alter_configs_replaces_all() -> None:
     cluster = Cluster()
     cluster.create("t")
-    alter(cluster, TOPIC, "t", ("retention.ms", SET, "5"), ("flush.ms", SET, "6"))
-    cluster.apply(alter_configs(cluster.controller, TOPIC, "t", [ConfigOp("flush.ms", SET, "7")]))
+    alter(cluster, TOPIC, "t", ("retention.ms", AlterConfigOp.SET, "5"), ("flush.ms", AlterConfigOp.SET, "6"))
+    cluster.apply(alter_configs(cluster.controller, TOPIC, "t", [ConfigOp("flush.ms", AlterConfigOp.SET, "7")]))
     assert cluster.image.topic_config("t") == {"flush.ms": "7"}
 
 
@@ -109,8 +102,8 @@ def test_unknown_operation() -> None:
 def test_overrides_are_checked_together_with_those_that_stay() -> None:
     cluster = Cluster()
     cluster.create("t")
-    alter(cluster, TOPIC, "t", ("min.compaction.lag.ms", SET, "5"))
-    error = refusal(cluster, TOPIC, "t", ("max.compaction.lag.ms", SET, "4"))
+    alter(cluster, TOPIC, "t", ("min.compaction.lag.ms", AlterConfigOp.SET, "5"))
+    error = refusal(cluster, TOPIC, "t", ("max.compaction.lag.ms", AlterConfigOp.SET, "4"))
     assert error.code == ErrorCode.INVALID_CONFIG
     assert error.message == "conflict topic config setting min.compaction.lag.ms (5) > max.compaction.lag.ms (4)"
 
@@ -251,7 +244,7 @@ def test_overrides_are_checked_together_with_those_that_stay() -> None:
     ],
 )
 def test_refused_as_kafka_refuses(kind: int, name: str, key: str, value: str, code: ErrorCode, message: str) -> None:
-    error = refusal(Cluster(), kind, name, (key, SET, value))
+    error = refusal(Cluster(), kind, name, (key, AlterConfigOp.SET, value))
     assert (error.code, error.message) == (code, message)
 
 
@@ -274,12 +267,12 @@ def test_refused_as_kafka_refuses(kind: int, name: str, key: str, value: str, co
 )
 def test_taken_as_kafka_takes_it(kind: int, name: str, key: str, value: str) -> None:
     cluster = Cluster()
-    alter(cluster, kind, name, (key, SET, value))
+    alter(cluster, kind, name, (key, AlterConfigOp.SET, value))
     assert cluster.image.config(kind, name)[key] == value
 
 
 def test_sockets_are_bound_once() -> None:
-    error = refusal(Cluster(), BROKER, "1", ("listeners", SET, "PLAINTEXT://:1"))
+    error = refusal(Cluster(), BROKER, "1", ("listeners", AlterConfigOp.SET, "PLAINTEXT://:1"))
     assert error.message == "Cannot update these configs dynamically: [listeners]"
 
 
@@ -331,12 +324,12 @@ def test_the_quorum_goes_up_and_never_down() -> None:
         assert decision.records == []  # it is no feature among the metadata
         return decision.reply.error_code, decision.kraft_version
 
-    assert decided(0, UNSAFE_DOWNGRADE) == decided(1, UPGRADE, validate_only=True) == (0, 0)
-    assert decided(1, UPGRADE) == (0, 1)
-    assert decided(2, UPGRADE) == (ErrorCode.INVALID_UPDATE_VERSION, 0)
+    assert decided(0, UpgradeType.UNSAFE_DOWNGRADE) == decided(1, UpgradeType.UPGRADE, validate_only=True) == (0, 0)
+    assert decided(1, UpgradeType.UPGRADE) == (0, 1)
+    assert decided(2, UpgradeType.UPGRADE) == (ErrorCode.INVALID_UPDATE_VERSION, 0)
     controller.kraft_version = 1
-    assert decided(1, UPGRADE) == (0, 0)
-    assert decided(0, UNSAFE_DOWNGRADE) == (ErrorCode.INVALID_UPDATE_VERSION, 0)
+    assert decided(1, UpgradeType.UPGRADE) == (0, 0)
+    assert decided(0, UpgradeType.UNSAFE_DOWNGRADE) == (ErrorCode.INVALID_UPDATE_VERSION, 0)
 
 
 def test_a_quota_is_removed_by_any_order_of_its_entity() -> None:

@@ -10,9 +10,10 @@ import pytest
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.image_records import image_records
 from pykafka_broker.cluster.metadata_log import Replay
-from pykafka_broker.cluster.records import MetadataError, ResourceType, decode_versioned, encode_record
+from pykafka_broker.cluster.records import MetadataError, decode_versioned, encode_record
 from pykafka_broker.cluster.snapshot import snapshot_records
 from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
 from pykafka_broker.protocol.stored.clear_elr_record import ClearElrRecord
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
@@ -57,9 +58,9 @@ def test_a_real_log_is_understood() -> None:
     assert image.partition_count == 3
     assert image.topic_config("one") == {"cleanup.policy": "compact", "segment.ms": "100000"}
     assert image.topic_config("gone") == {}
-    assert image.config(ResourceType.GROUP, "g1") == {"consumer.session.timeout.ms": "50000"}
-    assert image.config(ResourceType.CLIENT_METRICS, "m1") == {"interval.ms": "50000"}
-    assert image.config(ResourceType.BROKER, "") == {"min.insync.replicas": "1"}
+    assert image.config(ConfigResourceType.GROUP, "g1") == {"consumer.session.timeout.ms": "50000"}
+    assert image.config(ConfigResourceType.CLIENT_METRICS, "m1") == {"interval.ms": "50000"}
+    assert image.config(ConfigResourceType.BROKER, "") == {"min.insync.replicas": "1"}
     assert image.features["metadata.version"] == 30
     assert "streams.version" not in image.features  # lowered to 0
     assert image.client_quotas == {
@@ -107,7 +108,7 @@ def test_an_image_survives_its_records() -> None:
 
 
 def test_configs_of_a_deleted_topic_do_not_pass_to_the_next_of_that_name() -> None:
-    image = image_of(ConfigRecord(ResourceType.TOPIC, "gone", "retention.ms", "5"), TopicRecord("gone", ID))
+    image = image_of(ConfigRecord(ConfigResourceType.TOPIC, "gone", "retention.ms", "5"), TopicRecord("gone", ID))
     assert image.topic_config("gone") == {}
 
 
@@ -141,7 +142,7 @@ def test_a_deleted_topic_takes_its_configs_along() -> None:
     image = image_of(
         TopicRecord("t", ID),
         PartitionRecord(0, ID, [1], [1], [], [], 1, 0, 0, 0),
-        ConfigRecord(ResourceType.TOPIC, "t", "retention.ms", "5"),
+        ConfigRecord(ConfigResourceType.TOPIC, "t", "retention.ms", "5"),
     )
     image.apply(RemoveTopicRecord(ID), delta)
     assert (image.topics, image.topics_by_id, image.configs, image.partition_count) == ({}, {}, {}, 0)

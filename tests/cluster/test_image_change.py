@@ -7,7 +7,7 @@ from typing import Any
 from pykafka_broker.cluster.acl_index import index_of
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.image_change import become
-from pykafka_broker.cluster.records import ResourceType
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.stored.access_control_entry_record import AccessControlEntryRecord
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
@@ -60,11 +60,11 @@ def test_partitions_that_have_moved_on_are_changed() -> None:
 
 def test_configs_and_features_are_compared() -> None:
     def config(value: str) -> ConfigRecord:
-        return ConfigRecord(ResourceType.TOPIC, "t", "retention.ms", value)
+        return ConfigRecord(ConfigResourceType.TOPIC, "t", "retention.ms", value)
 
     image = image_of(FeatureLevelRecord("a", 1), FeatureLevelRecord("b", 1), config("5"))
     delta = become(image, image_of(FeatureLevelRecord("a", 1), FeatureLevelRecord("b", 2), config("6")))
-    assert (delta.features, delta.configs) == ({"b"}, {(ResourceType.TOPIC, "t")})
+    assert (delta.features, delta.configs) == ({"b"}, {(ConfigResourceType.TOPIC, "t")})
     assert image.topic_config("t") == {"retention.ms": "6"}
 
 

@@ -22,13 +22,14 @@ from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.metadata_log import Replay
 from pykafka_broker.cluster.producer_ids import allocate_producer_ids
 from pykafka_broker.cluster.reassignments import alter_partition_reassignments, list_partition_reassignments
-from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.registration import register_broker, unregister_broker
 from pykafka_broker.cluster.sessions import Sessions
 from pykafka_broker.cluster.topics import create_partitions, create_topics
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from pykafka_broker.protocol.messages.broker_registration_request import BrokerRegistrationRequest
 from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest
@@ -109,7 +110,7 @@ class Replayed:
             self._replay.record(record.message)
 
     def controller(self, topic_ids: Iterable[bytes] = ()) -> Controller:
-        config = self._static.with_dynamic(self.image.config(ResourceType.BROKER, ""), {})
+        config = self._static.with_dynamic(self.image.config(ConfigResourceType.BROKER, ""), {})
         return Controller(self.image, config, 100, chain(topic_ids, repeat(bytes(16))).__next__)
 
     def without_strangers(self, step: Step) -> Step:

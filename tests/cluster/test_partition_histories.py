@@ -16,12 +16,13 @@ from pykafka_broker.cluster.alter_partition import alter_partition
 from pykafka_broker.cluster.config_records import config_records
 from pykafka_broker.cluster.elect_leaders import elect_leaders
 from pykafka_broker.cluster.elections import broker_leaves, broker_returns, unclean_shutdown
-from pykafka_broker.cluster.feature_updates import SAFE_DOWNGRADE, UPGRADE, update_features
+from pykafka_broker.cluster.feature_updates import update_features
 from pykafka_broker.cluster.features import ELR_VERSION
 from pykafka_broker.cluster.image import NO_LEADER, PartitionImage
 from pykafka_broker.cluster.partition_change import RECOVERING, topic_config
 from pykafka_broker.cluster.reassignments import alter_partition_reassignments, is_reassigning
-from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.protocol.enums import ConfigResourceType, UpgradeType
 from pykafka_broker.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -177,11 +178,11 @@ class History:
 
     def change_minimum(self) -> None:
         values = {MIN_INSYNC: self.chance.choice(("1", "2", "3"))}
-        self.decide(config_records(self.cluster.image, ResourceType.TOPIC, "t", values))
+        self.decide(config_records(self.cluster.image, ConfigResourceType.TOPIC, "t", values))
         self.advance()
 
     def switch_elr(self) -> None:
-        level, kind = (0, SAFE_DOWNGRADE) if self.has_elr else (1, UPGRADE)
+        level, kind = (0, UpgradeType.SAFE_DOWNGRADE) if self.has_elr else (1, UpgradeType.UPGRADE)
         if level == 0 and not self.partition.isr:
             return  # nobody could ever lead it again, with Kafka as well
         request = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(ELR_VERSION, level, upgrade_type=kind)])

@@ -13,13 +13,14 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.image_records import image_records
 from pykafka_broker.cluster.metadata_log import MetadataLog
-from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType, encode_record
+from pykafka_broker.cluster.records import ApiMessageAndVersion, encode_record
 from pykafka_broker.cluster.snapshot import snapshot_name, snapshot_records
 from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.filesystem import FileSystem, OsFileSystem
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.manager import LogManager
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.stored.clear_elr_record import ClearElrRecord
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
@@ -142,7 +143,7 @@ def test_a_large_one_is_encoded_in_steps_and_is_of_one_moment(make: Callable[...
         for record in records[1:]:
             record.eligible_leader_replicas = [2]
         node.apply(*records)
-    node.apply(ConfigRecord(ResourceType.TOPIC, "t102", "retention.ms", "1"))
+    node.apply(ConfigRecord(ConfigResourceType.TOPIC, "t102", "retention.ms", "1"))
     wanted = image_of(image_records(node.image, 2, 4))
     end_offset = node.log.last_offset + 1
     node.keeper.begin(node.now)
@@ -152,7 +153,7 @@ def test_a_large_one_is_encoded_in_steps_and_is_of_one_moment(make: Callable[...
         steps += 1
         assert node.names(".checkpoint") == []
         node.apply(PartitionChangeRecord(599 - steps, topics[2], leader=-1))
-        node.apply(ConfigRecord(ResourceType.TOPIC, "t102", "retention.ms", str(steps + 1)))
+        node.apply(ConfigRecord(ConfigResourceType.TOPIC, "t102", "retention.ms", str(steps + 1)))
         node.apply(PartitionRecord(600 + steps, topics[2], [1], [1], [], [], 1))
         if steps == 1:
             node.apply(RemoveTopicRecord(topics[1]), ClearElrRecord())

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.topology import TopicPartition
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.records.record import Record
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools.frame import main

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.topology import TopicPartition
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.stored.group_metadata_key import GroupMetadataKey
 from pykafka_broker.protocol.stored.group_metadata_value import GroupMetadataValue, MemberMetadata
 from pykafka_broker.protocol.stored.offset_commit_key import OffsetCommitKey

@@ -1,16 +1,17 @@
 """Which rights to a topic become rights to its copy."""
 
-from pykafka_broker.client.acls import Acl, AclOperation, Entry, Pattern, PatternType, PermissionType, ResourceType
+from pykafka_broker.client.acls import Acl, Entry, Pattern
+from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, AclResourceType, PatternType
 from pykafka_broker.tools.mirror_acls import mirrored
 from pykafka_broker.tools.mirror_settings import Flow
 
 FLOW = Flow("A", "B", {"topics": "orders"})
-ALLOW, DENY = PermissionType.ALLOW, PermissionType.DENY
+ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
 
 
-def acl(operation: AclOperation, permission: PermissionType, name: str = "orders", **pattern: PatternType) -> Acl:
+def acl(operation: AclOperation, permission: AclPermissionType, name: str = "orders", **pattern: PatternType) -> Acl:
     kind = pattern.get("kind", PatternType.LITERAL)
-    return Acl(Pattern(ResourceType.TOPIC, name, kind), Entry("User:alice", "*", operation, permission))
+    return Acl(Pattern(AclResourceType.TOPIC, name, kind), Entry("User:alice", "*", operation, permission))
 
 
 def test_nobody_may_write_to_a_copy_and_all_is_to_read() -> None:
@@ -23,7 +24,8 @@ def test_nobody_may_write_to_a_copy_and_all_is_to_read() -> None:
         acl(AclOperation.READ, ALLOW, "others"),
         acl(AclOperation.READ, ALLOW, "ord", kind=PatternType.PREFIXED),
         Acl(
-            Pattern(ResourceType.GROUP, "orders", PatternType.LITERAL), Entry("User:bob", "*", AclOperation.READ, ALLOW)
+            Pattern(AclResourceType.GROUP, "orders", PatternType.LITERAL),
+            Entry("User:bob", "*", AclOperation.READ, ALLOW),
         ),
     ]
     assert mirrored(FLOW, given) == [

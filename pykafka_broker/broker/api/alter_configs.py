@@ -19,10 +19,6 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import Operation, Rights
 from pykafka_broker.cluster.config_changes import (
-    APPEND,
-    DELETE,
-    SET,
-    SUBTRACT,
     ConfigOp,
     TooManyRecords,
     alter_configs,
@@ -31,9 +27,10 @@ from pykafka_broker.cluster.config_changes import (
     incremental_alter_configs,
 )
 from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision
-from pykafka_broker.cluster.records import ApiMessageAndVersion, ResourceType
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import alter_configs_response as replaced
 from pykafka_broker.protocol.messages import incremental_alter_configs_response as changed
@@ -47,7 +44,7 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.observed_metadata import ObservedMetadata
 
 # What is wrong with these is told before rights are asked for: a broker of Kafka looks at it, its controller at rights.
-_CHECKED_FIRST = (ResourceType.BROKER,)
+_CHECKED_FIRST = (ConfigResourceType.BROKER,)
 Outcome = tuple[int, str | None, int, str]  # error code, message, resource type, resource name
 
 Records = list[ApiMessageAndVersion]
@@ -96,14 +93,14 @@ def decide_all(
     rights = Rights(controller.authorizer, context)
     alter = partial(alter_configs, controller)
     records, outcomes = _each(
-        context, request.resources, rights, _replacing, alter, (*_CHECKED_FIRST, ResourceType.BROKER_LOGGER)
+        context, request.resources, rights, _replacing, alter, (*_CHECKED_FIRST, ConfigResourceType.BROKER_LOGGER)
     )
     responses = [replaced.AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
     return Decision([] if request.validate_only else records, replaced.AlterConfigsResponse(responses=responses))
 
 
 def _replacing(resource: AlterConfigsResource) -> Iterator[ConfigOp]:
-    return (ConfigOp(config.name, SET, config.value) for config in resource.configs)
+    return (ConfigOp(config.name, AlterConfigOp.SET, config.value) for config in resource.configs)
 
 
 @handles(ApiKey.INCREMENTAL_ALTER_CONFIGS)
@@ -111,8 +108,8 @@ def incrementally_alter_configs(
     services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> changed.IncrementalAlterConfigsResponse | Reply:
     """Change loggers, which are this node's own, here; the controller decides about everything else."""
-    loggers = [each for each in request.resources if each.resource_type == ResourceType.BROKER_LOGGER]
-    others = [each for each in request.resources if each.resource_type != ResourceType.BROKER_LOGGER]
+    loggers = [each for each in request.resources if each.resource_type == ConfigResourceType.BROKER_LOGGER]
+    others = [each for each in request.resources if each.resource_type != ConfigResourceType.BROKER_LOGGER]
     alter = partial(_alter_loggers, services.node_id, request.validate_only)
     _, own = _each(context, loggers, services.rights(context), _ops, alter)
     if services.node.observed is not None:
@@ -142,7 +139,7 @@ def _refused_here(
     alter: Callable[..., Records],
 ) -> list[Outcome]:
     """Only a broker can tell whether it takes a setting of its own: a controller elsewhere does not look at it."""
-    brokers = [each for each in resources if each.resource_type == ResourceType.BROKER]
+    brokers = [each for each in resources if each.resource_type == ConfigResourceType.BROKER]
     _, outcomes = _each(context, brokers, services.rights(context), ops_of, alter, _CHECKED_FIRST)
     return [outcome for outcome in outcomes if outcome[0]]
 
@@ -222,13 +219,13 @@ def _alter_loggers(node_id: int, validate_only: bool, kind: int, name: str, ops:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected node id. Expected {node_id}, but received {wanted}")
     for op in ops:
         check_operations([op])
-        if op.operation in (APPEND, SUBTRACT):
-            word = "APPEND" if op.operation == APPEND else "SUBTRACT"
+        if op.operation in (AlterConfigOp.APPEND, AlterConfigOp.SUBTRACT):
+            word = "APPEND" if op.operation == AlterConfigOp.APPEND else "SUBTRACT"
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{word} operation is not allowed for the BROKER_LOGGER resource")
-        if op.operation == DELETE and op.key == broker_loggers.ROOT:
+        if op.operation == AlterConfigOp.DELETE and op.key == broker_loggers.ROOT:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed")
-        broker_loggers.check_level(op.key, None if op.operation == DELETE else op.value)
+        broker_loggers.check_level(op.key, None if op.operation == AlterConfigOp.DELETE else op.value)
     if not validate_only:
         for op in ops:
-            broker_loggers.set_level(op.key, None if op.operation == DELETE else op.value)
+            broker_loggers.set_level(op.key, None if op.operation == AlterConfigOp.DELETE else op.value)
     return []

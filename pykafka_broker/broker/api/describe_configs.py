@@ -15,7 +15,6 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import Operation
-from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.describe import (
     ConfigEntry,
@@ -30,6 +29,7 @@ from pykafka_broker.config.documentation import documentation
 from pykafka_broker.config.values import ConfigType
 from pykafka_broker.errors import MALFORMED, ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest
 from pykafka_broker.protocol.messages.describe_configs_response import (
@@ -41,10 +41,10 @@ from pykafka_broker.protocol.messages.describe_configs_response import (
 
 _SOURCES_FROM = 1
 _SCOPES: Mapping[int, str] = {
-    ResourceType.TOPIC: "topic",
-    ResourceType.BROKER: "broker",
-    ResourceType.CLIENT_METRICS: "client_metrics",
-    ResourceType.GROUP: "group",
+    ConfigResourceType.TOPIC: "topic",
+    ConfigResourceType.BROKER: "broker",
+    ConfigResourceType.CLIENT_METRICS: "client_metrics",
+    ConfigResourceType.GROUP: "group",
 }
 
 
@@ -73,26 +73,26 @@ def describe_configs(
 
 def _entries(services: Services, kind: int, name: str) -> Iterable[ConfigEntry]:
     image = services.image
-    if kind == ResourceType.TOPIC:
+    if kind == ConfigResourceType.TOPIC:
         check_topic_name(name)
         if name not in image.topics:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return describe_topic(services.config, services.node.topic_overrides(name))
-    if kind == ResourceType.BROKER:
+    if kind == ConfigResourceType.BROKER:
         if name == "":
             return describe_broker_default(services.config)
         _check_own_id(services, name, f"{services.node_id} or empty string,")
         return describe_broker(services.config)
-    if kind == ResourceType.BROKER_LOGGER:
+    if kind == ConfigResourceType.BROKER_LOGGER:
         if name == "":
             raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
         _check_own_id(services, name, str(services.node_id))
         return describe_loggers()
-    if kind == ResourceType.CLIENT_METRICS:
+    if kind == ConfigResourceType.CLIENT_METRICS:
         if name == "":
             raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
         return describe_client_metrics(image.config(kind, name))
-    if kind == ResourceType.GROUP:
+    if kind == ConfigResourceType.GROUP:
         if name == "":
             raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return describe_group(services.config, image.config(kind, name))
@@ -110,7 +110,7 @@ def _check_own_id(services: Services, name: str, expected: str) -> None:
 
 def _documentation(entry: ConfigEntry, kind: int, request: DescribeConfigsRequest) -> str | None:
     """There is none of what nobody knows, nor of a setting of one listener; a logger's is empty, asked for or not."""
-    if kind == ResourceType.BROKER_LOGGER:
+    if kind == ConfigResourceType.BROKER_LOGGER:
         return ""
     if not request.include_documentation or entry.type is ConfigType.UNKNOWN:
         return None

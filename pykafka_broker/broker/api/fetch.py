@@ -19,7 +19,7 @@ from typing import TypeVar
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchedPartition, FetchSession
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.partition_reader import NOT_SHOWN, Isolation, PartitionReader
+from pykafka_broker.broker.partition_reader import NOT_SHOWN, PartitionReader
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
@@ -29,6 +29,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileSlice
 from pykafka_broker.log.segments import MORE_THAN_A_SEGMENT
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import IsolationLevel
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
@@ -37,8 +38,8 @@ TOPIC_IDS_FROM = 13
 _READ_AT_ONCE = 128  # partitions; more are read in slices
 _READ_A_SLICE = 32
 _INLINE_BYTES = 32 << 10  # up to here a copy is cheaper than a system call of its own to send a slice of a file
-_ISOLATION_LEVELS = frozenset(Isolation)
-_COMMITTED = Isolation.READ_COMMITTED
+_ISOLATION_LEVELS = frozenset(IsolationLevel)
+_COMMITTED = IsolationLevel.READ_COMMITTED
 _NOT_COUNTED = -1
 T = TypeVar("T")
 # What one partition has for an answer: what was asked, what is told, and the bytes of its records.

@@ -19,13 +19,14 @@ from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Operation, Resource,
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from pykafka_broker.errors import MALFORMED
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
-GROUP, TRANSACTION, SHARE = 0, 1, 2
-TOPICS = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE, SHARE: SHARE_GROUP_STATE}
-RIGHTS = {
+GROUP, TRANSACTION, SHARE = CoordinatorType
+TOPICS: dict[int, str] = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE, SHARE: SHARE_GROUP_STATE}
+RIGHTS: dict[int, tuple[Operation, Resource]] = {
     GROUP: (Operation.DESCRIBE, Resource.GROUP),
     TRANSACTION: (Operation.DESCRIBE, Resource.TRANSACTIONAL_ID),
     SHARE: (Operation.CLUSTER_ACTION, Resource.CLUSTER),  # only brokers look for it

@@ -14,8 +14,8 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.image import MetadataImage
-from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from pykafka_broker.protocol.messages.list_config_resources_response import (
@@ -24,11 +24,11 @@ from pykafka_broker.protocol.messages.list_config_resources_response import (
 )
 
 _LISTED = (
-    ResourceType.GROUP,
-    ResourceType.CLIENT_METRICS,
-    ResourceType.BROKER_LOGGER,
-    ResourceType.BROKER,
-    ResourceType.TOPIC,
+    ConfigResourceType.GROUP,
+    ConfigResourceType.CLIENT_METRICS,
+    ConfigResourceType.BROKER_LOGGER,
+    ConfigResourceType.BROKER,
+    ConfigResourceType.TOPIC,
 )
 
 
@@ -37,7 +37,7 @@ def list_config_resources(
     services: Services, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
     services.authorise(context, Operation.DESCRIBE_CONFIGS, Resource.CLUSTER)
-    types: Iterable[int] = [ResourceType.CLIENT_METRICS] if context.api_version == 0 else request.resource_types
+    types: Iterable[int] = [ConfigResourceType.CLIENT_METRICS] if context.api_version == 0 else request.resource_types
     if any(kind not in _LISTED for kind in types):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     wanted = set(types) or set(_LISTED)
@@ -47,9 +47,9 @@ def list_config_resources(
     return ListConfigResourcesResponse(config_resources=resources)
 
 
-def _names(image: MetadataImage, kind: ResourceType) -> Iterable[str]:
-    if kind is ResourceType.TOPIC:
+def _names(image: MetadataImage, kind: ConfigResourceType) -> Iterable[str]:
+    if kind is ConfigResourceType.TOPIC:
         return image.topics
-    if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+    if kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
         return map(str, image.brokers)
     return [name for resource, name in image.configs if resource == kind]

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.partition_reader import Isolation
 from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
@@ -25,6 +24,15 @@ from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    IsolationLevel,
+)
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
@@ -38,7 +46,6 @@ from pykafka_broker.protocol.messages.list_offsets_response import (
 )
 from pykafka_broker.records.errors import CorruptBatch
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _NAMED_SINCE = {
     LATEST: 0,
     EARLIEST: 0,
@@ -51,7 +58,7 @@ _LEADER_EPOCHS_FROM = 4
 _NOT_AVAILABLE_FROM = 5
 _NEVER = 1 << 15
 _MOST_BEGUN = 8  # look-ups that take long
-_ISOLATION_LEVELS = frozenset(Isolation)
+_ISOLATION_LEVELS = frozenset(IsolationLevel)
 _NONE = -1
 _NO_OFFSETS: list[int] = []  # shared by all answers; nobody changes it
 _DESCRIBE_TOPIC = (Operation.DESCRIBE, Resource.TOPIC)
@@ -103,7 +110,7 @@ class _Search:
         self._services = services
         self._context = context
         self._known = request.isolation_level in _ISOLATION_LEVELS
-        self._committed = request.isolation_level == Isolation.READ_COMMITTED
+        self._committed = request.isolation_level == IsolationLevel.READ_COMMITTED
         self._is_follower = request.replica_id >= 0
         self.long_ones: list[_LongOne] = []
 

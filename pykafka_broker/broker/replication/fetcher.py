@@ -20,6 +20,7 @@ from pykafka_broker.broker.replication.throttles import Throttle
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.peers import LinkError, Peer
+from pykafka_broker.protocol.enums import EARLIEST, LATEST
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
@@ -43,7 +44,6 @@ _SESSION_LOST = (
 _NO_SESSION = 0
 _NEW_SESSION = 0  # its epoch
 _MAX_EPOCH = 0x7FFFFFFF
-_EARLIEST, _LATEST = -2, -1
 _LIST_OFFSETS_VERSIONS = 4, 11  # with the leader's epoch
 _HURRY_VERSIONS = 0, 0
 _WHILE_SYNCING_MS = 20  # a fetch waits no longer: one that waits at a leader of Kafka's can't be hurried
@@ -326,7 +326,7 @@ class Fetcher:
 
     def _ask_for_ends(self, followed: FollowedPartition) -> None:
         """First for its start: a log that ends below it has to begin anew, and one that ends in it is cut."""
-        self._ask_for_offset(followed, _EARLIEST, partial(self._told_start, followed))
+        self._ask_for_offset(followed, EARLIEST, partial(self._told_start, followed))
 
     def _ask_for_offset(self, followed: FollowedPartition, timestamp: int, on_offset: Callable[[int], None]) -> None:
         peer, follower = self._peer(), self._follower
@@ -352,7 +352,7 @@ class Fetcher:
         if start > followed.log.log_end_offset:
             self._resume_within(followed, start, start)
         else:
-            self._ask_for_offset(followed, _LATEST, partial(self._resume_within, followed, start))
+            self._ask_for_offset(followed, LATEST, partial(self._resume_within, followed, start))
 
     def _resume_within(self, followed: FollowedPartition, start: int, end: int) -> None:
         if followed.resume_within(start, end, self._follower.clock.wall) is Taken.DONE:

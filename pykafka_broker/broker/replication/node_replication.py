@@ -13,9 +13,9 @@ from pykafka_broker.broker.replication.isr_changes import IsrChanges
 from pykafka_broker.broker.replication.throttles import Throttle
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataDelta
-from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.problems import RACK_AWARE
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.security.quotas.rate import Windows
 
 if TYPE_CHECKING:
@@ -121,7 +121,9 @@ class NodeReplication:
         """Other brokers come and go, and settings change that say what is committed."""
         for broker_id in delta.brokers:
             self.fetchers.broker_changed(broker_id)
-        if delta.brokers or any(kind in (ResourceType.TOPIC, ResourceType.BROKER) for kind, _ in delta.configs):
+        if delta.brokers or any(
+            kind in (ConfigResourceType.TOPIC, ConfigResourceType.BROKER) for kind, _ in delta.configs
+        ):
             for partition in self._node.replicas.hosted():
                 partition.review_followers(self.clock.now)
 

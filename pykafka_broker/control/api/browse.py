@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.control.api.browse_topics import From, Piece
 from pykafka_broker.control.api.topics import raise_if
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.groups_view import GroupSummary, all_groups, committed, summary, total_lag
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
@@ -138,7 +138,7 @@ async def browse_transactions(control: Control) -> list[TransactionRow]:
 
 async def browse_configs(control: Control, kind: Literal["topic", "broker"], name: str) -> list[ConfigRow]:
     """The configs in force of a topic, or of a broker by its id."""
-    kinds = {"topic": ResourceType.TOPIC, "broker": ResourceType.BROKER}
+    kinds = {"topic": ConfigResourceType.TOPIC, "broker": ConfigResourceType.BROKER}
     asked = DescribeConfigsResource(int(kinds[kind]), name, None)
     (found,) = (await control.inside.ask(DescribeConfigsRequest([asked]))).results
     raise_if(found.error_code, found.error_message)

@@ -21,6 +21,7 @@ from pykafka_broker.control.groups_view import (
 from pykafka_broker.control.problems import Problem, did_you_mean
 from pykafka_broker.control.schema import Limits
 from pykafka_broker.control.topic_watch import check_led_here, no_topic
+from pykafka_broker.protocol.enums import EARLIEST, LATEST
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.protocol.messages.list_offsets_request import (
@@ -37,7 +38,6 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
 Partition = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
 Offset = Annotated[int, Limits(minimum=0, maximum=2**63 - 1)]
 _OFFSETS_BY_NAME = 9  # the last version of OffsetCommit that names topics
-_LATEST, _EARLIEST = -1, -2  # timestamps of ListOffsets
 _WITH_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION})
 
 
@@ -125,8 +125,8 @@ async def _offsets_at(
     control: Control, topic: str, numbers: list[int], to: str | int, to_time: int | None
 ) -> dict[int, int]:
     """The offsets that are meant, of each partition. Raises `Problem` 400 for one that a partition has not."""
-    starts = await _listed(control, topic, numbers, _EARLIEST)
-    ends = await _listed(control, topic, numbers, _LATEST)
+    starts = await _listed(control, topic, numbers, EARLIEST)
+    ends = await _listed(control, topic, numbers, LATEST)
     if to_time is not None:
         found = await _listed(control, topic, numbers, to_time)
         return {number: ends[number] if at < 0 else at for number, at in found.items()}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.control.schema import Limits
 from pykafka_broker.control.topic_watch import no_topic
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from pykafka_broker.protocol.messages.create_topics_request import (
@@ -31,7 +31,6 @@ from pykafka_broker.protocol.runtime import uuid_text
 Partitions = Annotated[int, Limits(minimum=1, maximum=100_000)]
 Replicas = Annotated[int, Limits(minimum=1, maximum=0x7FFF)]
 _TIMEOUT_MS = 30_000
-_SET, _DELETE = 0, 1  # operations of IncrementalAlterConfigs
 
 
 @dataclass
@@ -110,10 +109,14 @@ async def _as_it_is(
 async def alter_config(control: Control, topic: str, config: dict[str, str | int | float | bool | None]) -> Topic:
     """Set configs of a topic; null takes one back to its default. Configs that are not named stay as they are."""
     changes = [
-        AlterableConfig(key, _DELETE if value is None else _SET, None if value is None else config_text(value))
+        AlterableConfig(
+            key,
+            AlterConfigOp.DELETE if value is None else AlterConfigOp.SET,
+            None if value is None else config_text(value),
+        )
         for key, value in config.items()
     ]
-    request = IncrementalAlterConfigsRequest([AlterConfigsResource(ResourceType.TOPIC, topic, changes)])
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(ConfigResourceType.TOPIC, topic, changes)])
     answer = (await control.inside.ask(request)).responses[0]
     _raise_if(control, topic, answer.error_code, answer.error_message)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
 
 _PARTITION = ("partition_index", "partition", "partition_id", "index")
@@ -17,7 +18,6 @@ _TOPIC = ("topic", "topic_name")
 _GROUPS = ("groups", "groups_names", "group_ids")  # where they are lists of texts
 _TRANSACTIONAL_ID = ("transactional_id", "v3_and_below_transactional_id")
 _TOPIC_RESOURCE = 2
-_GROUP_KEY, _TRANSACTION_KEY = 0, 1
 NO_PARTITION = None
 
 Place = tuple[str, int | None]  # a topic and one of its partitions, or the topic as a whole
@@ -90,9 +90,9 @@ def _read_names(struct: Any, found: Mentions) -> None:
         if transactional_id := getattr(struct, name, None):
             found.transactional_ids.add(transactional_id)
     key_type = getattr(struct, "key_type", None)
-    if key_type in (_GROUP_KEY, _TRANSACTION_KEY):  # FindCoordinator
+    if key_type in (CoordinatorType.GROUP, CoordinatorType.TRANSACTION):  # FindCoordinator
         keys = {struct.key, *struct.coordinator_keys} - {""}
-        (found.groups if key_type == _GROUP_KEY else found.transactional_ids).update(keys)
+        (found.groups if key_type == CoordinatorType.GROUP else found.transactional_ids).update(keys)
 
 
 def topic_of(list_name: str, item: Any, known: Known) -> str | None:

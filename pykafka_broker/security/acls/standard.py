@@ -11,13 +11,14 @@ from collections.abc import Collection, Iterator
 from functools import reduce
 from operator import or_
 
-from pykafka_broker.cluster.acl_index import ALLOW, DENIED_SHIFT, DENY, LITERAL, PREFIXED, WILDCARD, AclIndex, Patterns
-from pykafka_broker.cluster.authorizer import ALL_OPERATIONS, INSIDE, Operation, Resource
+from pykafka_broker.cluster.acl_index import DENIED_SHIFT, WILDCARD, AclIndex, Patterns
+from pykafka_broker.cluster.authorizer import INSIDE, Operation, Resource
+from pykafka_broker.protocol.enums import ACL_OPERATIONS, AclOperation, PatternType
 
 ANY_USER = "User:*"
 _MOST_REMEMBERED = 10_000
 _LONGEST_REMEMBERED = 512  # names are a client's to choose
-_ALL = 1 << ALL_OPERATIONS
+_ALL = 1 << AclOperation.ALL
 _DENY_ALL = _ALL << DENIED_SHIFT
 # What is allowed to whoever may do something else.
 _IMPLIED_BY = {
@@ -26,9 +27,9 @@ _IMPLIED_BY = {
 }
 _ALLOWING = {
     operation: reduce(or_, (1 << each for each in (operation, *_IMPLIED_BY.get(operation, ()))), _ALL)
-    for operation in Operation
+    for operation in ACL_OPERATIONS
 }
-_DENYING = {operation: (1 << (operation + DENIED_SHIFT)) | _DENY_ALL for operation in Operation}
+_DENYING = {operation: (1 << (operation + DENIED_SHIFT)) | _DENY_ALL for operation in ACL_OPERATIONS}
 _SOME_NAME = "hardcode"  # what Kafka asks about to see whether any name would do
 # In the log.
 _KINDS = {
@@ -39,7 +40,7 @@ _KINDS = {
     Resource.DELEGATION_TOKEN: "DELEGATION_TOKEN",
     Resource.USER: "USER",
 }
-_PATTERN_TYPES = {LITERAL: "LITERAL", PREFIXED: "PREFIXED"}
+_PATTERN_TYPES: dict[int, str] = {PatternType.LITERAL: "LITERAL", PatternType.PREFIXED: "PREFIXED"}
 
 
 def super_users_of(text: str) -> frozenset[str]:
@@ -114,7 +115,10 @@ class StandardAuthorizer:
         if any(patterns.literal.get(WILDCARD, 0) & denying for patterns in of_client):
             return False
         for patterns in of_client:
-            for pattern_type, names in ((LITERAL, patterns.literal), (PREFIXED, patterns.prefixed or {})):
+            for pattern_type, names in (
+                (PatternType.LITERAL, patterns.literal),
+                (PatternType.PREFIXED, patterns.prefixed or {}),
+            ):
                 for name, number in names.items():
                     if number & allowing and not _is_under_a_denial(of_client, denying, pattern_type, name):
                         return True
@@ -155,13 +159,13 @@ def _is_under_a_denial(of_client: list[Patterns], denying: int, pattern_type: in
     for patterns in of_client:
         if patterns.prefixes(name) & denying:
             return True
-        if pattern_type == LITERAL and patterns.literal.get(name, 0) & denying:
+        if pattern_type == PatternType.LITERAL and patterns.literal.get(name, 0) & denying:
             return True
     return False
 
 
 def _operation_name(operation: int) -> str:
-    return "ALL" if operation == ALL_OPERATIONS else Operation(operation).name
+    return "ALL" if operation == AclOperation.ALL else Operation(operation).name
 
 
-__all__ = ["ALLOW", "ANY_USER", "DENY", "StandardAuthorizer", "super_users_of"]
+__all__ = ["ANY_USER", "StandardAuthorizer", "super_users_of"]

@@ -11,7 +11,14 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from pykafka_broker.cluster.authorizer import ALL_OPERATIONS, CLUSTER_NAME, OPERATIONS, Operation, Resource
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS, Operation, Resource
+from pykafka_broker.protocol.enums import (
+    ACL_OPERATIONS,
+    ACL_RESOURCE_TYPES,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+)
 from pykafka_broker.protocol.stored.access_control_entry_record import AccessControlEntryRecord
 
 ANYONE = "anyone"
@@ -19,8 +26,6 @@ ANONYMOUS = "ANONYMOUS"
 _GRAMMAR = "it must be like 'alice may read topic orders' or 'alice may not write topic orders from 10.0.0.1'"
 _WORDS = re.compile(r"(?P<who>\S+) may (?P<no>not )?(?P<rest>.+?)(?: from (?P<host>\S+))?")
 _ANYTHING = "do anything"
-_LITERAL, _PREFIXED = 3, 4
-_DENY, _ALLOW = 2, 3
 _ALL = "all"
 
 
@@ -28,13 +33,13 @@ def _word(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-_KINDS = {_word(kind.name): kind for kind in Resource}
+_KINDS = {_word(kind.name): kind for kind in ACL_RESOURCE_TYPES}
 _POSSIBLE = OPERATIONS | {
     Resource.TRANSACTIONAL_ID: (Operation.DESCRIBE, Operation.WRITE, Operation.TWO_PHASE_COMMIT),
     Resource.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     Resource.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-_NAMES = {_word(operation.name): int(operation) for operation in Operation} | {_ALL: ALL_OPERATIONS}
+_NAMES = {_word(operation.name): int(operation) for operation in ACL_OPERATIONS} | {_ALL: AclOperation.ALL}
 
 
 class Rights(NamedTuple):
@@ -59,7 +64,13 @@ def parse_acls(sentences: Iterable[str], users: Collection[str]) -> Rights:
             rights.super_users.append(principal)
             continue
         rights.entries.extend(
-            _entries(sentence, principal, rest, _DENY if match["no"] else _ALLOW, match["host"] or "*")
+            _entries(
+                sentence,
+                principal,
+                rest,
+                AclPermissionType.DENY if match["no"] else AclPermissionType.ALLOW,
+                match["host"] or "*",
+            )
         )
     return rights
 
@@ -84,7 +95,7 @@ def _entries(
             os.urandom(16),
             kind,
             name.removesuffix("*") if prefixed else name,
-            _PREFIXED if prefixed else _LITERAL,
+            PatternType.PREFIXED if prefixed else PatternType.LITERAL,
             principal,
             host,
             operation,

@@ -12,13 +12,13 @@ from pykafka_broker.broker.api import broker_loggers
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.router import served_versions
 from pykafka_broker.broker.routes import BETWEEN_NODES, ROUTES
-from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.config.documentation import documentation
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.directory_ids import LOST
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
 from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsRequest
@@ -291,12 +291,14 @@ def test_a_directory_that_fails_takes_only_its_own_partitions_along(tmp_path: Pa
 
 def alter_logger(node: RealBroker, name: str, level: str | None) -> int:
     config = AlterableConfig(name, 0 if level is not None else 1, level)
-    request = IncrementalAlterConfigsRequest([AlterConfigsResource(ResourceType.BROKER_LOGGER, "1", [config])])
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(ConfigResourceType.BROKER_LOGGER, "1", [config])])
     return int(node.call(request, 1).responses[0].error_code)
 
 
 def logger_levels(node: RealBroker) -> dict[str, str]:
-    answer = node.call(DescribeConfigsRequest([DescribeConfigsResource(ResourceType.BROKER_LOGGER, "1", None)]), 4)
+    answer = node.call(
+        DescribeConfigsRequest([DescribeConfigsResource(ConfigResourceType.BROKER_LOGGER, "1", None)]), 4
+    )
     return {config.name: config.value for config in answer.results[0].configs}
 
 
@@ -323,19 +325,23 @@ def test_levels_have_kafkas_names(level: int, name: str) -> None:
 
 def test_a_repeated_resource_is_refused_by_both_forms(node: RealBroker) -> None:
     create(node, "t")
-    request = AlterConfigsRequest([Replacement(ResourceType.TOPIC, "t"), Replacement(ResourceType.TOPIC, "t")])
+    request = AlterConfigsRequest(
+        [Replacement(ConfigResourceType.TOPIC, "t"), Replacement(ConfigResourceType.TOPIC, "t")]
+    )
     codes = [response.error_code for response in node.call(request, 2).responses]
     assert codes == [ErrorCode.INVALID_REQUEST] * 2
 
 
 def test_config_sources_of_version_0(node: RealBroker) -> None:
-    request = DescribeConfigsRequest([DescribeConfigsResource(ResourceType.BROKER, "1", ["node.id", "num.io.threads"])])
+    request = DescribeConfigsRequest(
+        [DescribeConfigsResource(ConfigResourceType.BROKER, "1", ["node.id", "num.io.threads"])]
+    )
     configs = {config.name: config for config in node.call(request, 0).results[0].configs}
     assert (configs["node.id"].is_default, configs["num.io.threads"].is_default) == (False, True)
 
 
 def test_a_config_is_explained_to_whoever_asks(node: RealBroker) -> None:
-    asked = DescribeConfigsResource(ResourceType.BROKER, "1", ["num.partitions", "log.dirs"])
+    asked = DescribeConfigsResource(ConfigResourceType.BROKER, "1", ["num.partitions", "log.dirs"])
     (plain,) = node.call(DescribeConfigsRequest([asked]), 4).results
     assert [config.documentation for config in plain.configs] == [None, None]
     (explained,) = node.call(DescribeConfigsRequest([asked], False, True), 4).results
@@ -346,7 +352,7 @@ def test_a_config_is_explained_to_whoever_asks(node: RealBroker) -> None:
 def test_what_no_key_is_known_of_is_not_explained(tmp_path: Path) -> None:
     settings = {"zookeeper.connect": "here", "listener.name.plaintext.num.network.threads": "2"}
     node = RealBroker(tmp_path, **settings)
-    asked = DescribeConfigsResource(ResourceType.BROKER, "1", list(settings))
+    asked = DescribeConfigsResource(ConfigResourceType.BROKER, "1", list(settings))
     (result,) = node.call(DescribeConfigsRequest([asked], False, True), 4).results
     assert {config.name: config.documentation for config in result.configs} == dict.fromkeys(settings)
 

@@ -6,8 +6,9 @@ import itertools
 
 import pytest
 
-from pykafka_broker.cluster.acl_index import ALLOW, DENY, LITERAL, PREFIXED, AclIndex
-from pykafka_broker.cluster.authorizer import ALL_OPERATIONS, CLUSTER_NAME, Operation, Resource
+from pykafka_broker.cluster.acl_index import AclIndex
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Operation, Resource
+from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, PatternType
 from pykafka_broker.protocol.stored.access_control_entry_record import AccessControlEntryRecord
 from pykafka_broker.security.acls.standard import StandardAuthorizer, super_users_of
 
@@ -20,9 +21,9 @@ _ids = itertools.count(1)
 def acl(
     operation: int = READ,
     name: str = "t",
-    permission: int = ALLOW,
+    permission: int = AclPermissionType.ALLOW,
     *,
-    pattern: int = LITERAL,
+    pattern: int = PatternType.LITERAL,
     principal: str = ALICE,
     host: str = "*",
     resource: int = TOPIC,
@@ -44,7 +45,7 @@ def test_who_has_no_acl_may_do_nothing() -> None:
     assert not may(authorizer(acl(principal="User:bob")))
 
 
-@pytest.mark.parametrize("allowing", [{}, {"host": HOST}, {"principal": "User:*"}, {"operation": ALL_OPERATIONS}])
+@pytest.mark.parametrize("allowing", [{}, {"host": HOST}, {"principal": "User:*"}, {"operation": AclOperation.ALL}])
 def test_an_acl_counts_for_its_client_and_operation(allowing: dict[str, object]) -> None:
     assert may(authorizer(acl(**allowing)))  # type: ignore[arg-type]
 
@@ -57,8 +58,8 @@ def test_an_acl_counts_for_nothing_else(other: dict[str, object]) -> None:
 
 
 def test_names_are_literal_prefixed_or_all() -> None:
-    literal, prefixed = authorizer(acl(name="ab")), authorizer(acl(name="ab", pattern=PREFIXED))
-    every, star = authorizer(acl(name="*")), authorizer(acl(name="*", pattern=PREFIXED))
+    literal, prefixed = authorizer(acl(name="ab")), authorizer(acl(name="ab", pattern=PatternType.PREFIXED))
+    every, star = authorizer(acl(name="*")), authorizer(acl(name="*", pattern=PatternType.PREFIXED))
     names = ("a", "ab", "abc", "*x")
     assert [[name for name in names if may(one, name=name)] for one in (literal, prefixed, every, star)] == [
         ["ab"],
@@ -70,12 +71,18 @@ def test_names_are_literal_prefixed_or_all() -> None:
 
 @pytest.mark.parametrize(
     "denying",
-    [{}, {"principal": "User:*"}, {"name": "*"}, {"name": "", "pattern": PREFIXED}, {"operation": ALL_OPERATIONS}],
+    [
+        {},
+        {"principal": "User:*"},
+        {"name": "*"},
+        {"name": "", "pattern": PatternType.PREFIXED},
+        {"operation": AclOperation.ALL},
+    ],
 )
 def test_one_that_denies_counts_before_all_that_allow(denying: dict[str, object]) -> None:
-    one = authorizer(acl(), acl(ALL_OPERATIONS, "*"), acl(permission=DENY, **denying))  # type: ignore[arg-type]
+    one = authorizer(acl(), acl(AclOperation.ALL, "*"), acl(permission=AclPermissionType.DENY, **denying))  # type: ignore[arg-type]
     assert not may(one)
-    assert may(one, WRITE) == (denying.get("operation") != ALL_OPERATIONS)
+    assert may(one, WRITE) == (denying.get("operation") != AclOperation.ALL)
 
 
 @pytest.mark.parametrize("stronger", [READ, WRITE, Operation.DELETE, Operation.ALTER])
@@ -92,12 +99,12 @@ def test_who_may_change_configs_may_see_them() -> None:
 
 
 def test_a_denial_implies_nothing() -> None:
-    one = authorizer(acl(READ), acl(DESCRIBE, permission=DENY))
+    one = authorizer(acl(READ), acl(DESCRIBE, permission=AclPermissionType.DENY))
     assert (may(one, READ), may(one, DESCRIBE)) == (True, False)
 
 
 def test_super_users_may_do_everything() -> None:
-    one = authorizer(acl(ALL_OPERATIONS, "*", DENY, principal="User:*"), super_users=[ALICE])
+    one = authorizer(acl(AclOperation.ALL, "*", AclPermissionType.DENY, principal="User:*"), super_users=[ALICE])
     assert may(one)
     assert not may(one, principal="User:bob")
     assert one.allows_some(ALICE, HOST, WRITE, TOPIC)
@@ -109,7 +116,9 @@ def test_super_users_are_cut_at_semicolons() -> None:
 
 
 def test_without_any_acl_for_it_the_setting_decides() -> None:
-    one = authorizer(acl(WRITE, "t", principal="User:bob"), acl(READ, "x", pattern=PREFIXED), allow_if_no_acl=True)
+    one = authorizer(
+        acl(WRITE, "t", principal="User:bob"), acl(READ, "x", pattern=PatternType.PREFIXED), allow_if_no_acl=True
+    )
     assert [may(one, WRITE, name) for name in ("t", "u", "xy")] == [False, True, False]
     assert one.allows(ALICE, HOST, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
 
@@ -147,17 +156,29 @@ def test_little_is_remembered_of_those_who_ask_for_much() -> None:
 
 SOME = [
     ([acl(WRITE)], True),
-    ([acl(WRITE, "p", pattern=PREFIXED)], True),
-    ([acl(ALL_OPERATIONS)], True),
+    ([acl(WRITE, "p", pattern=PatternType.PREFIXED)], True),
+    ([acl(AclOperation.ALL)], True),
     ([acl(READ)], False),
     ([acl(WRITE, principal="User:bob")], False),
-    ([acl(WRITE), acl(WRITE, permission=DENY)], False),
-    ([acl(WRITE, "tt"), acl(WRITE, "t", DENY, pattern=PREFIXED)], False),
-    ([acl(WRITE, "tt", pattern=PREFIXED), acl(WRITE, "tt", DENY)], True),
-    ([acl(WRITE, "tt", pattern=PREFIXED), acl(WRITE, "t", DENY, pattern=PREFIXED)], False),
-    ([acl(WRITE, "t", pattern=PREFIXED), acl(WRITE, "tt", DENY, pattern=PREFIXED)], True),
-    ([acl(WRITE, "*"), acl(WRITE, "*", DENY)], False),
-    ([acl(WRITE), acl(WRITE, "u", DENY)], True),
+    ([acl(WRITE), acl(WRITE, permission=AclPermissionType.DENY)], False),
+    ([acl(WRITE, "tt"), acl(WRITE, "t", AclPermissionType.DENY, pattern=PatternType.PREFIXED)], False),
+    ([acl(WRITE, "tt", pattern=PatternType.PREFIXED), acl(WRITE, "tt", AclPermissionType.DENY)], True),
+    (
+        [
+            acl(WRITE, "tt", pattern=PatternType.PREFIXED),
+            acl(WRITE, "t", AclPermissionType.DENY, pattern=PatternType.PREFIXED),
+        ],
+        False,
+    ),
+    (
+        [
+            acl(WRITE, "t", pattern=PatternType.PREFIXED),
+            acl(WRITE, "tt", AclPermissionType.DENY, pattern=PatternType.PREFIXED),
+        ],
+        True,
+    ),
+    ([acl(WRITE, "*"), acl(WRITE, "*", AclPermissionType.DENY)], False),
+    ([acl(WRITE), acl(WRITE, "u", AclPermissionType.DENY)], True),
 ]
 
 
@@ -169,7 +190,9 @@ def test_whether_there_is_some_name_for_which_it_is_allowed(
 
 
 def test_the_rule_is_told_in_the_words_of_kafka() -> None:
-    denying = acl(ALL_OPERATIONS, "de", DENY, pattern=PREFIXED, principal="User:*", host=HOST)
+    denying = acl(
+        AclOperation.ALL, "de", AclPermissionType.DENY, pattern=PatternType.PREFIXED, principal="User:*", host=HOST
+    )
     one = authorizer(acl(WRITE), denying, super_users=["User:root"])
     assert one.rule(ALICE, HOST, WRITE, TOPIC, "den") == (
         "MatchingAcl(acl=StandardAcl[resourceType=TOPIC, resourceName=de, patternType=PREFIXED, principal=User:*, "

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.cluster.config_changes import APPEND, DELETE, SET
-from pykafka_broker.cluster.records import ResourceType
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.config.effects import refusals
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import alter_configs_request as legacy
 from pykafka_broker.protocol.messages import incremental_alter_configs_request as incremental
@@ -68,7 +67,7 @@ def create(broker: RealBroker, *topics: CreatableTopic, validate_only: bool = Fa
 
 
 def alter(
-    broker: RealBroker, name: str, *changes: tuple[str, int, str | None], kind: int = ResourceType.TOPIC
+    broker: RealBroker, name: str, *changes: tuple[str, int, str | None], kind: int = ConfigResourceType.TOPIC
 ) -> tuple[int, str | None]:
     configs = [incremental.AlterableConfig(*change) for change in changes]
     request = incremental.IncrementalAlterConfigsRequest([incremental.AlterConfigsResource(kind, name, configs)])
@@ -122,8 +121,8 @@ def test_it_is_not_asked_about_what_is_refused_anyway(broker: RealBroker) -> Non
     create(broker, CreatableTopic("a", 1, 1))
     create(broker, CreatableTopic("bad", 1, 5))
     create(broker, CreatableTopic("bad", 1, 1, [], [CreatableTopicConfig("retention.ms", "x")]))
-    alter(broker, "bad", ("retention.ms", SET, "1"))
-    alter(broker, "a", ("retention.ms", SET, "bad"))
+    alter(broker, "bad", ("retention.ms", AlterConfigOp.SET, "1"))
+    alter(broker, "a", ("retention.ms", AlterConfigOp.SET, "bad"))
     assert asked == []
 
 
@@ -131,12 +130,12 @@ def test_of_configs_it_is_told_what_changes(broker: RealBroker) -> None:
     create(broker, CreatableTopic("a", 1, 1))
     asked.clear()
     for changes in (
-        [("retention.ms", SET, "2000"), ("segment.ms", SET, "5000")],
-        [("retention.ms", SET, "2000"), ("segment.ms", SET, "6000")],
-        [("retention.ms", SET, "2000")],
-        [("retention.ms", DELETE, None)],
-        [("flush.ms", DELETE, None)],
-        [("cleanup.policy", APPEND, "compact")],
+        [("retention.ms", AlterConfigOp.SET, "2000"), ("segment.ms", AlterConfigOp.SET, "5000")],
+        [("retention.ms", AlterConfigOp.SET, "2000"), ("segment.ms", AlterConfigOp.SET, "6000")],
+        [("retention.ms", AlterConfigOp.SET, "2000")],
+        [("retention.ms", AlterConfigOp.DELETE, None)],
+        [("flush.ms", AlterConfigOp.DELETE, None)],
+        [("cleanup.policy", AlterConfigOp.APPEND, "compact")],
     ):
         assert alter(broker, "a", *changes) == (0, None)
     assert [each.configs for each in asked] == [
@@ -154,14 +153,16 @@ def test_the_old_way_of_changing_configs_names_what_is_set(broker: RealBroker) -
     asked.clear()
     for value in ("4", "4", "5"):
         config = [legacy.AlterableConfig("flush.ms", value)]
-        broker.call(legacy.AlterConfigsRequest([legacy.AlterConfigsResource(ResourceType.TOPIC, "a", config)]), 2)
+        broker.call(legacy.AlterConfigsRequest([legacy.AlterConfigsResource(ConfigResourceType.TOPIC, "a", config)]), 2)
     assert [each.configs for each in asked] == [{"flush.ms": "4"}, {}, {"flush.ms": "5"}]
 
 
 def test_configs_of_brokers_and_groups_are_asked_about_too(broker: RealBroker) -> None:
     for _ in range(2):
-        alter(broker, "1", ("log.cleaner.threads", SET, "2"), kind=ResourceType.BROKER)
-    refused = alter(broker, "bad", ("consumer.session.timeout.ms", SET, "50000"), kind=ResourceType.GROUP)
+        alter(broker, "1", ("log.cleaner.threads", AlterConfigOp.SET, "2"), kind=ConfigResourceType.BROKER)
+    refused = alter(
+        broker, "bad", ("consumer.session.timeout.ms", AlterConfigOp.SET, "50000"), kind=ConfigResourceType.GROUP
+    )
     assert refused == (ErrorCode.POLICY_VIOLATION, "No such things.")
     assert [tuple(each) for each in asked] == [
         ("BROKER", "1", {"log.cleaner.threads": "2"}),

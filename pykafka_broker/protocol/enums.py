@@ -1,0 +1,136 @@
+"""Numbers of the protocol that have names (Kafka docs, "Protocol"), and the name of a partition.
+
+Rule: a number that more than one layer knows is named here and nowhere else; names are Kafka's.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+# Timestamps of ListOffsets that are no times (Kafka: ListOffsetsRequest, OffsetSpec).
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+
+class TopicPartition(NamedTuple):
+    """A partition by its topic's name; its text is that of Kafka's tools."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class IsolationLevel(IntEnum):
+    """Which records a Fetch or ListOffsets sees (KIP-98)."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class CoordinatorType(IntEnum):
+    """The key type of FindCoordinator: what the key names."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+class ConfigResourceType(IntEnum):
+    """What has configs (Kafka: ConfigResource.Type); ACLs number resources in another way."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class AlterConfigOp(IntEnum):
+    """How IncrementalAlterConfigs changes a value (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class AclResourceType(IntEnum):
+    """What ACLs are about (Kafka: ResourceType); a config resource has other numbers."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    """How an ACL names its resources; ANY and MATCH stand in filters alone."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class AclOperation(IntEnum):
+    """What an ACL allows or denies; ANY stands in filters alone."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class AclPermissionType(IntEnum):
+    """Whether an ACL allows or denies; ANY stands in filters alone."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+class QuotaMatch(IntEnum):
+    """What DescribeClientQuotas asks of one part of an entity."""
+
+    EXACT = 0
+    DEFAULT = 1
+    ANY = 2
+
+
+class UpgradeType(IntEnum):
+    """Which way UpdateFeatures may move a feature."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+# What an ACL or a right can be about, and what it can allow: the members that are no wildcards.
+ACL_RESOURCE_TYPES = tuple(kind for kind in AclResourceType if kind > AclResourceType.ANY)
+ACL_OPERATIONS = tuple(operation for operation in AclOperation if operation > AclOperation.ALL)
