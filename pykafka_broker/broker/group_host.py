@@ -20,6 +20,7 @@ from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.reply import After, Reply, TooLate, resting, when_all
 from pykafka_broker.broker.shards import CoordinatorShards
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.config.group import GroupConfig
@@ -162,6 +163,21 @@ class GroupHost:
 
     def _confirm(self, group_id: str) -> None:
         self.shards.confirm(self.shards.number_of(group_id), nothing(group_id))
+
+    def has_replicas(self, group_id: str) -> bool:
+        """Return whether other nodes have replicas of the group's log, and so may become its coordinator."""
+        return self.shards.has_replicas(self.shards.number_of(group_id))
+
+    def confirmed(self, group_id: str) -> Steps[None]:
+        """Wait until a record of the group is committed anew, before another node changes something for it: only the
+        group's coordinator gets that far. Raises what `require` and the log raise.
+        """
+        self.require(group_id)
+        if self.has_replicas(group_id):
+            self.apply(Effects(records=[nothing(group_id)], key=group_id))
+            if after := self.after(group_id):
+                yield after
+            self.require(group_id)
 
     def caller(self, context: RequestContext, may_see: Callable[[str], bool] | None = None) -> Caller:
         """Who asks, as groups keep it."""

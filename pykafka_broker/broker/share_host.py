@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker.broker.awaited_topic import AwaitedTopic
@@ -20,7 +19,7 @@ from pykafka_broker.broker.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.reply import After
 from pykafka_broker.broker.shards import CoordinatorShards
 from pykafka_broker.broker.share_partitions import NotYet, Refused, SharePartitions, Stored, Writing
-from pykafka_broker.broker.slices import PARTITIONS_A_SLICE, Steps, shares
+from pykafka_broker.broker.slices import PARTITIONS_A_SLICE, Steps
 from pykafka_broker.broker.topic_creation import create_missing_topics
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
@@ -89,8 +88,8 @@ def _answered(question: Question) -> Steps[Any]:
     return question.answer()
 
 
-def _frozen(topics: dict[bytes, tuple[str, set[int]]]) -> Topics:
-    return {topic_id: (name, frozenset(numbers)) for topic_id, (name, numbers) in topics.items()}
+def _warn_of_beginning(key: ShareKey, name: str, error: ApiError) -> None:
+    log.warning("share group %s can't begin with %s-%d: %s", key.group_id, name, key.partition, error)
 
 
 class ShareHost:
@@ -109,8 +108,6 @@ class ShareHost:
         )
         self._topic = AwaitedTopic(node, SHARE_GROUP_STATE)
         self._reading: dict[ShareKey, _Reading] = {}
-        self._beginning: set[ShareKey] = set()  # other nodes are asked to initialize these
-        self._beginning_many: set[str] = set()  # groups
         self._gone: list[int] = []  # connections that have closed
         self._tidy_at: int | None = None
         node.subscribe(self._on_metadata)
@@ -309,72 +306,41 @@ class ShareHost:
         self.apply(self.known(key).delete(key))
         self.partitions.drop(key)
 
-    def initialize_topics(
-        self, group_id: str, state_epoch: int, topics: Topics, later: Callable[[Topics], None]
-    ) -> Topics:
-        """Initialize partitions that a group begins to read; returns those for which it has worked, `later` hears of
-        those whose states other nodes keep, and of very many, which is done in slices.
+    def initialize_topics(self, group_id: str, state_epoch: int, topics: Topics) -> Steps[Topics]:
+        """Initialize partitions that a group begins to read. Returns those for which that is committed; of the others
+        the log is told.
         """
-        if sum(len(numbers) for _, numbers in topics.values()) <= _AT_ONCE:
-            return self._initialize_some(group_id, state_epoch, topics, later)
-        if group_id not in self._beginning_many:
-            self._beginning_many.add(group_id)
-            steps = self._initialize_many(group_id, state_epoch, topics, later)
-            self._node.slices.unasked(steps)
-        return {}
-
-    def _initialize_many(
-        self, group_id: str, state_epoch: int, topics: Topics, later: Callable[[Topics], None]
-    ) -> Steps[None]:
-        done: dict[bytes, tuple[str, set[int]]] = {}
-        try:
-            for topic_id, (name, numbers) in topics.items():
-                for _, some in chain.from_iterable(shares([(name, sorted(numbers))])):
-                    part = {topic_id: (name, frozenset(some))}
-                    for _, found in self._initialize_some(group_id, state_epoch, part, later).values():
-                        done.setdefault(topic_id, (name, set()))[1].update(found)
-                    yield None
-        finally:
-            self._beginning_many.discard(group_id)
-        if done:
-            later(_frozen(done))
-
-    def _initialize_some(
-        self, group_id: str, state_epoch: int, topics: Topics, later: Callable[[Topics], None]
-    ) -> Topics:
-        done: dict[bytes, tuple[str, set[int]]] = {}
-        elsewhere: list[tuple[ShareKey, str]] = []
+        at_once = sum(len(numbers) for _, numbers in topics.values()) <= _AT_ONCE
+        begun: list[tuple[ShareKey, str, Question | None]] = []
         for topic_id, (name, numbers) in topics.items():
             for number in sorted(numbers):
                 key = ShareKey(group_id, topic_id, number)
-                if self.other_coordinator(key) is not None:
-                    if key not in self._beginning:
-                        elsewhere.append((key, name))
-                    continue
                 try:
-                    self.initialize(key, state_epoch, UNINITIALIZED)
-                    done.setdefault(topic_id, (name, set()))[1].add(number)
+                    begun.append((key, name, self._begin(key, state_epoch)))
                 except ApiError as error:
-                    log.warning("share group %s can't begin with %s-%d: %s", group_id, name, number, error)
-        if elsewhere:
-            self._node.slices.unasked(self._begin_elsewhere(elsewhere, state_epoch, later))
-        return _frozen(done)
-
-    def _begin_elsewhere(
-        self, keys: list[tuple[ShareKey, str]], state_epoch: int, later: Callable[[Topics], None]
-    ) -> Steps[None]:
-        asked = [(key, name, self._ask("INITIALIZE", key, state_epoch, UNINITIALIZED)) for key, name in keys]
-        self._beginning.update(key for key, _ in keys)
+                    _warn_of_beginning(key, name, error)
+                if not at_once and not len(begun) % PARTITIONS_A_SLICE:
+                    yield None
         done: dict[bytes, tuple[str, set[int]]] = {}
-        for key, name, question in asked:
+        for number, (key, name, question) in enumerate(begun, 1):
+            if not at_once and not number % PARTITIONS_A_SLICE:
+                yield None
             try:
-                yield from _answered(question)
+                if question is not None:
+                    yield from _answered(question)
+                elif after := self.after([key]):
+                    yield after
                 done.setdefault(key.topic_id, (name, set()))[1].add(key.partition)
             except ApiError as error:
-                log.warning("share group %s can't begin with %s-%d: %s", key.group_id, name, key.partition, error)
-            self._beginning.discard(key)
-        if done:
-            later(_frozen(done))
+                _warn_of_beginning(key, name, error)
+        return {topic_id: (name, frozenset(numbers)) for topic_id, (name, numbers) in done.items()}
+
+    def _begin(self, key: ShareKey, state_epoch: int) -> Question | None:
+        """Initialize a partition that a group has never read, or return the question that asks another node to."""
+        if self.other_coordinator(key) is not None:
+            return self._ask("INITIALIZE", key, state_epoch, UNINITIALIZED)
+        self.initialize(key, state_epoch, UNINITIALIZED)
+        return None
 
     def forget_topics(self, group: ShareGroup, topic_ids: Iterable[bytes]) -> Steps[list[ShareKey]]:
         """Forget how far a group is with these topics; returns whose states went."""

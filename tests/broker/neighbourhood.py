@@ -208,7 +208,7 @@ class Neighbourhood:
         """To all others."""
         me = self.nodes[number].image.brokers[number]
         record = RegisterBrokerRecord(
-            broker_id=number, incarnation_id=me.incarnation_id, broker_epoch=me.epoch, fenced=False
+            broker_id=number, incarnation_id=me.incarnation_id, broker_epoch=me.epoch, fenced=False, rack=me.rack
         )
         endpoint = self.nodes[number].listeners["PLAINTEXT"]
         record.end_points = [BrokerEndpoint("PLAINTEXT", endpoint.host, endpoint.port, 0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def nodes(tmp_path: Path) -> Neighbourhood:
     nodes = Neighbourhood(
         tmp_path, brokers=3, group_share_record_lock_duration_ms=str(LOCK_MS), group_share_heartbeat_interval_ms="5000"
     )
-    nodes.add(CONSUMER_OFFSETS, 3)
+    nodes.add(CONSUMER_OFFSETS, 3, replicas=(3, 1))
     nodes.add(SHARE_GROUP_STATE, 2, replicas=(2, 3))
     nodes.add("t", 1)
     data = [PartitionProduceData(0, bytes(batch(*(b"%d" % number for number in range(5)))))]
@@ -320,6 +321,63 @@ def test_members_get_their_partitions_once_the_states_are_made(nodes: Neighbourh
         epoch, assigned = answer.member_epoch, answer.assignment or assigned
     assert [(one.topic_id, one.partitions) for one in assigned.topic_partitions] == [(topic_id(nodes), [0])]
     assert [name for *_, name in asked(nodes)] == ["InitializeShareGroupStateRequest"]
+
+
+@pytest.fixture
+def doubted(tmp_path: Path) -> Neighbourhood:
+    """Node 1 has a replica of the group's log too, and fetches nothing: node 3 may not be the coordinator any more."""
+    nodes = Neighbourhood(tmp_path, brokers=3, group_share_heartbeat_interval_ms="5000")
+    nodes.add(CONSUMER_OFFSETS, 3, replicas=(3, 1))
+    nodes.add(SHARE_GROUP_STATE, 2, replicas=(2, 3))
+    nodes.add("t", 1)
+    altered(nodes, 1)
+    nodes.change(CONSUMER_OFFSETS, isr=[3, 1])
+    nodes.network.silent.add(1)
+    nodes.network.log.clear()
+    return nodes
+
+
+def of_shares(nodes: Neighbourhood) -> list[Any]:
+    """The requests to share coordinators."""
+    return [request for _, _, name, request in nodes.network.log if name.startswith("Persister")]
+
+
+def joining(nodes: Neighbourhood) -> ShareGroupHeartbeatRequest:
+    nodes.add("u", 1)
+    return ShareGroupHeartbeatRequest(GROUP, MEMBER, 0, None, ["u"])
+
+
+@pytest.mark.parametrize(
+    ("request_of", "version"),
+    [
+        (joining, 1),
+        (lambda _: altering(0), 0),
+        (lambda _: DeleteShareGroupOffsetsRequest(GROUP, [DeleteShareGroupOffsetsRequestTopic("t")]), 0),
+        (lambda _: DeleteGroupsRequest([GROUP]), 2),
+    ],
+)
+def test_only_who_still_coordinates_the_group_changes_states(
+    doubted: Neighbourhood, request_of: Callable[[Neighbourhood], Any], version: int
+) -> None:
+    """A node that was away reset what members of the next coordinator had accepted."""
+    answers = doubted.asked(3, request_of(doubted), version)
+    doubted.wait(1_000)
+    assert (answers, of_shares(doubted)) == ([], [])
+    doubted.change(CONSUMER_OFFSETS, isr=[3])
+    doubted.settle()
+    assert len(answers) == len(of_shares(doubted)) == 1
+
+
+def test_the_next_coordinator_initializes_under_a_later_epoch(nodes: Neighbourhood) -> None:
+    """A request of the one before that arrives late is fenced: members may have begun to read."""
+    nodes.network.deaf.add(2)
+    joined = nodes.call(3, ShareGroupHeartbeatRequest(GROUP, MEMBER, 0, None, ["t"]), 1)
+    nodes.move(CONSUMER_OFFSETS, 0, 1)
+    beaten = nodes.call(1, ShareGroupHeartbeatRequest(GROUP, MEMBER, joined.member_epoch), 1)
+    assert not beaten.error_code
+    first, second = of_shares(nodes)
+    epochs = [asked.topics[0].partitions[0].state_epoch for asked in (first, second)]
+    assert epochs[0] < epochs[1]
 
 
 def described(nodes: Neighbourhood) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.coordinators.groups.epoch_group import FIRST_GROUP_EPOCH
-from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
+from pykafka_broker.coordinators.share.share_group import Topics
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -35,16 +35,16 @@ from pykafka_broker.protocol.runtime import ZERO_UUID
 def alter_share_group_offsets(
     services: Services, context: RequestContext, request: AlterShareGroupOffsetsRequest
 ) -> AlterShareGroupOffsetsResponse | Reply:
-    try:
-        group = empty_group(services, context, Operation.READ, request.group_id)
-    except ApiError as error:
-        return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
-    return services.slices.reply(_alter_all(services, context, request, group), outlives_client=True)
+    return services.slices.reply(_alter_all(services, context, request), outlives_client=True)
 
 
 def _alter_all(
-    services: Services, context: RequestContext, request: AlterShareGroupOffsetsRequest, group: ShareGroup | None
+    services: Services, context: RequestContext, request: AlterShareGroupOffsetsRequest
 ) -> Steps[AlterShareGroupOffsetsResponse | Reply]:
+    try:
+        group = yield from empty_group(services, context, Operation.READ, request.group_id)
+    except ApiError as error:
+        return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
     epoch = FIRST_GROUP_EPOCH if group is None else group.epoch
     done: Topics = {}
     makes_group = False  # for a topic that there is, whatever becomes of its partitions

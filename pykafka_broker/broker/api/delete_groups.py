@@ -51,6 +51,7 @@ def _delete(services: Services, context: RequestContext, group_id: str, states: 
             host.require(group_id)
         group = host.coordinator.groups.get(group_id)
         if isinstance(group, ShareGroup) and group.is_empty:
+            yield from host.confirmed(group_id)
             states += yield from services.shares.forget_topics(group, list(group.initialized))
             host.require(group_id)  # it may have another coordinator by now
         effects = host.coordinator.delete_group(group_id)

@@ -31,18 +31,18 @@ NOTHING_TO_DELETE = "There is no offset information to delete."
 def delete_share_group_offsets(
     services: Services, context: RequestContext, request: DeleteShareGroupOffsetsRequest
 ) -> DeleteShareGroupOffsetsResponse | Reply:
+    return services.slices.reply(_deleted(services, context, request), outlives_client=True)
+
+
+def _deleted(
+    services: Services, context: RequestContext, request: DeleteShareGroupOffsetsRequest
+) -> Steps[DeleteShareGroupOffsetsResponse | Reply]:
     try:
-        group = empty_group(services, context, Operation.DELETE, request.group_id)
+        group = yield from empty_group(services, context, Operation.DELETE, request.group_id)
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
     except ApiError as error:
         return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
-    return services.slices.reply(_deleted(services, context, request, group), outlives_client=True)
-
-
-def _deleted(
-    services: Services, context: RequestContext, request: DeleteShareGroupOffsetsRequest, group: ShareGroup
-) -> Steps[DeleteShareGroupOffsetsResponse | Reply]:
     states: list[ShareKey] = []
     topics = []
     for topic in request.topics:

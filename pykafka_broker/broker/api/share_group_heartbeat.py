@@ -2,10 +2,12 @@
 
 Behaviour: epoch 0 joins, -1 leaves; the answer carries an assignment when there is a new one. Partitions that the group
 has never read get their state in between, so the first answer to a member has its partitions already (Kafka's has none
-yet, and its member waits for a heartbeat interval).
+yet, and its member waits for a heartbeat interval), unless that takes a commit or another node.
 """
 
 from __future__ import annotations
+
+import logging
 
 from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, may_name, verdict
 from pykafka_broker.broker.context import RequestContext
@@ -13,13 +15,16 @@ from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
-from pykafka_broker.coordinators.share.share_group import Topics
-from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.coordinators.share.share_group import ShareGroup
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
+
+log = logging.getLogger(__name__)
 
 
 @handles(ApiKey.SHARE_GROUP_HEARTBEAT)
@@ -31,25 +36,22 @@ def share_group_heartbeat(
     error = heartbeat_refusal(services, is_enabled(services.image.features), request.group_id)
     if error is not ErrorCode.NONE:
         return ShareGroupHeartbeatResponse(error_code=error)
-    states: list[ShareKey] = []  # of partitions that the group has never read before
-    response = _beat(services, context, request, states)
+    response = _beat(services, context, request)
     response.error_code = verdict(services, response.error_code, request.member_epoch)
     services.groups.heard(context, request.group_id, request.member_id)
     after = services.groups.after_verdict(request.group_id, response.error_code)
-    if states:
-        after += services.shares.after(states)
     return resting(response, after)
 
 
 def _beat(
-    services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest, states: list[ShareKey]
+    services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest
 ) -> ShareGroupHeartbeatResponse:
     host, now = services.groups, services.clock.now
     membership, caller = host.coordinator.share, host.caller(context)
     effects = membership.heartbeat(request, caller, now)
     host.apply(effects)
     reply = effects.reply
-    if reply.error_code or reply.member_epoch < 0 or not _initialize(services, request.group_id, states):
+    if reply.error_code or reply.member_epoch < 0 or not _initialize(services, request.group_id):
         return reply
     again = ShareGroupHeartbeatRequest(request.group_id, request.member_id, reply.member_epoch)
     effects = membership.heartbeat(again, caller, now, at_once=True)
@@ -60,21 +62,43 @@ def _beat(
     return newer
 
 
-def _initialize(services: Services, group_id: str, states: list[ShareKey]) -> bool:
-    """Give the partitions a state that have none. Returns whether there were any."""
-    host = services.groups
-    missing = host.coordinator.share.uninitialized(group_id)
-    if not missing:
+def _initialize(services: Services, group_id: str) -> bool:
+    """Give the partitions a state that have none. Returns whether some have got one at once; of others the members hear
+    with their next heartbeats.
+    """
+    share = services.groups.coordinator.share
+    if not share.uninitialized(group_id):
         return False
+    group = share.group(group_id)
+    before = group.initialized
+    if not group.is_initializing:
+        services.slices.unasked(_initializing(services, group))
+    return group.initialized is not before
 
-    def later(done: Topics) -> None:
-        """Other nodes have made states: the members hear of that with their next heartbeats."""
-        if host.refusal(group_id) is ErrorCode.NONE and group_id in host.coordinator.groups:
-            host.apply(host.coordinator.share.initialized(group_id, done))
 
-    epoch = host.coordinator.share.group(group_id).epoch
-    done = services.shares.initialize_topics(group_id, epoch, missing, later)
-    states += [ShareKey(group_id, topic_id, number) for topic_id, (_, numbers) in done.items() for number in numbers]
-    if done:
-        host.apply(host.coordinator.share.initialized(group_id, done))
-    return bool(done)
+def _initializing(services: Services, group: ShareGroup) -> Steps[None]:
+    """A node that was away, and has not heard that another one coordinates the group, must not ask for states: that
+    would reset those of partitions whose records members have accepted. So a record is committed before.
+    """
+    host, share, epoch = services.groups, services.groups.coordinator.share, group.epoch
+
+    def is_known() -> bool:
+        return host.coordinator.groups.get(group.group_id) is group
+
+    group.is_initializing = True
+    try:
+        if host.has_replicas(group.group_id):
+            effects = share.initializing(group)
+            host.apply(effects)
+            epoch = effects.reply
+            if after := host.after(group.group_id):
+                yield after
+        if is_known():
+            missing = share.uninitialized(group.group_id)
+            done = yield from services.shares.initialize_topics(group.group_id, epoch, missing)
+            if done and is_known():
+                host.apply(share.initialized(group.group_id, done))
+    except ApiError as error:
+        log.warning("share group %s can't initialize partitions: %s", group.group_id, error)
+    finally:
+        group.is_initializing = False

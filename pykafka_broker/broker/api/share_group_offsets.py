@@ -1,10 +1,13 @@
-"""What altering and deleting the offsets of a share group have in common. Rule: the group must have no members."""
+"""What altering and deleting the offsets of a share group have in common. Rule: the group must have no members, and
+only its coordinator changes what the share coordinator keeps.
+"""
 
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
+from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.errors import ApiError
@@ -13,14 +16,24 @@ from pykafka_broker.protocol.errors import ErrorCode
 NOT_HOSTED = "This server does not host this topic-partition."
 
 
-def empty_group(services: Services, context: RequestContext, operation: Operation, group_id: str) -> ShareGroup | None:
-    """The group, or None if there is none of that name. Raises what forbids a change of its offsets."""
+def empty_group(
+    services: Services, context: RequestContext, operation: Operation, group_id: str
+) -> Steps[ShareGroup | None]:
+    """Return the group, or None if there is none of that name, once it is certain that this node is its coordinator.
+    Raises what forbids a change of its offsets.
+    """
     if not is_enabled(services.image.features):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     services.authorise(context, operation, Resource.GROUP, group_id)
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
     services.groups.require(group_id)
+    _empty(services, group_id)
+    yield from services.groups.confirmed(group_id)
+    return _empty(services, group_id)
+
+
+def _empty(services: Services, group_id: str) -> ShareGroup | None:
     if group_id not in services.groups.coordinator.groups:
         return None
     group = services.groups.coordinator.share.group(group_id)

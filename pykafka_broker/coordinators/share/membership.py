@@ -1,7 +1,8 @@
 """Who is in a share group: ShareGroupHeartbeat, and what becomes of members that leave or fall silent (KIP-932).
 
 Rule: a partition is assigned once it has a state with the share coordinator. Which ones still need it is what
-`uninitialized` tells; the host sees to it and reports back by `initialized`, and the group's epoch goes up.
+`uninitialized` tells; the host sees to it and reports back by `initialized`, and the group's epoch goes up. Where other
+nodes may become the coordinator, `initializing` is committed before any state is asked for.
 """
 
 from __future__ import annotations
@@ -202,6 +203,15 @@ class ShareMembership:
                 missing[topic.id] = (name, new)
         return missing
 
+    def initializing(self, group: ShareGroup) -> Effects[int]:
+        """Begin to initialize partitions; the reply is the state epoch for that, which the records make that of the
+        group. Each attempt has an epoch of its own: a request of an earlier one, or of an earlier coordinator, that
+        arrives late is fenced, and resets nothing that members have begun to read.
+        """
+        epoch = group.asked_epoch = max(group.epoch, group.asked_epoch + 1)
+        record = group_records.group_epoch(group.group_id, epoch, group.metadata_hash)
+        return Effects(epoch, [record], key=group.group_id)
+
     def initialized(self, group_id: str, topics: Topics) -> Effects[None]:
         """These have a state now, whether the group is there already or comes with its first offsets."""
         group = self._table.groups.get(group_id)
@@ -241,7 +251,10 @@ class ShareMembership:
             self._remove(group, member, effects)
 
     def on_loaded(self, group: ShareGroup, now: int) -> None:
-        """The log has been read: members have a full session to come back in."""
+        """The log has been read: members have a full session to come back in. The coordinator before may have asked
+        for states under the epoch that there is.
+        """
+        group.asked_epoch = group.epoch
         for member_id in group.members:
             self.keep_alive(group, member_id, now)
 

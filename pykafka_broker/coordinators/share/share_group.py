@@ -1,7 +1,7 @@
 """The state of a share group's membership (KIP-932).
 
-Rule: all of it is hard state, made of records by replay; a request works on a copy of its member. Members share
-partitions, so nothing has to be given back before somebody else gets it.
+Rule: all of it is hard state, made of records by replay, but for what its coordinator is about to initialize; a request
+works on a copy of its member. Members share partitions, so nothing has to be given back before somebody else gets it.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ class ShareGroup(EpochGroup[ShareMember, Target]):
         super().__init__(group_id, FIRST_GROUP_EPOCH)
         self.initialized: Topics = {}  # what has a state with the share coordinator
         self.has_state_record = False
+        self.asked_epoch = 0  # no coordinator has initialized partitions under a later group epoch
+        self.is_initializing = False
 
     # What the table and the offsets ask
 

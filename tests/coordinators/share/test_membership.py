@@ -86,6 +86,16 @@ def test_a_deleted_topic_is_forgotten_for_good(machine: ShareMachine) -> None:
     assert machine.group.initialized.keys() == {stays}
 
 
+def test_each_attempt_to_initialize_has_an_epoch_of_its_own(machine: ShareMachine) -> None:
+    machine.beat("one", 0, ["t"])
+    joined = machine.group.epoch
+    assert machine.run(machine.coordinator.share.initializing(machine.group)) == joined
+    assert machine.run(machine.coordinator.share.initializing(machine.group)) == joined + 1
+    machine.restart()
+    assert machine.run(machine.coordinator.share.initializing(machine.group)) == joined + 2
+    assert machine.group.epoch == joined + 2
+
+
 def test_an_empty_group_stays_until_it_is_deleted(machine: ShareMachine) -> None:
     machine.beat("one", 0, ["t"])
     machine.beat("one", -1)
