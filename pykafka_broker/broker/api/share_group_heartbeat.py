@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, may_name, verdict
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
+from pykafka_broker.broker.waiting import Answer, all_of, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.share.share_group import Topics
 from pykafka_broker.coordinators.share.state_records import ShareKey
@@ -25,7 +25,7 @@ from pykafka_broker.protocol.messages.share_group_heartbeat_response import Shar
 @handles(ApiKey.SHARE_GROUP_HEARTBEAT)
 def share_group_heartbeat(
     services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest
-) -> ShareGroupHeartbeatResponse | Reply:
+) -> Answer[ShareGroupHeartbeatResponse]:
     services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
     may_name(services, context, request.subscribed_topic_names or [])
     error = heartbeat_refusal(services, is_enabled(services.image.features), request.group_id)
@@ -35,10 +35,11 @@ def share_group_heartbeat(
     response = _beat(services, context, request, states)
     response.error_code = verdict(services, response.error_code, request.member_epoch)
     services.groups.heard(context, request.group_id, request.member_id)
-    after = services.groups.after_verdict(request.group_id, response.error_code)
+    services.groups.confirm_by_append(request.group_id, response.error_code)
+    committed = services.groups.committed(request.group_id)
     if states:
-        after += services.shares.after(states)
-    return resting(response, after)
+        committed = all_of(committed, services.shares.committed(states))
+    return when_committed(response, committed)
 
 
 def _beat(
