@@ -6,34 +6,33 @@ Rule: who waits is told when the topic is there, and after `WAIT_MS` in any case
 from __future__ import annotations
 
 from pykafka_broker.broker.node import Node
-from pykafka_broker.broker.reply import NOTHING, After, Waiter
+from pykafka_broker.broker.waiting import DONE, Future
 
 WAIT_MS = 15_000
 
 
 class AwaitedTopic:
-    """`after` is what to wait for."""
+    """The waits for one topic."""
 
     def __init__(self, node: Node, name: str) -> None:
         self._node = node
         self._name = name
-        self._waiting: list[tuple[int, Waiter]] = []
+        self._waiting: list[tuple[int, Future[None]]] = []
 
     @property
-    def after(self) -> After:
-        return NOTHING if self.is_committed(0) else ((self, 0),)
-
-    def is_committed(self, offset: int) -> bool:
+    def _is_there(self) -> bool:
         return self._name in self._node.image.topics
 
-    def when_committed(self, offset: int, waiter: Waiter) -> None:
-        if self.is_committed(offset):
-            waiter(None)
-        else:
-            self._waiting.append((self._node.clock.now + WAIT_MS, waiter))
+    def wait(self) -> Future[None]:
+        """Return a future that is done when the topic is there, or after `WAIT_MS`."""
+        if self._is_there:
+            return DONE
+        future: Future[None] = Future()
+        self._waiting.append((self._node.clock.now + WAIT_MS, future))
+        return future
 
     def on_metadata(self) -> None:
-        if self._waiting and self.is_committed(0):
+        if self._waiting and self._is_there:
             self._tell(len(self._waiting))
 
     def next_deadline(self) -> int | None:
@@ -44,5 +43,5 @@ class AwaitedTopic:
 
     def _tell(self, count: int) -> None:
         told, self._waiting = self._waiting[:count], self._waiting[count:]
-        for _, waiter in told:
-            waiter(None)
+        for _, future in told:
+            future.complete(None)

@@ -34,8 +34,5 @@ class ControllerRouter(Router):
         api_key = request.API_KEY
         endpoint = self._endpoints.get(api_key) or self._load(api_key)
         context = RequestContext(api_key, endpoint.max_version, 0, None, _INSIDE, self._services.clock.now)
-        parked = self.answered(endpoint, context, request)
-        if parked.done:
-            on_reply(parked.reply)
-        else:
-            parked.on_reply = on_reply
+        pending = self.answered(endpoint, context, request)
+        pending.future.add_done_callback(lambda _: on_reply(pending.response()))

@@ -1,13 +1,13 @@
 """Where partitions end that other brokers lead (ListOffsets).
 
-Rule: a question is a place that an answer may rest on. What can't be heard has no offset, and nobody asks twice; a
+Rule: a question is the future of its answer. What can't be heard has no offset, and nobody asks twice; a
 question to a broker that does not lead the partition any more ends at once.
 """
 
 from __future__ import annotations
 
 from pykafka_broker.broker.gathering import Gathering
-from pykafka_broker.broker.reply import NOTHING, After, Waiter
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.enums import LATEST
 from pykafka_broker.protocol.messages.list_offsets_request import (
@@ -22,36 +22,14 @@ UNKNOWN = -1
 _CONSUMER = -1  # replica id
 
 
-class Question:
-    """Where one partition ends, for readers of all that is committed."""
+class Question(Future[int]):
+    """Where one partition ends, for readers of all that is committed; `UNKNOWN` if its leader does not say."""
 
-    __slots__ = ("_waiters", "is_answered", "offset", "partition")
+    __slots__ = ("partition",)
 
     def __init__(self, partition: tuple[str, int]) -> None:
+        super().__init__()
         self.partition = partition
-        self.offset = UNKNOWN
-        self.is_answered = False
-        self._waiters: list[Waiter] = []
-
-    @property
-    def after(self) -> After:
-        """Itself, until it is answered."""
-        return NOTHING if self.is_answered else ((self, 0),)
-
-    def is_committed(self, offset: int) -> bool:
-        return self.is_answered
-
-    def when_committed(self, offset: int, waiter: Waiter) -> None:
-        if self.is_answered:
-            waiter(None)
-        else:
-            self._waiters.append(waiter)
-
-    def end(self, offset: int) -> None:
-        self.offset, self.is_answered = offset, True
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            waiter(None)
 
 
 class EndOffsetRequests(Gathering[Question]):
@@ -69,11 +47,11 @@ class EndOffsetRequests(Gathering[Question]):
         """End the questions to brokers that do not lead the partition any more."""
         for leader, question in self._wanted():
             state = self._node.image.partition(*question.partition)
-            if not question.is_answered and (state is None or state.leader != leader):
-                question.end(UNKNOWN)
+            if not question.done and (state is None or state.leader != leader):
+                question.complete(UNKNOWN)
 
     def _choose(self, waiting: list[Question]) -> tuple[list[Question], list[Question]]:
-        return [question for question in waiting if not question.is_answered], []
+        return [question for question in waiting if not question.done], []
 
     def _request(self, wanted: list[Question]) -> Message:
         topics: dict[str, set[int]] = {}
@@ -94,5 +72,5 @@ class EndOffsetRequests(Gathering[Question]):
                 for one in topic.partitions:
                     found[topic.name, one.partition_index] = UNKNOWN if one.error_code else one.offset
         for question in wanted:
-            if not question.is_answered:
-                question.end(found.get(question.partition, UNKNOWN))
+            if not question.done:
+                question.complete(found.get(question.partition, UNKNOWN))

@@ -8,12 +8,11 @@ Whoever waits for it waits no longer than the request allows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from struct import Struct
 from typing import Any
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, Waiter
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import LinkError, NotServed, OnReply
@@ -31,48 +30,23 @@ _TIMEOUT_MS = 30_000  # where the request has none of its own
 Ask = Callable[[Message, OnReply, int], None]
 
 
-class Forwarded:
-    """An answer that is on its way: a place, in the words of `reply.py`, where it is there or not."""
-
-    def __init__(self) -> None:
-        self._answer: Message | ApiError | None = None
-        self._waiters: list[Waiter] = []
-
-    def is_committed(self, offset: int) -> bool:
-        """Whether it is there."""
-        return self._answer is not None
-
-    def when_committed(self, offset: int, waiter: Waiter) -> None:
-        if self._answer is not None:
-            waiter(None)
-        else:
-            self._waiters.append(waiter)
-
-    def arrive(self, answer: Message | ApiError) -> None:
-        """Here it is, or why there is none."""
-        self._answer = answer
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            waiter(None)
-
-    def take(self) -> Message:
-        """Raises why there is none."""
-        if isinstance(self._answer, ApiError):
-            raise self._answer
-        assert self._answer is not None
-        return self._answer
-
-
-def forward(ask: Ask, context: RequestContext, request: Message) -> Reply:
-    """The wait for the controller's answer."""
-    forwarded = Forwarded()
+def forward(ask: Ask, context: RequestContext, request: Message) -> Future[Message]:
+    """Return the controller's answer."""
+    answer: Future[Message] = Future()
     asked_ms = getattr(request, "timeout_ms", 0)
     timeout_ms = asked_ms if asked_ms > 0 else _TIMEOUT_MS
     if context.connection.principal == INSIDE:  # nobody's but this node's own
-        ask(request, lambda reply: forwarded.arrive(_own_answer(reply)), timeout_ms)
+        ask(request, lambda reply: _arrive(answer, _own_answer(reply)), timeout_ms)
     else:
-        ask(sealed(context, request), partial(_opened, context, forwarded), timeout_ms)
-    return Reply(((forwarded, 0),), forwarded.take)
+        ask(sealed(context, request), lambda reply: _arrive(answer, _answer_in(context, reply)), timeout_ms)
+    return answer
+
+
+def _arrive(future: Future[Message], answer: Message | ApiError) -> None:
+    if isinstance(answer, ApiError):
+        future.fail(answer)
+    else:
+        future.complete(answer)
 
 
 def sealed(context: RequestContext, request: Message) -> EnvelopeRequest:
@@ -88,10 +62,6 @@ def sealed(context: RequestContext, request: Message) -> EnvelopeRequest:
 
     address = ipaddress.ip_address(connection.client_host.partition("%")[0]).packed
     return EnvelopeRequest(b"".join(pieces), _PRINCIPAL_VERSION.pack(0) + principal.encode(0), address)
-
-
-def _opened(context: RequestContext, forwarded: Forwarded, reply: Message | LinkError) -> None:
-    forwarded.arrive(_answer_in(context, reply))
 
 
 def _own_answer(reply: Message | LinkError) -> Message | ApiError:

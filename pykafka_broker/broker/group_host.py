@@ -17,10 +17,9 @@ from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.coordinator_log import read_batches, replay_batch
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.reply import After, Reply, TooLate, resting, when_all
 from pykafka_broker.broker.shards import CoordinatorShards
 from pykafka_broker.broker.slices import Steps
+from pykafka_broker.broker.waiting import Answer, Future, TooLate, when_committed
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.config.group import GroupConfig
@@ -144,25 +143,24 @@ class GroupHost:
         """Raises the refusal."""
         self.shards.find(group_id)
 
-    def after(self, *group_ids: str) -> After:
-        """What an answer rests on that tells of these groups."""
-        return self.shards.after(*group_ids)
+    def committed(self, *group_ids: str) -> Future[None]:
+        """Return the future of all that is known of these groups being committed."""
+        return self.shards.committed(*group_ids)
 
-    def after_verdict(self, group_id: str, *verdicts: int) -> After:
-        """What an answer rests on with these error codes. ApiError if the log refuses."""
-        if not _FINAL.isdisjoint(verdicts) and self.shards.refusal(group_id) is ErrorCode.NONE:
-            self._confirm(group_id)
-        return self.shards.after(group_id)
+    def confirm_by_append(self, group_id: str, *verdicts: int) -> None:
+        """Append a record that only the group's coordinator can have committed, if one of these error codes is final
+        for a member: the answer waits for it. ApiError if the log refuses.
+        """
+        if not _FINAL.isdisjoint(verdicts):
+            self.confirm_offsets_by_append(group_id)
 
-    def after_offsets(self, *group_ids: str) -> After:
-        """What an answer rests on that tells what these groups have committed. ApiError if the log refuses."""
+    def confirm_offsets_by_append(self, *group_ids: str) -> None:
+        """Append such a record for an answer that tells what these groups have committed. ApiError if the log
+        refuses.
+        """
         for group_id in group_ids:
             if self.shards.refusal(group_id) is ErrorCode.NONE:
-                self._confirm(group_id)
-        return self.shards.after(*group_ids)
-
-    def _confirm(self, group_id: str) -> None:
-        self.shards.confirm(self.shards.number_of(group_id), nothing(group_id))
+                self.shards.confirm(self.shards.number_of(group_id), nothing(group_id))
 
     def has_replicas(self, group_id: str) -> bool:
         """Return whether other nodes have replicas of the group's log, and so may become its coordinator."""
@@ -175,8 +173,7 @@ class GroupHost:
         self.require(group_id)
         if self.has_replicas(group_id):
             self.apply(Effects(records=[nothing(group_id)], key=group_id))
-            if after := self.after(group_id):
-                yield after
+            yield self.committed(group_id)
             self.require(group_id)
 
     def caller(self, context: RequestContext, may_see: Callable[[str], bool] | None = None) -> Caller:
@@ -192,19 +189,20 @@ class GroupHost:
         self.coordinator.absent.closed(connection.id, self._node.clock.now)
 
     @overload
-    def answer(self, group_id: str, effects: Effects[R]) -> R | Reply: ...
+    def answer(self, group_id: str, effects: Effects[R]) -> Answer[R]: ...
 
     @overload
-    def answer(self, group_id: str, effects: Effects[R | None], parked: Parked) -> R | Reply | Parked: ...
+    def answer(self, group_id: str, effects: Effects[R | None], later: Future[R]) -> Answer[R]: ...
 
-    def answer(self, group_id: str, effects: Effects[Any], parked: Parked | None = None) -> Any:
-        """What to answer to a request on this group: the reply, once it is committed, or `parked` if the request has to
+    def answer(self, group_id: str, effects: Effects[Any], later: Future[Any] | None = None) -> Any:
+        """What to answer to a request on this group: the reply, once it is committed, or `later` if the request has to
         wait for one.
         """
         self.apply(effects)
         if effects.reply is None:
-            return parked
-        return resting(effects.reply, self.after_verdict(group_id, getattr(effects.reply, "error_code", 0)))
+            return later
+        self.confirm_by_append(group_id, getattr(effects.reply, "error_code", 0))
+        return when_committed(effects.reply, self.committed(group_id))
 
     def apply(self, effects: Effects[Any]) -> None:
         """Append, replay, and answer those who waited. If the log refuses, they are told so and nothing has changed."""
@@ -216,7 +214,8 @@ class GroupHost:
                 raise
         if effects.completions:
             verdicts = (getattr(reply, "error_code", 0) for _, reply in effects.completions)
-            when_all(self.after_verdict(effects.key, *verdicts), partial(_complete, effects.completions))
+            self.confirm_by_append(effects.key, *verdicts)
+            self.committed(effects.key).add_done_callback(partial(_complete, effects.completions))
 
     def _append(self, effects: Effects[Any], producer_id: int = NO_PRODUCER_ID, producer_epoch: int = -1) -> None:
         number, now = self.shards.number_of(effects.key), self._node.clock.now
@@ -244,8 +243,8 @@ class GroupHost:
             for offset, record in enumerate(effects.records, appended.base_offset):
                 self.coordinator.replay(record, now, offset)
         else:
-            self.after_verdict(request.group_id, *_verdicts(effects.reply))
-        return resting(effects.reply, shards.after_shards((number,)))
+            self.confirm_by_append(request.group_id, *_verdicts(effects.reply))
+        return when_committed(effects.reply, shards.shards_committed((number,)))
 
     def txn_commit_offsets(self, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
         """Offsets that count once the producer's commit marker is there; ApiError if this node can't take them."""
@@ -254,7 +253,7 @@ class GroupHost:
         if effects.records:
             self._append(effects, request.producer_id, request.producer_epoch)
         else:
-            self.after_verdict(request.group_id, *_verdicts(effects.reply))
+            self.confirm_by_append(request.group_id, *_verdicts(effects.reply))
         return effects.reply
 
     def end_transaction(self, number: int, producer_id: int, committed: bool) -> None:
@@ -300,14 +299,15 @@ def _verdicts(reply: OffsetCommitResponse | TxnOffsetCommitResponse) -> Iterator
     return (one.error_code for topic in reply.topics for one in topic.partitions)
 
 
-def _complete(completions: Completions, error: ApiError | None) -> None:
+def _complete(completions: Completions, committed: Future[None]) -> None:
+    error = committed.error
     if error is not None:
         _refuse(completions, error.code if isinstance(error, TooLate) else ErrorCode.NOT_COORDINATOR)
         return
-    for parked, reply in completions:
-        parked.complete(reply)
+    for token, reply in completions:
+        token.complete(reply)
 
 
 def _refuse(completions: Completions, code: ErrorCode) -> None:
-    for parked, reply in completions:
-        parked.complete(type(reply)(error_code=code))
+    for token, reply in completions:
+        token.complete(type(reply)(error_code=code))

@@ -1,10 +1,10 @@
 """What coordinators at other nodes are asked of the partitions of this one (AddPartitionsToTxn, KIP-890).
 
-Rule: a question is a place like any other that an answer may rest on, and has its verdict afterwards. What the line
-has to say of it is in the words of a coordinator that can't be asked. A producer that begins its next transaction while
-markers of the one before are still on their way is not sent back for that: for a moment the coordinator is asked again
-(`add.partitions.to.txn.retry.backoff.ms`). No verdict outlives a marker: whoever has waited for one asks again if the
-producer's transaction has been ended here meanwhile.
+Rule: a question is the future of its verdict. What the line has to say of it is in the words of a coordinator that
+can't be asked. A producer that begins its next transaction while markers of the one before are still on their way is
+not sent back for that: for a moment the coordinator is asked again (`add.partitions.to.txn.retry.backoff.ms`). No
+verdict outlives a marker: whoever has waited for one asks again if the producer's transaction has been ended here
+meanwhile.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from pykafka_broker.broker.gathering import Gathering, told
 from pykafka_broker.broker.joining import Joined
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.reply import NOTHING, After, Waiter, when_all
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.coordinators.transactions import TopicPartition
-from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
@@ -35,44 +34,21 @@ _WHOLE = {ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ErrorCode.INVALID_TXN_STATE}
 _ONE = {ErrorCode.OPERATION_NOT_ATTEMPTED: ErrorCode.NETWORK_EXCEPTION}
 
 
-class Question:
-    """Whether a partition takes part in a transaction. `error` is the verdict, once it is there."""
+class Question(Future[ErrorCode]):
+    """Whether a partition takes part in a transaction: the verdict of its coordinator."""
 
-    __slots__ = ("_since", "_waiters", "asker", "error", "partition", "until_ms")
+    __slots__ = ("_since", "asker", "partition", "until_ms")
 
     def __init__(self, asker: Asker, partition: Partition, until_ms: int) -> None:
+        super().__init__()
         self.asker = asker
         self.until_ms = until_ms  # it may be asked again
         self.partition: TopicPartition = (partition.topic, partition.number)
-        self.error: ErrorCode | None = None
         self._since = _last_end(partition, asker[1])
-        self._waiters: list[Waiter] = []
-
-    @property
-    def after(self) -> After:
-        """Itself, until it is answered."""
-        return ((self, 0),) if self.error is None else NOTHING
 
     def holds(self, partition: Partition) -> bool:
         """Whether the verdict is still about the same transaction."""
         return self._since == _last_end(partition, self.asker[1])
-
-    def is_committed(self, offset: int) -> bool:
-        return self.error is not None
-
-    def when_committed(self, offset: int, waiter: Waiter) -> None:
-        if self.error is not None:
-            waiter(None)
-        else:
-            self._waiters.append(waiter)
-
-    def answer(self, error: ErrorCode) -> None:
-        """The verdict; a second one is dropped."""
-        if self.error is None:
-            self.error = error
-            waiters, self._waiters = self._waiters, []
-            for waiter in waiters:
-                waiter(None)
 
 
 def _last_end(partition: Partition, producer_id: int) -> tuple[int, int]:
@@ -127,10 +103,10 @@ class JoinRequests(Gathering[Question]):
         self._await(question, self._join_here(question.asker, question.partition))
 
     def _await(self, question: Question, joined: Joined) -> None:
-        def committed(lost: ApiError | None) -> None:
-            self._hear(question, joined.error if lost is None else ErrorCode.NOT_COORDINATOR)
+        def committed(future: Future[None]) -> None:
+            self._hear(question, joined.verdict if future.error is None else ErrorCode.NOT_COORDINATOR)
 
-        when_all(joined.after, committed)
+        joined.committed.add_done_callback(committed)
 
     def _hear(self, question: Question, verdict: ErrorCode) -> None:
         """Take the verdict, unless the coordinator may say something else in a moment."""
@@ -139,13 +115,13 @@ class JoinRequests(Gathering[Question]):
         if verdict is ErrorCode.CONCURRENT_TRANSACTIONS and not verify_only and again_ms <= question.until_ms:
             self._again.append((again_ms, question))
         else:
-            question.answer(verdict)
+            question.complete(verdict)
 
     def forget_moved(self) -> None:
         """Nobody waits for a node that is not the coordinator any more."""
         for broker_id, question in self._wanted():
             if self._find(question.asker[0]) != broker_id:
-                question.answer(ErrorCode.NOT_COORDINATOR)
+                question.complete(ErrorCode.NOT_COORDINATOR)
 
     def _choose(self, waiting: list[Question]) -> tuple[list[Question], list[Question]]:
         """One transaction of each id: their answers are told apart by it."""
@@ -153,7 +129,7 @@ class JoinRequests(Gathering[Question]):
         now: list[Question] = []
         later: list[Question] = []
         for question in waiting:
-            if question.error is None:
+            if not question.done:
                 same = askers.setdefault(question.asker[0], question.asker) == question.asker
                 (now if same else later).append(question)
         return now, later

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pykafka_broker.broker.reply import After
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -39,7 +39,7 @@ def refused_join(error: ErrorCode, implicit: bool, knows_abortable: bool) -> Api
 
 
 class Joined(NamedTuple):
-    """What this node's coordinator says, as it is once all of `after` is committed."""
+    """What this node's coordinator says, which may be told once it is `committed`."""
 
-    error: ErrorCode
-    after: After
+    verdict: ErrorCode
+    committed: Future[None]

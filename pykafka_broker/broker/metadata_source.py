@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import NOTHING, After, R, Reply, Waiter, resting
+from pykafka_broker.broker.waiting import DONE, Answer, Future, R, when_committed
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster import bootstrap
 from pykafka_broker.cluster.controller import Controller, Decision, ProducerIds, Spend, unlimited
@@ -81,7 +81,7 @@ class MetadataSource(Protocol):
     def new_producer_id(self) -> int:
         """One that nobody has had."""
 
-    def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> R | Reply:
+    def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> Answer[R]:
         """What only a controller decides: the answer, or a wait for it. Raises what is wrong with the whole request."""
 
     def ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
@@ -89,8 +89,8 @@ class MetadataSource(Protocol):
         whoever is next while there is time; `on_reply` is called once, never before this has returned.
         """
 
-    def after(self) -> After:
-        """What an answer rests on that tells of the newest change."""
+    def committed(self) -> Future[None]:
+        """Return the future of the newest change being committed."""
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Other settings hold from now on."""
@@ -221,12 +221,12 @@ class LocalMetadata:
     def applied_offset(self) -> int:
         return self.log.last_offset
 
-    def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> R | Reply:
+    def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> Answer[R]:
         decision = decide(self.controller, context, request)
         self.commit(decision.records)
         if decision.kraft_version:
             self._raise_kraft_version(decision.kraft_version)
-        return resting(decision.reply, self.after())
+        return when_committed(decision.reply, self.committed())
 
     def later(self, action: Callable[[], None]) -> None:
         """Do this once whoever asks for it has returned."""
@@ -316,20 +316,14 @@ class LocalMetadata:
 
     # -- what is committed
 
-    def after(self) -> After:
+    def committed(self) -> Future[None]:
+        """Return the future of all that is in the log now being committed: the one voter has it when it is synced."""
         log = self.log.log
-        return ((self, log.log_end_offset),) if log.recovery_point < log.log_end_offset else NOTHING
-
-    def is_committed(self, offset: int) -> bool:
-        return self.log.log.recovery_point >= offset
-
-    def when_committed(self, offset: int, waiter: Waiter) -> None:
-        """The one voter has it when it is synced."""
-
-        def synced(error: OSError | None) -> None:
-            waiter(None if error is None else ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror))
-
-        self._logs.flush(self.log.log, self._clock.now, synced)
+        if log.recovery_point >= log.log_end_offset:
+            return DONE
+        future: Future[None] = Future()
+        self._logs.flush(log, self._clock.now, partial(_synced, future))
+        return future
 
     # -- time
 
@@ -340,3 +334,10 @@ class LocalMetadata:
     def on_deadline(self, now: int) -> None:
         self._deliver_all()
         self.snapshots.on_deadline(now)
+
+
+def _synced(future: Future[None], error: OSError | None) -> None:
+    if error is None:
+        future.complete(None)
+    else:
+        future.fail(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror))

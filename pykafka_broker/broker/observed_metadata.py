@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.controller_line import ControllerLine
 from pykafka_broker.broker.forwarding import forward
 from pykafka_broker.broker.metadata_source import Decide, Deliver, Q, Quorum
 from pykafka_broker.broker.producer_ids import ProducerIdBlocks
-from pykafka_broker.broker.reply import NOTHING, After, R, Reply
+from pykafka_broker.broker.waiting import DONE, Answer, Future, R
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.controller import (
     Controller,
@@ -178,16 +179,16 @@ class ObservedMetadata:
         log = self.log
         return Quorum(log.leader_id, log.epoch, log.high_watermark, ZERO_UUID)
 
-    def after(self) -> After:
-        return NOTHING  # all that is in the image is committed
+    def committed(self) -> Future[None]:
+        return DONE  # all that is in the image is committed
 
     # -- asking
 
-    def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> R | Reply:
+    def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> Answer[R]:
         assert isinstance(request, Message)
         return self.relay(context, request)
 
-    def relay(self, context: RequestContext, request: Message) -> Reply:
+    def relay(self, context: RequestContext, request: Message) -> Future[Any]:
         """To the active controller, and its answer back."""
         return forward(self.ask, context, request)
 

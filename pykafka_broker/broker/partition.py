@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from pykafka_broker.broker.reply import Waiter
+from pykafka_broker.broker.waiting import DONE, Future, failed
 from pykafka_broker.cluster.image import PartitionImage
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import AppendInfo, Origin, PartitionLog
@@ -46,13 +47,16 @@ def _everybody(node_id: int, broker_epoch: int, directory_id: bytes) -> bool:
 class _Waiting(NamedTuple):
     offset: int
     durable: bool  # enough if this replica has it
-    waiter: Waiter
+    future: Future[None]
 
 
-def _tell(those: list[_Waiting], error: ApiError | None) -> None:
+def _end(those: list[_Waiting], error: ApiError | None) -> None:
     for one in those:
         try:
-            one.waiter(error)
+            if error is None:
+                one.future.complete(None)
+            else:
+                one.future.fail(error)
         except Exception:  # a defect of one of them: the others, and whoever moved the partition, go on all the same
             logger.exception("a defect while going on after a wait")
 
@@ -239,30 +243,27 @@ class Partition:
         low_watermark = own_start if self.followers is None else self.followers.low_watermark(own_start)
         return -1 if low_watermark is None else low_watermark
 
-    def is_committed(self, offset: int) -> bool:
-        return self.log.high_watermark >= offset
+    def committed(self, offset: int) -> Future[None]:
+        """Return the future of all below `offset` being committed. Its error says why that will not be."""
+        return self._wait(offset, durable=False)
 
-    def when_committed(self, offset: int, waiter: Waiter) -> None:
-        """`waiter` hears when all below `offset` is committed, maybe at once; or why it will not be."""
-        self._wait(_Waiting(offset, False, waiter))
+    def durable(self, offset: int) -> Future[None]:
+        """Return the same for what this replica alone has for good, whatever the others have (acks=1)."""
+        return self._wait(offset, durable=True)
 
-    def when_durable(self, offset: int, waiter: Waiter) -> None:
-        """The same for what this replica alone has for good, whatever the others have (acks=1)."""
-        self._wait(_Waiting(offset, True, waiter))
-
-    def forget(self, waiter: Waiter) -> bool:
-        """It has waited long enough: it hears nothing any more. Whether it still waited."""
-        waiting = self._waiting
-        self._waiting = [one for one in waiting if one.waiter is not waiter]
-        return len(self._waiting) < len(waiting)
-
-    def _wait(self, waiting: _Waiting) -> None:
+    def _wait(self, offset: int, *, durable: bool) -> Future[None]:
+        future: Future[None] = Future()
+        waiting = _Waiting(offset, durable, future)
         if self._is_there(waiting):
-            waiting.waiter(None)
-        elif not self.is_leader:
-            waiting.waiter(NotLeader(self.state.leader, self.leader_epoch))
-        else:
-            self._waiting.append(waiting)
+            return DONE
+        if not self.is_leader:
+            return failed(NotLeader(self.state.leader, self.leader_epoch))
+        future.on_cancel = partial(self._forget, future)
+        self._waiting.append(waiting)
+        return future
+
+    def _forget(self, future: Future[None]) -> None:
+        self._waiting = [one for one in self._waiting if one.future is not future]
 
     def _is_there(self, waiting: _Waiting) -> bool:
         reached = self.log.durable_end if waiting.durable else self.log.high_watermark
@@ -285,7 +286,7 @@ class Partition:
         if self._waiting:
             ready = [one for one in self._waiting if self._is_there(one)]
             self._waiting = [one for one in self._waiting if not self._is_there(one)]
-            _tell(ready, None)
+            _end(ready, None)
         self._touch(self)
 
     def lost(self, offset: int, error: ApiError) -> None:
@@ -293,9 +294,9 @@ class Partition:
         self._fail(error, beyond=offset)
 
     def _fail(self, error: ApiError, beyond: int = -1) -> None:
-        failed = [one for one in self._waiting if one.offset > beyond]
+        lost = [one for one in self._waiting if one.offset > beyond]
         self._waiting = [one for one in self._waiting if one.offset <= beyond]
-        _tell(failed, error)
+        _end(lost, error)
 
     # -- followers
 

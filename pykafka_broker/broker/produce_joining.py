@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.joining import ABORTABLE_FROM_PRODUCE, IMPLICIT_ADD_FROM_PRODUCE, Joined, refused_join
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.produce_checks import MESSAGE_SETS_UP_TO, ZSTD_FROM, Explained
-from pykafka_broker.broker.reply import NOTHING, After
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import DONE, Future
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -52,34 +52,34 @@ class Joining:
         self._verdicts: dict[tuple[str, int], ApiError | None] = {}  # None is a yes
         self._elsewhere: dict[tuple[str, int], Question] | None = None  # what other nodes were asked
 
-    def ask(self, partition: Partition, header: BatchHeader) -> After:
-        """Whether the partition is part of the producer's transaction, once the returned places are committed. Asked
-        again then, it says the same, or what another node has said.
+    def ask(self, partition: Partition, header: BatchHeader) -> Future[Any]:
+        """Have the partition take part in the producer's transaction. Ask again when the future is done: `check` knows
+        the verdict once it is `DONE`.
         """
         key, version = (partition.topic, partition.number), self._context.api_version
         producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
         host, producers = self._services.transactions, partition.log.producers
         self._verdicts[key] = None
         if not host.asks_produce(producer_id, epoch, partition, version):
-            return NOTHING
+            return DONE
         implicit = version >= IMPLICIT_ADD_FROM_PRODUCE
         producers.on_try(producer_id, epoch, sequence, implicit)
         asked = None if self._elsewhere is None else self._elsewhere.get(key)
-        verdict: Joined | Question
-        if asked is not None and asked.holds(partition):
-            verdict = asked
-        else:
-            verdict = host.join(self._transactional_id or "", producer_id, epoch, partition, implicit)
-            if not isinstance(verdict, Joined):
-                self._elsewhere = self._elsewhere or {}
-                self._elsewhere[key] = verdict
-        if verdict.error is None:
-            return verdict.after
-        if verdict.error is not ErrorCode.NONE:
-            refused = refused_join(verdict.error, implicit, version >= ABORTABLE_FROM_PRODUCE)
-            self._verdicts[key] = _verdict(refused, partition)
-            return NOTHING
-        return verdict.after
+        if asked is None or not asked.holds(partition):
+            joined = host.join(self._transactional_id or "", producer_id, epoch, partition, implicit)
+            if isinstance(joined, Joined):
+                return self._take(partition, joined.verdict, implicit, joined.committed)
+            asked = joined
+            self._elsewhere = self._elsewhere or {}
+            self._elsewhere[key] = asked
+        return self._take(partition, asked.result(), implicit, DONE) if asked.done else asked
+
+    def _take(self, partition: Partition, verdict: ErrorCode, implicit: bool, committed: Future[None]) -> Future[None]:
+        if verdict is ErrorCode.NONE:
+            return committed
+        refused = refused_join(verdict, implicit, self._context.api_version >= ABORTABLE_FROM_PRODUCE)
+        self._verdicts[partition.topic, partition.number] = _verdict(refused, partition)
+        return DONE
 
     def refuse_all(self, error: ApiError) -> None:
         self._verdicts = dict.fromkeys(self._verdicts, error)

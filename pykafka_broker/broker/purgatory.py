@@ -11,19 +11,21 @@ import heapq
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
+from pykafka_broker.broker.waiting import Future, caught
 
-class Parked:
-    """A request that waits.
+
+class Parked(Future[Any]):
+    """A request that waits for something to move (Kafka: DelayedOperation).
 
     keys: what it watches; each `Purgatory.touch` of one of them leads to a `poll(now)`, which answers or returns None.
     deadline: epoch milliseconds, or None for one that only `complete` ends. `expire(now)` gives the answer at the
-    deadline.
+    deadline. What either of them raises is the request's error.
     yields: may be answered early by `expire` when another request arrives on the same connection (a fetch may always
     return less).
-    cancelled: called once if the connection goes away first.
+    on_cancel: called once if the connection goes away first.
     """
 
-    __slots__ = ("cancelled", "deadline", "done", "expire", "keys", "on_reply", "poll", "reply", "yields")
+    __slots__ = ("deadline", "expire", "keys", "poll", "yields")
 
     def __init__(
         self,
@@ -33,29 +35,24 @@ class Parked:
         poll: Callable[[int], Any | None] | None = None,
         expire: Callable[[int], Any] | None = None,
         yields: bool = False,
-        cancelled: Callable[[], None] | None = None,
+        on_cancel: Callable[[], None] | None = None,
     ) -> None:
+        super().__init__(on_cancel)
         self.deadline = deadline
         self.keys = tuple(keys)
         self.poll = poll
         self.expire = expire
         self.yields = yields
-        self.cancelled = cancelled
-        self.done = False
-        self.on_reply: Callable[[Any], None] | None = None  # set by the connection that waits for the answer
-        self.reply: Any = None  # an answer that came before anybody waited for it
 
-    def complete(self, reply: Any) -> None:
-        """Answer now; a second answer and one to a closed connection are dropped."""
-        if self.done:
-            return
-        self.done = True
-        self.cancelled = None
-        on_reply, self.on_reply = self.on_reply, None
-        if on_reply is None:
-            self.reply = reply
-        else:
-            on_reply(reply)
+    def attempt(self, step: Callable[[int], Any], now: int) -> Any:
+        """Return what `poll` or `expire` gives; None if it raises, which is the request's error then."""
+        try:
+            return step(now)
+        except Exception as error:
+            if not self.awaited:
+                raise
+            self.fail(caught(error))
+            return None
 
 
 class Purgatory:
@@ -90,23 +87,22 @@ class Purgatory:
             # Each once, however many of the things that it watches have moved.
             for parked in {at: each for key in moved for at, each in watching(key, {}).items()}.values():
                 if parked.poll is not None and not parked.done:
-                    reply = parked.poll(now)
-                    if reply is not None:
+                    reply = parked.attempt(parked.poll, now)
+                    if reply is not None or parked.done:
                         self._answer(parked, reply)
 
     def hurry(self, parked: Parked, now: int) -> None:
         """Answer one that yields with what there is."""
         if not parked.done and parked.expire is not None:
-            self._answer(parked, parked.expire(now))
+            self._answer(parked, parked.attempt(parked.expire, now))
 
-    def cancel(self, parked: Parked) -> None:
-        """Its connection has gone; nobody waits for the answer."""
-        if parked.done:
+    def cancel(self, future: Future[Any]) -> None:
+        """End a wait whose connection has gone: nobody waits for the answer."""
+        if future.done:
             return
-        parked.done = True
-        self.forget(parked)
-        if parked.cancelled is not None:
-            parked.cancelled()
+        if isinstance(future, Parked):
+            self.forget(future)
+        future.cancel()
 
     def next_deadline(self) -> int | None:
         """Epoch milliseconds of the earliest waiting deadline."""
@@ -121,7 +117,7 @@ class Purgatory:
         while heap and (heap[0][2].done or heap[0][0] <= now):
             parked = heapq.heappop(heap)[2]
             if not parked.done and parked.expire is not None:
-                self._answer(parked, parked.expire(now))
+                self._answer(parked, parked.attempt(parked.expire, now))
 
     def answer_all(self, now: int) -> None:
         """Nothing will happen any more: whoever may be answered before its time is, with what there is."""

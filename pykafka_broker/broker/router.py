@@ -1,15 +1,16 @@
 """From a frame to a reply.
 
 Rule: whatever a request holds, this connection gets an answer or a `FrameError`, and no other connection notices.
-`except Exception` stands here, in `held.py` and in `slices.py` for the same reason: what a handler raises beyond
-`ApiError` is our bug, is logged with the request's header, and is answered with UNKNOWN_SERVER_ERROR.
+`except Exception` stands here, in `waiting.py`, `purgatory.py` and `slices.py` for the same reason: what a handler
+raises beyond `ApiError`, now or after a wait, is our bug, is logged with the request's header, and is answered with
+UNKNOWN_SERVER_ERROR.
 
 A handler module below `broker/api/` declares itself:
 
     @handles(ApiKey.LIST_OFFSETS)
     def list_offsets(services: Services, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
 
-It returns the response, a `Reply` that waits for records to be committed, a `Parked`, or None where the protocol has no
+It returns the response, a `Future` of it (a `Parked` where something is polled), or None where the protocol has no
 answer (Produce with acks=0). The handler of a forwarded route decides for the controller instead:
 
     @handles(ApiKey.CREATE_TOPICS)
@@ -32,12 +33,11 @@ from typing import Any, NamedTuple
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.encoded_reply import EncodedReply
 from pykafka_broker.broker.failure import whole_request_failure
-from pykafka_broker.broker.held import Held, failure, guard
-from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.reply import Reply
+from pykafka_broker.broker.purgatory import Parked, Purgatory
 from pykafka_broker.broker.request_header import read_header_tail
 from pykafka_broker.broker.routes import BETWEEN_NODES, ROUTES, Route
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Future, Lost, caught
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -52,7 +52,6 @@ _HEADER = Struct(">hhi")
 _SIZE_AND_CORRELATION = Struct(">ii")
 _WITH_TAGS = Struct(">iiB")  # and no tagged fields
 _REFUSED = Route("")
-_WAITS = (Reply, Parked)
 _MOST_REQUESTS = 256
 _REMEMBERED_BYTES = 4096  # of a request; few are longer, and what is kept must not be many bytes
 
@@ -232,21 +231,73 @@ def served_versions(api_key: ApiKey, routes: Mapping[ApiKey, Route] = ROUTES) ->
 
 
 class PendingReply:
-    """A parked request and the header that its answer needs."""
+    """A request whose answer comes later, and what that needs. `future`: of the response, or of why there is none."""
 
-    __slots__ = ("context", "endpoint", "parked")
+    __slots__ = ("context", "endpoint", "future", "request")
 
-    def __init__(self, parked: Parked, endpoint: Endpoint, context: RequestContext) -> None:
-        self.parked = parked
+    def __init__(self, future: Future[Any], endpoint: Endpoint, context: RequestContext, request: Any) -> None:
+        self.future = future
         self.endpoint = endpoint
         self.context = context
+        self.request = request
 
-    def pieces(self, reply: Any) -> Pieces:
-        """What is sent when the reply is there; nothing where that is None: the client wants no answer."""
-        if reply is None:
+    @property
+    def yields(self) -> bool:
+        """Whether the answer may be given early, with what there is."""
+        future = self.future
+        return isinstance(future, Parked) and future.yields
+
+    def response(self) -> Any:
+        """Return the response, once the future is done. Raises FrameError where the connection is to be closed."""
+        error = self.future.error
+        return self.future.result() if error is None else failure(self.endpoint, self.context, self.request, error)
+
+    def pieces(self) -> Pieces:
+        """Return what is sent; nothing where the response is None: the client wants no answer. Raises FrameError."""
+        response = self.response()
+        if response is None:
             self.endpoint.needs_no_answer(self.context)
             return []
-        return self.endpoint.encode(self.context, reply)
+        return self.endpoint.encode(self.context, response)
+
+
+def failure(endpoint: Endpoint, context: RequestContext, request: Any, error: Exception) -> Any:
+    """Return the answer to a request whose handler raised, now or after a wait. Raises FrameError if there is none."""
+    code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
+    if isinstance(error, FrameError):
+        raise error
+    if isinstance(error, Lost):
+        code = endpoint.when_lost
+    elif isinstance(error, ApiError):
+        code, message = error.code, error.message
+    else:
+        log.error("a defect while serving %s: %r", endpoint.api_key.name, context, exc_info=error)
+    return whole_request_failure(endpoint.response_type, code, message, request, context.api_version)
+
+
+def _follow(purgatory: Purgatory, outer: Future[Any], answer: Future[Any]) -> None:
+    """Wait for `answer`, and for what it may lead to, in the name of `outer`.
+
+    These are no closures: those would hold each other, and the request, until the garbage collector comes by.
+    """
+    arrived = partial(_arrived, purgatory, outer)
+    if isinstance(answer, Parked) and not answer.done:
+        purgatory.park(answer)
+        outer.on_cancel = partial(purgatory.cancel, answer)
+    else:
+        outer.on_cancel = partial(answer.leave, arrived)
+    answer.add_done_callback(arrived)
+
+
+def _arrived(purgatory: Purgatory, outer: Future[Any], answer: Future[Any]) -> None:
+    if answer.error is not None:
+        outer.fail(answer.error)
+        return
+    response = answer.result()
+    if isinstance(response, Future) and not outer.done:
+        _follow(purgatory, outer, response)
+    else:
+        outer.complete(response)
 
 
 class Router:
@@ -302,34 +353,33 @@ class Router:
         if reply is None:
             endpoint.needs_no_answer(context)
             return None
-        if isinstance(reply, _WAITS):
-            if key is not None and isinstance(reply, Reply):
-                reply = Reply(reply.after, partial(self._remembering, key, reply.then))
-            return self._wait(endpoint, context, request, reply)
+        if isinstance(reply, Future):
+            if key is not None:
+                reply = reply.then(partial(self._remembering, key))
+            return self._later(endpoint, context, request, reply)
         if key is not None and isinstance(reply, EncodedReply):
             services.replies.put(services.image, key, reply)
         return endpoint.encode(context, reply)
 
-    def _remembering(self, key: Hashable, then: Callable[[], Any]) -> Any:
-        """What comes after a wait; an answer that is worth it is kept."""
-        reply = then()
+    def _remembering(self, key: Hashable, reply: Any) -> Any:
+        """Keep an answer that is worth it, and return it."""
         if isinstance(reply, EncodedReply):
             self._services.replies.put(self._services.image, key, reply)
         return reply
 
-    def answered(self, endpoint: Endpoint, context: RequestContext, request: Any) -> Parked:
-        """The response, when it is there, to a request that has never been a frame."""
+    def answered(self, endpoint: Endpoint, context: RequestContext, request: Any) -> PendingReply:
+        """Serve a request that has never been a frame."""
+        future: Future[Any] = Future()
         try:
             reply = endpoint.handler(self._services, context, request)
         except Exception as error:
-            reply = failure(endpoint, context, request, error)
-        if not isinstance(reply, Reply):
-            held = Parked(None)
-            held.complete(reply)
-            return held
-        waiting = Held(self._services.purgatory, endpoint, context, request)
-        waiting.rest_on(reply)
-        return waiting.parked
+            future.fail(caught(error))
+        else:
+            if isinstance(reply, Future):
+                _follow(self._services.purgatory, future, reply)
+            else:
+                future.complete(reply)
+        return PendingReply(future, endpoint, context, request)
 
     def _load(self, api_key: int) -> Endpoint:
         endpoint = self._endpoints[api_key] = self._new_endpoint(api_key)
@@ -340,21 +390,23 @@ class Router:
             raise FrameError(f"API key {api_key} is unknown")
         return Endpoint(ApiKey(api_key))
 
-    def _wait(
-        self, endpoint: Endpoint, context: RequestContext, request: Any, reply: Reply | Parked
+    def _later(
+        self, endpoint: Endpoint, context: RequestContext, request: Any, answer: Future[Any]
     ) -> Pieces | PendingReply | None:
-        if isinstance(reply, Reply):
-            held = Held(self._services.purgatory, endpoint, context, request)
-            held.rest_on(reply)
-            parked = held.parked
+        """Answer when the handler's future is done, which may be now."""
+        purgatory = self._services.purgatory
+        if isinstance(answer, Parked):  # which gives the response itself
+            future: Future[Any] = answer
+            if not answer.done:
+                purgatory.park(answer)
         else:
-            parked = reply
-        if parked.done:
-            return PendingReply(parked, endpoint, context).pieces(parked.reply) or None
+            future = Future()
+            _follow(purgatory, future, answer)
+        pending = PendingReply(future, endpoint, context, request)
+        if future.done:
+            return pending.pieces() or None
         endpoint.waits(context)
-        guard(parked, endpoint, context, request)
-        self._services.purgatory.park(parked)
-        return PendingReply(parked, endpoint, context)
+        return pending
 
 
 __all__ = ["CLIENTS", "Endpoint", "PendingReply", "Pieces", "Router", "Table", "handles", "served_versions"]

@@ -4,8 +4,9 @@ Rule: a coordinator speaks for a key only where this node leads the key's partit
 shard. Leadership alone begins a load and ends a shard, no question does. A load is read a slice at a time between
 requests; who asks meanwhile is told COORDINATOR_LOAD_IN_PROGRESS. A shard whose log can't be read is out of service
 alone, says why once, and tries again where time may help. A decision is appended, replayed at once, and told to nobody
-before it is committed (`after`), or not within `offsets.commit.timeout.ms` or its like. What a node that was away must
-not tell, since another may have become the coordinator meanwhile, rests on a record that is committed anew (`confirm`).
+before it is committed (`committed`), or not within `offsets.commit.timeout.ms` or its like. What a node that was away
+must not tell, since another may have become the coordinator meanwhile, waits for a record that is committed anew
+(`confirm`).
 
 The same for groups, transactions and shares: the host says what a batch means.
 """
@@ -21,7 +22,7 @@ from typing import NamedTuple, Protocol
 from pykafka_broker.broker.coordinator_log import SenselessRecord, as_its_coordinator_tells, partition_for
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.reply import NOTHING, After, TooLate, Waiter
+from pykafka_broker.broker.waiting import DONE, Future, TooLate, all_of
 from pykafka_broker.cluster.image import MetadataDelta, PartitionImage
 from pykafka_broker.coordinators.record import CoordinatorRecord, encode
 from pykafka_broker.errors import ApiError
@@ -76,28 +77,8 @@ class _Late(NamedTuple):
 
     at: int
     order: int  # of two with the same deadline the older one comes first
-    partition: Partition
-    offset: int
-    waiter: Waiter
-
-
-class _Timed:
-    """A partition whose records an answer waits for no longer than `timeout_ms`."""
-
-    __slots__ = ("_partition", "_shards", "_timeout_ms")
-
-    def __init__(self, shards: CoordinatorShards, partition: Partition, timeout_ms: int) -> None:
-        self._shards = shards
-        self._partition = partition
-        self._timeout_ms = timeout_ms
-
-    def is_committed(self, offset: int) -> bool:
-        return self._partition.is_committed(offset)
-
-    def when_committed(self, offset: int, waiter: Waiter) -> None:
-        if not self._partition.is_committed(offset):
-            self._shards.expect(self._partition, offset, waiter, self._timeout_ms)
-        self._partition.when_committed(offset, waiter)
+    commit: Future[None]
+    answer: Future[None]
 
 
 class CoordinatorShards:
@@ -215,32 +196,41 @@ class CoordinatorShards:
         self.append(number, records[half:])
         return first
 
-    def after(self, *keys: str) -> After:
-        """What an answer rests on that tells of these keys."""
-        return self.after_shards({partition_for(key, self._count) for key in keys}, keys) if self._count else NOTHING
+    def committed(self, *keys: str) -> Future[None]:
+        """Return the future of all that is known of these keys being committed; `TooLate` if that takes too long."""
+        return self.shards_committed({partition_for(key, self._count) for key in keys}, keys) if self._count else DONE
 
-    def after_all(self) -> After:
-        """The same for an answer that tells of everything."""
-        return self.after_shards(self._shards)
+    def all_committed(self) -> Future[None]:
+        """Return the same for an answer that tells of everything."""
+        return self.shards_committed(self._shards)
 
-    def after_shards(self, numbers: Iterable[int], keys: Iterable[str] = ()) -> After:
-        """The same for an answer that tells of these shards, or of these keys in them."""
-        places = self.uncommitted(numbers)
-        if not places or self._timeout_ms is None:
-            return places
-        timeout_ms = self._timeout_ms(keys)
-        return tuple((_Timed(self, partition, timeout_ms), offset) for partition, offset in places)
+    def shards_committed(self, numbers: Iterable[int], keys: Iterable[str] = ()) -> Future[None]:
+        """Return the same for an answer that tells of these shards, or of these keys in them."""
+        behind = self.uncommitted(numbers)
+        if not behind:
+            return DONE
+        if self._timeout_ms is None:
+            return all_of(*(partition.committed(offset) for partition, offset in behind))
+        until = self._node.clock.now + self._timeout_ms(keys)
+        return all_of(*(self._in_time(partition.committed(offset), until) for partition, offset in behind))
+
+    def _in_time(self, commit: Future[None], until: int) -> Future[None]:
+        if commit.done:
+            return commit
+        answer = commit.then(_nothing_more)
+        heapq.heappush(self._expected, _Late(until, next(self._order), commit, answer))
+        return answer
 
     def uncommitted(self, numbers: Iterable[int]) -> tuple[tuple[Partition, int], ...]:
         """Return the partitions of these shards with records that are not committed yet, and where their logs end."""
-        resting = []
+        behind = []
         for number in numbers:
             shard = self._shards.get(number)
             if shard is not None and shard.partition is not None:
                 log = shard.partition.log
                 if log.high_watermark < log.log_end_offset:
-                    resting.append((shard.partition, log.log_end_offset))
-        return tuple(resting)
+                    behind.append((shard.partition, log.log_end_offset))
+        return tuple(behind)
 
     def has_replicas(self, number: int) -> bool:
         """Whether other nodes have replicas of a shard's log, and so may become its coordinator. A refusal is told as
@@ -265,16 +255,12 @@ class CoordinatorShards:
                 raise
         shard.confirmed = now, log.log_end_offset
 
-    def expect(self, partition: Partition, offset: int, waiter: Waiter, timeout_ms: int) -> None:
-        """Tell a waiter after `timeout_ms` that its records are still not committed."""
-        late = _Late(self._node.clock.now + timeout_ms, next(self._order), partition, offset, waiter)
-        heapq.heappush(self._expected, late)
-
     def _refuse_late(self, now: int) -> None:
         while self._expected and self._expected[0].at <= now:
             late = heapq.heappop(self._expected)
-            if late.partition.forget(late.waiter):
-                late.waiter(TooLate(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            if not late.answer.done:
+                late.commit.cancel()
+                late.answer.fail(TooLate(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
     # -- leadership
 
@@ -405,7 +391,7 @@ class CoordinatorShards:
         if self._loading:
             return 0
         expected = self._expected
-        while expected and expected[0].partition.is_committed(expected[0].offset):
+        while expected and expected[0].answer.done:
             heapq.heappop(expected)
         if not expected:
             return self._retry_at
@@ -419,3 +405,7 @@ class CoordinatorShards:
                 if shard.problem is not None and not shard.for_good and self._is_there(shard):
                     self._begin(shard)
         self.read_on(SLICE_BYTES)
+
+
+def _nothing_more(committed: None) -> None:
+    """Follow a commit, so that an answer can give up the wait for it."""

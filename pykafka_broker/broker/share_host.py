@@ -16,11 +16,11 @@ from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.coordinator_log import read_batches, replay_batch
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import NO_EPOCH, Partition
-from pykafka_broker.broker.reply import After
 from pykafka_broker.broker.shards import CoordinatorShards
-from pykafka_broker.broker.share_partitions import NotYet, Refused, SharePartitions, Stored, Writing
+from pykafka_broker.broker.share_partitions import NotYet, Refused, SharePartitions, Stored
 from pykafka_broker.broker.slices import PARTITIONS_A_SLICE, Steps
 from pykafka_broker.broker.topic_creation import create_missing_topics
+from pykafka_broker.broker.waiting import Future, all_of
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig
@@ -79,13 +79,6 @@ class _Reading:
         self.epoch = epoch
         self.question = question
         self.refused_until = 1 << 62
-
-
-def _answered(question: Question) -> Steps[Any]:
-    """Wait for the answer. Raises what the coordinator refuses with."""
-    if question.after:
-        yield question.after
-    return question.answer()
 
 
 def _warn_of_beginning(key: ShareKey, name: str, error: ApiError) -> None:
@@ -148,10 +141,10 @@ class ShareHost:
     def _number_of(self, key: ShareKey) -> int:
         return self.shards.number_of(key.coordinator_key())
 
-    def after(self, keys: Iterable[ShareKey]) -> After:
-        """What an answer rests on that tells of these share partitions."""
-        made = self._node.metadata.after()  # their topic may have been made a moment ago
-        return (*made, *self.shards.after(*(key.coordinator_key() for key in keys)))
+    def committed(self, keys: Iterable[ShareKey]) -> Future[None]:
+        """Return the future of all that is known of these share partitions being committed."""
+        made = self._node.metadata.committed()  # their topic may have been made a moment ago
+        return all_of(made, self.shards.committed(*(key.coordinator_key() for key in keys)))
 
     def apply(self, effects: Effects[R]) -> R:
         """Append and replay; returns the reply. ApiError if the log refuses."""
@@ -204,14 +197,14 @@ class ShareHost:
         now, reading = self._node.clock.now, self._reading.get(key)
         if reading is None or reading.epoch != leader_epoch or reading.refused_until <= now:
             reading = self._reading[key] = _Reading(leader_epoch, self._ask("READ", key, leader_epoch))
-            reading.question.when_committed(0, lambda _: self._node.purgatory.touch(key))
-        if reading.question.after:
+            reading.question.add_done_callback(lambda _: self._node.purgatory.touch(key))
+        if not reading.question.done:
             raise NotYet
         if reading.question.error is not None:
             reading.refused_until = min(reading.refused_until, now + _REFUSED_MS)
             raise reading.question.error
         del self._reading[key]
-        answer = reading.question.answer()
+        answer = reading.question.result()
         runs = [StateRun(*(getattr(batch, field) for field in _RUN)) for batch in answer.state_batches]
         return _Told(answer.start_offset, runs, answer.state_epoch)
 
@@ -221,7 +214,7 @@ class ShareHost:
         anew = self.shards.has_replicas(self._number_of(key))
         return self.apply(coordinator.read(key, leader_epoch, anew=anew))
 
-    def write(self, key: ShareKey, state_epoch: int, leader_epoch: int, change: Change, now: int) -> Writing | None:
+    def write(self, key: ShareKey, state_epoch: int, leader_epoch: int, change: Change, now: int) -> Future[Any] | None:
         """Keep a change, or have it kept. Raises `Refused`, and what `known` and `apply` raise."""
         start, count, runs = change
         if self.other_coordinator(key) is not None:
@@ -240,8 +233,7 @@ class ShareHost:
         """Have the topic of states made if there is none; in a cluster that takes its time."""
         if not self.shards.count:
             create_missing_topics(self._node, [SHARE_GROUP_STATE])
-            if self._topic.after:
-                yield self._topic.after
+            yield self._topic.wait()
 
     def begin(self, key: ShareKey, state_epoch: int, start_offset: int) -> Steps[None]:
         """Let a group read a partition from here on, wherever its state is kept."""
@@ -249,7 +241,7 @@ class ShareHost:
         if self.other_coordinator(key) is None:
             self.initialize(key, state_epoch, start_offset)
         else:
-            yield from _answered(self._ask("INITIALIZE", key, state_epoch, start_offset))
+            yield self._ask("INITIALIZE", key, state_epoch, start_offset)
             self.partitions.drop(key)
 
     def forget(self, key: ShareKey) -> Steps[None]:
@@ -258,7 +250,7 @@ class ShareHost:
         if self.other_coordinator(key) is None:
             self.delete(key)
         else:
-            yield from _answered(self._ask("DELETE", key))
+            yield self._ask("DELETE", key)
             self.partitions.drop(key)
 
     def summary(self, key: ShareKey) -> Steps[Summary | None]:
@@ -267,7 +259,7 @@ class ShareHost:
         if self.other_coordinator(key) is None:
             state = self.known(key).summary(key)
             return None if state is None else Summary(state.leader_epoch, state.start_offset, state.complete_count)
-        answer = yield from _answered(self._ask("SUMMARY", key, NO_EPOCH))
+        answer = yield self._ask("SUMMARY", key, NO_EPOCH)
         if answer.start_offset == UNINITIALIZED and not answer.state_epoch:
             return None
         return Summary(answer.leader_epoch, answer.start_offset, answer.delivery_complete_count)
@@ -288,10 +280,7 @@ class ShareHost:
             if state.leader == asked:
                 break
             asked = state.leader
-            question = self._end_offsets.ask(asked, topic, number)
-            if question.after:
-                yield question.after
-            offset = question.offset
+            offset = yield self._end_offsets.ask(asked, topic, number)
         return offset
 
     # -- states that this node keeps
@@ -326,10 +315,7 @@ class ShareHost:
             if not at_once and not number % PARTITIONS_A_SLICE:
                 yield None
             try:
-                if question is not None:
-                    yield from _answered(question)
-                elif after := self.after([key]):
-                    yield after
+                yield self.committed([key]) if question is None else question
                 done.setdefault(key.topic_id, (name, set()))[1].add(key.partition)
             except ApiError as error:
                 _warn_of_beginning(key, name, error)
@@ -381,7 +367,7 @@ class ShareHost:
         self._topic.on_metadata()
         if "_requests" in self.__dict__ and (delta.changed_partitions or delta.deleted):
             self._requests.forget_moved()
-            self._reading = {key: reading for key, reading in self._reading.items() if reading.question.after}
+            self._reading = {key: reading for key, reading in self._reading.items() if not reading.question.done}
         if "_end_offsets" in self.__dict__ and (delta.changed_partitions or delta.deleted):
             self._end_offsets.forget_moved()
         lost = {(of.id, each.partition) for of, each in delta.changed_partitions if each.leader != self._node.id}

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pykafka_broker.broker.coordinator_log import ANOTHER_TIME
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.reply import NOTHING, After, Waiter
+from pykafka_broker.broker.waiting import DONE, Future
 from pykafka_broker.config.group import GroupConfig
 from pykafka_broker.coordinators.share.acquisition import LogBatch
 from pykafka_broker.coordinators.share.delivery import StateRun
@@ -94,30 +94,18 @@ class Stored(Protocol):
     def state_epoch(self) -> int: ...
 
 
-class Writing(Protocol):
-    """A change on its way to another node."""
-
-    @property
-    def error(self) -> ApiError | None:
-        """Why it is not kept, once `after` is committed."""
-
-    @property
-    def after(self) -> After: ...
-
-    def when_committed(self, offset: int, waiter: Waiter) -> None: ...
-
-
 class Taken(NamedTuple):
     """Acknowledgements that were taken: `show` makes them visible, but of those that another node is told of, who show
     when it has them.
     """
 
     show: Callable[[], None]
-    writing: Writing | None
+    writing: Future[Any] | None
 
     def refusal(self) -> ApiError | None:
         """Why they are not kept after all, once that is known."""
         error = None if self.writing is None else self.writing.error
+        assert error is None or isinstance(error, ApiError)
         if error is None or error.code in ANOTHER_TIME:
             return error
         return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message)
@@ -129,8 +117,8 @@ class StateKeeper(Protocol):
     def read(self, key: ShareKey, leader_epoch: int) -> Stored:
         """Its state; raises `NotYet` while another node is asked, and what is wrong with it."""
 
-    def write(self, key: ShareKey, state_epoch: int, leader_epoch: int, change: Change, now: int) -> Writing | None:
-        """Keep a change; None if it is kept, else a place where another node is asked. Raises what is wrong with it."""
+    def write(self, key: ShareKey, state_epoch: int, leader_epoch: int, change: Change, now: int) -> Future[Any] | None:
+        """Keep a change; None if it is kept, else the answer of the node that keeps it. Raises what is wrong."""
 
 
 class SharePartitions:
@@ -142,7 +130,7 @@ class SharePartitions:
         self.settings = settings
         self._partitions: dict[ShareKey, SharePartition] = {}
         self._made_in: dict[ShareKey, int] = {}  # the leader epoch of the partition that is read
-        self._writing: dict[ShareKey, Writing] = {}  # changes on their way to other nodes
+        self._writing: dict[ShareKey, Future[Any]] = {}  # changes on their way to other nodes
         self._due: int | None = None  # no lock ends before
 
     # -- life
@@ -187,7 +175,7 @@ class SharePartitions:
         if writing is None:
             self.drop(key)
         else:
-            writing.when_committed(0, lambda _: again())
+            writing.add_done_callback(lambda _: again())
 
     def of_group(self, group_id: str) -> list[ShareKey]:
         return [key for key in self._partitions if key.group_id == group_id]
@@ -266,10 +254,10 @@ class SharePartitions:
 
     # -- acknowledging
 
-    def before(self, key: ShareKey) -> After:
-        """What has to be over before anything is acknowledged."""
+    def before(self, key: ShareKey) -> Future[None]:
+        """Return the future of what has to be over before anything is acknowledged."""
         writing = self._writing.get(key)
-        return NOTHING if writing is None else writing.after
+        return DONE if writing is None else writing.settled()
 
     def acknowledge(self, key: ShareKey, member_id: str, batches: Sequence[AckBatch], now: int) -> Taken:
         """Raises what is wrong; then nothing has changed. Nobody has records of a partition that nobody has read."""
@@ -306,7 +294,7 @@ class SharePartitions:
         """What nobody waits for an answer to: if it can't be stored the locks still end some time."""
         writing = self._writing.get(key)
         if writing is not None:
-            writing.when_committed(0, lambda _: self._free_later(key, partition, free))
+            writing.add_done_callback(lambda _: self._free_later(key, partition, free))
             return
         try:
             settle = free(self.limits(key.group_id), self._store(key, partition, now))
@@ -338,24 +326,24 @@ class SharePartitions:
 
         return store
 
-    def _once_written(self, key: ShareKey, partition: SharePartition, show: Callable[[], None]) -> Writing | None:
+    def _once_written(self, key: ShareKey, partition: SharePartition, show: Callable[[], None]) -> Future[Any] | None:
         """Have it show when another node has the change; None if none is asked."""
         writing = self._writing.get(key)
         if writing is None:
             return None
 
-        def written(_: ApiError | None) -> None:
+        def written(_: Future[Any]) -> None:
             if self._writing.get(key) is writing:
                 del self._writing[key]
             if writing.error is None:
                 show()
                 self._await(partition.due)
-            elif writing.error.code in ANOTHER_TIME:
+            elif isinstance(writing.error, ApiError) and writing.error.code in ANOTHER_TIME:
                 self._await(self._node.clock.now + _RETRY_MS)
             elif self._partitions.get(key) is partition:
                 self.drop(key)
 
-        writing.when_committed(0, written)
+        writing.add_done_callback(written)
         return writing
 
     # -- time

@@ -1,8 +1,8 @@
 """What share coordinators at other nodes are asked (KIP-932): to begin, tell, take, sum up and forget states.
 
 Rule: of one share partition things are asked in their order, one after the other. A coordinator that moves or is being
-loaded is looked up anew and asked again for some seconds; any other answer is final. A question is a place that an
-answer may rest on.
+loaded is looked up anew and asked again for some seconds; any other answer is final. A question is the future of its
+answer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pykafka_broker.broker.coordinator_log import ANOTHER_TIME
 from pykafka_broker.broker.gathering import Gathering, told
 from pykafka_broker.broker.node import Node
-from pykafka_broker.broker.reply import NOTHING, After, Waiter
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import LinkError
@@ -72,49 +72,17 @@ SUMMARY = Kind(
 StateBatch = write_share_group_state_request.StateBatch
 
 
-class Question:
-    """One of them, of one share partition."""
+class Question(Future[Any]):
+    """What the coordinator says of one share partition, or the ApiError that it refuses with."""
 
-    __slots__ = ("_answer", "_waiters", "asked", "error", "key", "kind", "tries")
+    __slots__ = ("asked", "key", "kind", "tries")
 
     def __init__(self, kind: Kind, key: ShareKey, asked: Any) -> None:
+        super().__init__()
         self.kind = kind
         self.key = key
         self.asked = asked
         self.tries = 0
-        self.error: ApiError | None = None
-        self._answer: Any = None
-        self._waiters: list[Waiter] = []
-
-    @property
-    def is_answered(self) -> bool:
-        return self.error is not None or self._answer is not None
-
-    @property
-    def after(self) -> After:
-        """Itself, until it is answered."""
-        return NOTHING if self.is_answered else ((self, 0),)
-
-    def answer(self) -> Any:
-        """What the coordinator says of the share partition. Raises what it refuses with."""
-        if self.error is not None:
-            raise self.error
-        return self._answer
-
-    def is_committed(self, offset: int) -> bool:
-        return self.is_answered
-
-    def when_committed(self, offset: int, waiter: Waiter) -> None:
-        if self.is_answered:
-            waiter(None)
-        else:
-            self._waiters.append(waiter)
-
-    def end(self, answer: Any, error: ApiError | None = None) -> None:
-        self._answer, self.error = answer, error
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            waiter(None)
 
 
 class _Try:
@@ -146,7 +114,7 @@ class StateRequests(Gathering[_Try]):
     def _dispatch(self, question: Question) -> None:
         broker_id = self._find(question.key)
         if broker_id is None:  # this node, maybe, whose host is asked when it is tried the next time
-            question.end(None, ApiError(ErrorCode.NOT_COORDINATOR))
+            question.fail(ApiError(ErrorCode.NOT_COORDINATOR))
         else:
             self.send(broker_id, _Try(question))
 
@@ -188,16 +156,16 @@ class StateRequests(Gathering[_Try]):
             elif found.error_code:
                 self._failed(question, ApiError(told(found.error_code), found.error_message))
             else:
-                question.end(found)
+                question.complete(found)
 
     def _failed(self, question: Question, error: ApiError) -> None:
         question.tries += 1
         if error.code in ANOTHER_TIME and question.tries < _TRIES:
             self._again.append((self._node.clock.now + (_RETRY_MS << question.tries - 1), question))
         elif error.code is ErrorCode.NETWORK_EXCEPTION:
-            question.end(None, ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            question.fail(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         else:
-            question.end(None, error)
+            question.fail(error)
 
     # -- time
 

@@ -6,7 +6,7 @@ alone, so `except Exception` stands here too; of work that nobody asked for (`un
 client has gone is ended where it is.
 
 A handler whose answer takes long returns `services.slices.reply(steps)`; the response is what the generator returns in
-the end. Work that yields places (`reply.After`) goes on when all is committed there, or has the ApiError raised in it.
+the end. Work that yields a `Future` goes on with its result when that is there, or has its error raised in it.
 A handler that serves partitions does so in `shares` of them where `are_many`.
 """
 
@@ -15,9 +15,9 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from pykafka_broker.broker.reply import After, Reply, Waiter, when_all
+from pykafka_broker.broker.waiting import Answer, Future, caught
 from pykafka_broker.errors import ApiError
 
 log = logging.getLogger(__name__)
@@ -25,115 +25,87 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 G = TypeVar("G")
 T = TypeVar("T")
-Steps = Generator[After | None, None, R]
+Steps = Generator[Future[Any] | None, Any, R]
 Later = Callable[[Callable[[], None]], object]
 
 SLICES_A_TURN = 4
 PARTITIONS_A_SLICE = 16  # the dearest are loaded first, or get their first record: a quarter of a millisecond each
 
 
-class Work(Generic[R]):
-    """One of them: a place (`reply.Committing`) where everything is committed once it is done."""
+class Work(Future[R]):
+    """The future of what a generator returns. `waits`: it waits for another future, and must not be stepped."""
 
-    __slots__ = (
-        "_error",
-        "_lost",
-        "_result",
-        "_resume",
-        "_running",
-        "_steps",
-        "_waiters",
-        "done",
-        "outlives_client",
-        "waits",
-    )
+    __slots__ = ("_awaits", "_resume", "_running", "_steps", "waits")
 
     def __init__(self, steps: Steps[R], resume: Callable[[Work[Any]], None], *, outlives_client: bool = False) -> None:
-        """`resume` is called when it need not wait any more. One that `outlives_client` is done to its end even if
-        nobody waits for it."""
+        """`resume` is called when the work need not wait any more. Work that `outlives_client` is done to its end even
+        if nobody waits for it."""
+        super().__init__(None if outlives_client else self._close)
         self._steps = steps
         self._resume = resume
-        self._lost: ApiError | None = None
-        self.waits = False
-        self.outlives_client = outlives_client
-        self._waiters: list[Waiter] = []
-        self._result: Any = None
-        self._error: Exception | None = None
-        self._running = False
-        self.done = False
+        self._awaits: Future[Any] | None = None
+        self._running = self.waits = False
 
-    def result(self) -> R:
-        """What it returned, or raises what it raised; asked once it is done."""
-        if self._error is not None:
-            error, self._error = self._error, None  # its traceback knows this work, and the request
-            raise error
-        result: R = self._result
-        self._result = None
-        return result
-
-    def is_committed(self, offset: int) -> bool:
-        return self.done
-
-    def when_committed(self, offset: int, waiter: Waiter) -> None:
-        if self.done:
-            waiter(None)
-        else:
-            self._waiters.append(waiter)
+    def _close(self) -> None:
+        if not self._running:  # else the waiter has gone by what the work does just now
+            self._steps.close()
 
     def abandon(self) -> None:
-        """Nobody waits for it any more."""
-        if not self.done:
-            self.done = True
-            self._waiters.clear()
-            if not self._running:  # else whoever waited for it has gone by what it does just now
-                self._steps.close()
+        """End the work where it is: nobody waits for it any more."""
+        self.on_cancel = self._close
+        self.cancel()
 
     def lose(self, error: ApiError) -> None:
-        """It can't be gone on with: whoever waits for it is told why."""
+        """End the work, which can't be gone on with; its waiters are told why."""
         if not self.done:
             self._steps.close()
-            self._error = error
-            self._end()
+            self.fail(error)
 
     def step(self) -> None:
-        """One slice."""
-        if self.done:
-            return
-        self._running = True
-        lost, self._lost = self._lost, None
+        """Do one slice."""
+        if not self.done:
+            awaits, self._awaits = self._awaits, None
+            self._run(awaits)
+
+    def began(self, awaits: Future[Any] | None) -> None:
+        """Go on after the first slice, which was done elsewhere and has yielded `awaits`."""
+        if awaits is not None and awaits.done:
+            self._run(awaits)
+        elif awaits is not None:
+            self._wait(awaits)
+
+    def _run(self, awaits: Future[Any] | None) -> None:
+        steps, self._running = self._steps, True
         try:
-            after = next(self._steps) if lost is None else self._steps.throw(lost)
-            self._wait(after)
+            while True:
+                if awaits is None:
+                    awaits = next(steps)
+                elif awaits.error is not None:
+                    awaits = steps.throw(awaits.error)
+                else:
+                    awaits = steps.send(awaits.result())
+                if awaits is None or not awaits.done:
+                    break
         except StopIteration as end:
-            self._result = end.value
+            self._running, result = False, end.value
         except Exception as error:
-            self._error = error
-        else:
-            return
-        finally:
             self._running = False
-        self._end()
+            self.fail(caught(error))
+            return
+        else:
+            self._running = False
+            if awaits is not None:
+                self._wait(awaits)
+            return
+        self.complete(result)
 
-    def began(self, after: After | None) -> None:
-        """Its first slice is done, and has yielded `after`."""
-        self._running = True
-        self._wait(after)
-        self._running = False
+    def _wait(self, awaits: Future[Any]) -> None:
+        self.waits, self._awaits = True, awaits
+        awaits.add_done_callback(self._go_on)
 
-    def _wait(self, after: After | None) -> None:
-        if after:
-            self.waits = True
-            when_all(after, self._go_on)
-
-    def _end(self) -> None:
-        self.done = True
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            waiter(None)
-
-    def _go_on(self, error: ApiError | None) -> None:
-        self.waits, self._lost = False, error
-        if not (self._running or self.done):
+    def _go_on(self, _: Future[Any]) -> None:
+        self.waits = False
+        if not self.done:
             self._resume(self)
 
 
@@ -159,14 +131,6 @@ class Slices:
             self._take(work)
         return work
 
-    def _begun(self, steps: Steps[R], after: After | None, *, outlives_client: bool) -> Work[R]:
-        """Work whose first slice is done."""
-        work = Work(steps, self._take, outlives_client=outlives_client)
-        work.began(after)
-        if not work.waits:
-            self._take(work)
-        return work
-
     def _take(self, work: Work[Any]) -> None:
         if self._later is None:
             while not (work.done or work.waits):
@@ -179,15 +143,19 @@ class Slices:
         """Work that follows from a change: nobody waits for it."""
         self.begin(_told_of(steps), outlives_client=True)
 
-    def reply(self, steps: Steps[R], *, outlives_client: bool = False) -> R | Reply:
+    def reply(self, steps: Steps[Answer[R]], *, outlives_client: bool = False) -> Answer[R]:
         """For a handler to return: the response (or a further wait) that the work returns in the end."""
         try:
-            after = next(steps)
+            awaits = next(steps)
         except StopIteration as end:  # as nearly all work
-            response: R = end.value
+            response: Answer[R] = end.value
             return response
-        work = self._begun(steps, after, outlives_client=outlives_client)
-        return work.result() if work.done else Reply(((work, 0),), work.result)
+        work = Work(steps, self._take, outlives_client=outlives_client)
+        work.began(awaits)
+        if not (work.done or work.waits):
+            self._take(work)
+        later: Any = work  # which may end in a further wait: the router follows it
+        return work.result() if work.done else later
 
     def _go_on_later(self) -> None:
         if self._works and self._later is not None and not self._will_go_on:

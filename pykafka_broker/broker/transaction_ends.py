@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.reply import NOTHING, After, when_all
 from pykafka_broker.broker.shards import CoordinatorShards
 from pykafka_broker.broker.transaction_markers import OffsetsDecided, write_marker
+from pykafka_broker.broker.waiting import DONE, Future, all_of
 from pykafka_broker.coordinators.transactions import Markers, TopicPartition, TransactionCoordinator
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -41,14 +41,14 @@ _FENCED = frozenset(
 class Ending:
     """One transaction on its way from its outcome to its end."""
 
-    __slots__ = ("busy", "coordinator", "done", "given_up", "markers", "number", "orders", "refused", "resting", "told")
+    __slots__ = ("busy", "coordinator", "done", "given_up", "markers", "number", "orders", "refused", "told", "written")
 
     def __init__(self, number: int, coordinator: TransactionCoordinator, markers: Markers) -> None:
         self.number = number  # of the shard
         self.coordinator = coordinator
         self.markers = markers
         self.done: set[TopicPartition] = set()  # they have their marker, or need none
-        self.resting: tuple[tuple[Partition, int], ...] = ()  # where markers stand that were written here
+        self.written: tuple[tuple[Partition, int], ...] = ()  # markers in partitions led here, and their ends
         self.orders: list[Order] = []  # to other brokers
         self.refused: dict[TopicPartition, str] = {}  # at this try
         self.told = ""  # of that, to the log
@@ -100,18 +100,15 @@ class TransactionEnds:
         ending = self._endings.get(transactional_id)
         return ending is not None and bool(ending.orders)
 
-    def after(self, transactional_id: str) -> After:
-        """Return the markers that no other replica has to have and that this node still syncs. One that other brokers
-        have to fetch is not waited for, as in Kafka: they may be dead.
+    def committed(self, transactional_id: str) -> Future[None]:
+        """Return the future of the markers that no other replica has to have and that this node still syncs. One that
+        other brokers have to fetch is not waited for, as in Kafka: they may be dead.
         """
         ending = self._endings.get(transactional_id)
         if ending is None:
-            return NOTHING
-        return tuple(
-            (partition, offset)
-            for partition, offset in ending.resting
-            if partition.followers is None and not partition.is_committed(offset)
-        )
+            return DONE
+        own = [each for each in ending.written if each[0].followers is None]
+        return all_of(*(partition.committed(offset) for partition, offset in own))
 
     def forget(self, transactional_ids: Iterable[str]) -> None:
         """Another node is the coordinator of these, and does it all again."""
@@ -140,21 +137,23 @@ class TransactionEnds:
 
     # -- one after the other
 
-    def _when_committed(self, ending: Ending, after: After, then: Callable[[Ending], None]) -> None:
+    def _when_committed(
+        self, ending: Ending, written: Iterable[tuple[Partition, int]], then: Callable[[Ending], None]
+    ) -> None:
         """Go on when all of this is committed, at once if it is; else try again later."""
+        commits = all_of(*(partition.committed(offset) for partition, offset in written))
+        commits.add_done_callback(partial(self._committed, ending, then))
 
-        def committed(error: ApiError | None) -> None:
-            if self._endings.get(ending.name) is not ending:
-                return  # unloaded
-            if error is None:
-                then(ending)
-                return
-            log.warning("the end of transaction %s can't be committed: %s", ending.name, error)
-            ending.done.clear()  # which of the markers are lost is not known
-            ending.resting = ()
-            self._again(ending, MARKER_RETRY_MS)
-
-        when_all(after, committed)
+    def _committed(self, ending: Ending, then: Callable[[Ending], None], commits: Future[None]) -> None:
+        if self._endings.get(ending.name) is not ending:
+            return  # unloaded
+        if commits.error is None:
+            then(ending)
+            return
+        log.warning("the end of transaction %s can't be committed: %s", ending.name, commits.error)
+        ending.done.clear()  # which of the markers are lost is not known
+        ending.written = ()
+        self._again(ending, MARKER_RETRY_MS)
 
     def _again(self, ending: Ending, delay_ms: int) -> None:
         ending.busy = False
@@ -187,7 +186,7 @@ class TransactionEnds:
     def _write_here(self, ending: Ending, partition: TopicPartition) -> None:
         try:
             where = write_marker(self._node, *partition, ending.markers, self._offsets_decided)
-            ending.resting = (*ending.resting, where)
+            ending.written = (*ending.written, where)
             ending.done.add(partition)
         except ApiError as error:
             if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted since: no marker is needed
@@ -220,7 +219,7 @@ class TransactionEnds:
             self._tell(ending)
             self._again(ending, ELSEWHERE_RETRY_MS if ending.orders else MARKER_RETRY_MS)
         else:
-            self._when_committed(ending, ending.resting, self._record)
+            self._when_committed(ending, ending.written, self._record)
 
     def _tell(self, ending: Ending) -> None:
         (topic, number), why = next(iter(ending.refused.items()))

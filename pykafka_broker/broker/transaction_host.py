@@ -18,10 +18,10 @@ from pykafka_broker.broker.coordinator_log import SENSELESS, SenselessRecord, pa
 from pykafka_broker.broker.joining import IMPLICIT_ADD_FROM_PRODUCE, Joined
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.reply import NOTHING, After
 from pykafka_broker.broker.shards import CoordinatorShards
 from pykafka_broker.broker.transaction_ends import Ending, TransactionEnds
 from pykafka_broker.broker.transaction_markers import OffsetsDecided
+from pykafka_broker.broker.waiting import DONE, Future, all_of
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.coordinators.effects import Effects, R
@@ -139,17 +139,18 @@ class TransactionHost:
         self.shards.partition(number)  # its log has to be there
         return number, self._coordinators[number]
 
-    def after(self, transactional_id: str, error: ErrorCode = ErrorCode.NONE) -> After:
-        """Return what an answer rests on that tells of this transactional id: its records, and the markers of its end.
+    def committed(self, transactional_id: str, error: ErrorCode = ErrorCode.NONE) -> Future[None]:
+        """Return the future of all that is known of a transactional id being committed: its records, and the markers of
+        its end.
 
         CONCURRENT_TRANSACTIONS claims nothing, since its client comes back: where other brokers have to act before
         the records are committed, it is told at once.
         """
-        markers = self._ends.after(transactional_id)
+        markers = self._ends.committed(transactional_id)
         comes_back = error is ErrorCode.CONCURRENT_TRANSACTIONS
         if comes_back and self.shards.has_replicas(self.shards.number_of(transactional_id)):
             return markers
-        return (*self.shards.after(transactional_id), *markers)
+        return all_of(self.shards.committed(transactional_id), markers)
 
     def _commit_timeout_ms(self, transactional_ids: Iterable[str]) -> int:
         """Return how long answers wait for records to be committed: for the time-out of the transaction, as in Kafka.
@@ -164,9 +165,9 @@ class TransactionHost:
         transaction = None if coordinator is None else coordinator.transactions.get(transactional_id)
         return self._settings.max_timeout_ms if transaction is None else transaction.timeout_ms
 
-    def after_all(self) -> After:
-        """The same for an answer that tells of all of them."""
-        return self.shards.after_all()
+    def all_committed(self) -> Future[None]:
+        """Return the same for an answer that tells of all of them."""
+        return self.shards.all_committed()
 
     def transactions(self) -> list[tuple[str, Transaction]]:
         """Every transactional id. Raises COORDINATOR_LOAD_IN_PROGRESS while they are being loaded."""
@@ -194,7 +195,7 @@ class TransactionHost:
         """InitProducerId with a transactional id. ApiError if this node can't say."""
         number, coordinator = self._find(transactional_id)
         effects = coordinator.init_producer_id(transactional_id, timeout_ms, expected, now, **two_phase)
-        self._rest(number, coordinator, transactional_id, effects.reply.error)
+        self.confirm_by_append(transactional_id, effects.reply.error)
         return self._run(number, coordinator, effects, now)
 
     def add_partitions(
@@ -211,17 +212,23 @@ class TransactionHost:
         effects = coordinator.add_partitions(
             transactional_id, producer_id, producer_epoch, frozenset(partitions), client_version, now
         )
-        self._rest(number, coordinator, transactional_id, effects.reply)
+        self.confirm_by_append(transactional_id, effects.reply)
         return self._run(number, coordinator, effects, now)
 
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Do these partitions take part? Nothing changes."""
+        """Do these partitions take part? Nothing changes; a final verdict is told after `confirm_by_append`."""
+        coordinator = self._find(transactional_id)[1]
+        return coordinator.verify_partitions(transactional_id, producer_id, producer_epoch, partitions)
+
+    def confirm_by_append(self, transactional_id: str, *verdicts: ErrorCode | None) -> None:
+        """Commit what is known anew if one of these verdicts is final, so that the answer waits for that: only who
+        still is the coordinator can. ApiError if the log refuses.
+        """
         number, coordinator = self._find(transactional_id)
-        verdicts = coordinator.verify_partitions(transactional_id, producer_id, producer_epoch, partitions)
-        self._rest(number, coordinator, transactional_id, *verdicts.values())
-        return verdicts
+        if not _FINAL.isdisjoint(verdicts) and len(self.shards.partition(number).state.replicas) > 1:
+            self._commit(number, coordinator, coordinator.as_it_is(transactional_id))
 
     def end_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, client_version: int, now: int
@@ -231,7 +238,7 @@ class TransactionHost:
         effects = coordinator.end_transaction(
             transactional_id, producer_id, producer_epoch, commit, client_version, now
         )
-        self._rest(number, coordinator, transactional_id, effects.reply.error)
+        self.confirm_by_append(transactional_id, effects.reply.error)
         return self._run(number, coordinator, effects, now)
 
     def asks_produce(self, producer_id: int, producer_epoch: int, partition: Partition, version: int) -> bool:
@@ -257,9 +264,9 @@ class TransactionHost:
         if self._other_coordinator(transactional_id) is not None:
             return self._questions.ask(asker, partition)
         joined = self._join_here(asker, (partition.topic, partition.number))
-        if joined.error in _FINAL and joined.after:
+        if joined.verdict in _FINAL and not joined.committed.succeeded:
             return self._questions.settle(asker, partition, joined)
-        concurrent = joined.error is ErrorCode.CONCURRENT_TRANSACTIONS
+        concurrent = joined.verdict is ErrorCode.CONCURRENT_TRANSACTIONS
         if concurrent and implicit and self._ends.is_elsewhere(transactional_id):
             return self._questions.ask_again(asker, partition)
         return joined
@@ -269,12 +276,13 @@ class TransactionHost:
         try:
             if verify_only:
                 verdict = self.verify_partitions(transactional_id, producer_id, producer_epoch, [where])[where]
-                return Joined(verdict, self.shards.after(transactional_id) if verdict in _FINAL else NOTHING)
+                self.confirm_by_append(transactional_id, verdict)
+                return Joined(verdict, self.shards.committed(transactional_id) if verdict in _FINAL else DONE)
             now = self._node.clock.now
             error = self.add_partitions(transactional_id, producer_id, producer_epoch, [where], 2, now)
-            return Joined(error, self.shards.after(transactional_id))
+            return Joined(error, self.shards.committed(transactional_id))
         except ApiError as error:
-            return Joined(error.code, NOTHING)
+            return Joined(error.code, DONE)
 
     def _other_coordinator(self, transactional_id: str) -> int | None:
         """The other node that speaks for this id; None if that is this one, or nobody."""
@@ -291,13 +299,6 @@ class TransactionHost:
         return JoinRequests(self._node, self._other_coordinator, self._join_here)
 
     # -- decisions and markers
-
-    def _rest(
-        self, number: int, coordinator: TransactionCoordinator, transactional_id: str, *verdicts: ErrorCode | None
-    ) -> None:
-        """Have what is known committed anew if one of these verdicts is final, so that the answer rests on it."""
-        if not _FINAL.isdisjoint(verdicts) and len(self.shards.partition(number).state.replicas) > 1:
-            self._commit(number, coordinator, coordinator.as_it_is(transactional_id))
 
     def _run(self, number: int, coordinator: TransactionCoordinator, effects: Effects[R], now: int) -> R:
         if effects.records:

@@ -77,13 +77,11 @@ class Inside:
                 return
             pending = found
 
-            def on_reply(reply: Any) -> None:
+            def on_reply(_: object) -> None:
                 if not answered.done():
-                    answered.set_result(pending.pieces(reply))
+                    answered.set_result(pending.pieces())
 
-            pending.parked.on_reply = on_reply
-            if pending.parked.done:
-                on_reply(pending.parked.reply)
+            pending.future.add_done_callback(on_reply)
 
         self._turns.run(serve)
         pieces = await answered

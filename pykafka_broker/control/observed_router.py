@@ -13,8 +13,8 @@ from time import perf_counter_ns
 from typing import Any, Protocol
 
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.clock import Clock
 from pykafka_broker.control.traffic.answers import with_records
 from pykafka_broker.control.traffic.disturb import Change, answer_change, change, refusing
@@ -47,7 +47,7 @@ class Surroundings(Protocol):
     def later(self, action: Action, step: Callable[[], None]) -> None:
         """Do it when the delay of the action is over."""
 
-    def cancel(self, parked: Parked) -> None:
+    def cancel(self, future: Future[Any]) -> None:
         """Nobody waits for it any more."""
 
 
@@ -151,7 +151,7 @@ class ObservedRouter:
 
     def _hold(self, exchange: Exchange, rule: Rule) -> PendingReply:
         """Serve it later."""
-        outer = Parked(None)
+        outer: Future[Any] = Future()
         held = HeldReply(outer)
 
         def go_on() -> None:
@@ -160,7 +160,7 @@ class ObservedRouter:
             try:
                 answer = self._go_on(exchange, rule)
             except FrameError as error:
-                outer.complete(error)
+                outer.fail(error)
                 return
             if isinstance(answer, PendingReply):
                 self._follow(outer, answer)
@@ -172,25 +172,24 @@ class ObservedRouter:
             self._noted(exchange, None)
 
         rule.held[id(outer)] = go_on
-        outer.cancelled = forget
+        outer.on_cancel = forget
         if rule.action.delay_ms:
             self._surroundings.later(rule.action, go_on)
         return held
 
-    def _follow(self, outer: Parked, answer: PendingReply) -> None:
+    def _follow(self, outer: Future[Any], answer: PendingReply) -> None:
         """What was held waits once more, for itself."""
 
-        def on_reply(reply: Any) -> None:
+        def on_reply(_: object) -> None:
             try:
-                outer.complete(answer.pieces(reply))
+                pieces = answer.pieces()
             except FrameError as error:
-                outer.complete(error)
+                outer.fail(error)
+            else:
+                outer.complete(pieces)
 
-        inner = answer.parked
-        inner.on_reply = on_reply
-        outer.cancelled = partial(self._surroundings.cancel, inner)
-        if inner.done:
-            on_reply(inner.reply)
+        outer.on_cancel = partial(self._surroundings.cancel, answer.future)
+        answer.future.add_done_callback(on_reply)
 
     def leave(self, exchange: Exchange, answer: Pieces | None, rule: Rule | None, made: Change | None) -> Pieces | None:
         """What the client gets of an answer; None if there is none. Raises FrameError where the connection is lost."""
@@ -225,12 +224,12 @@ class ObservedRouter:
 
     # -- the log
 
-    def answered(self, waiting: ObservedReply, reply: Any) -> Pieces:
+    def answered(self, waiting: ObservedReply) -> Pieces:
         """One that waited has its answer."""
         exchange = waiting.exchange
         self._log.waiting.pop(id(waiting), None)
         try:
-            pieces = waiting.inner.pieces(reply)
+            pieces = waiting.inner.pieces()
         except FrameError:
             self._noted(exchange, None)
             raise
@@ -282,14 +281,14 @@ class ObservedReply(PendingReply):
         rule: Rule | None = None,
         made: Change | None = None,
     ) -> None:
-        self.parked = parked = inner.parked
+        self.future = future = inner.future
         self.inner = inner
         self.exchange = exchange
         self.rule = rule
         self.made = made
         self._router = router
-        self._earlier = parked.cancelled
-        parked.cancelled = self._cancelled
+        self._earlier = future.on_cancel
+        future.on_cancel = self._cancelled
         router.waits(self)
 
     def _cancelled(self) -> None:
@@ -297,8 +296,8 @@ class ObservedReply(PendingReply):
         if self._earlier is not None:
             self._earlier()
 
-    def pieces(self, reply: Any) -> Pieces:
-        return self._router.answered(self, reply)
+    def pieces(self) -> Pieces:
+        return self._router.answered(self)
 
     def so_far(self) -> Exchange:
         of = self.exchange
@@ -311,13 +310,11 @@ class HeldReply(PendingReply):
 
     __slots__ = ()
 
-    def __init__(self, parked: Parked) -> None:
-        self.parked = parked
+    def __init__(self, future: Future[Any]) -> None:
+        self.future = future
 
-    def pieces(self, reply: Any) -> Pieces:
-        if isinstance(reply, FrameError):
-            raise reply
-        return reply or []
+    def pieces(self) -> Pieces:
+        return self.future.result() or []
 
 
 def _mark(request_bytes: int) -> Mark | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.control.observed_router import ObservedRouter
 from pykafka_broker.control.traffic.counts import RequestCounts
 from pykafka_broker.control.traffic.faults import Faults
@@ -91,8 +92,8 @@ class Observing:
 
         self._server.purgatory.park(Parked(turns.clock.now + action.delay_ms, expire=due))
 
-    def cancel(self, parked: Parked) -> None:
-        self._server.purgatory.cancel(parked)
+    def cancel(self, future: Future[Any]) -> None:
+        self._server.purgatory.cancel(future)
 
     def _meet_who_waits(self, rule: Rule) -> None:
         """A fetch that waits was let in before the fault was there: its client comes again and meets it."""

@@ -10,11 +10,11 @@ When another broker takes the place of this one, what has arrived is served firs
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.purgatory import Purgatory
+from pykafka_broker.broker.purgatory import Parked, Purgatory
 from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Buffer, Pieces
@@ -139,8 +139,12 @@ class Connection(Channel):
 
     def hurry(self) -> None:
         """Answer a fetch that waits with what there is."""
-        if self._parked is not None and self._parked.parked.yields:
-            self._server.purgatory.hurry(self._parked.parked, self._turns.clock.now)
+        if self._parked is not None and self._parked.yields:
+            self._hurry(self._parked, self._turns.clock.now)
+
+    def _hurry(self, pending: PendingReply, now: int) -> None:
+        if isinstance(pending.future, Parked):
+            self._server.purgatory.hurry(pending.future, now)
 
     def serve_received(self) -> None:
         """Serve what has arrived by now, before another broker takes over. Requests behind one that waits for more than
@@ -200,15 +204,14 @@ class Connection(Channel):
             self.close("what it has sent is of a broker that is no more")
             return
 
-        def answer(reply: Any) -> None:
-            self._on_reply(reply)
-            self.close("what it has sent behind this is of a broker that is no more")
+        self._parked.future.add_done_callback(self._close_answered)
 
-        self._parked.parked.on_reply = answer
+    def _close_answered(self, _: object) -> None:
+        self.close("what it has sent behind this is of a broker that is no more")
 
     def _deliver(self, frame: memoryview) -> bool:
         if self._parked is not None:
-            self._server.purgatory.hurry(self._parked.parked, self.last_active)
+            self._hurry(self._parked, self.last_active)
             if self.muted:
                 self._late = bytearray(frame)
                 return False
@@ -222,27 +225,24 @@ class Connection(Channel):
         return not (self._out or self.holds)
 
     def _park(self, pending: PendingReply) -> bool:
-        parked = pending.parked
         self._parked = pending
-        parked.on_reply = self._on_reply
+        pending.future.add_done_callback(self._on_reply)
         self._hold_if_needed()
         return not self.holds
 
     def _hold_if_needed(self) -> None:
         parked = self._parked
         self.holds = (
-            self.muted
-            or self._stalled
-            or (parked is not None and (self._server.nobody_yields or not parked.parked.yields))
+            self.muted or self._stalled or (parked is not None and (self._server.nobody_yields or not parked.yields))
         )
 
-    def _on_reply(self, reply: Any) -> None:
+    def _on_reply(self, _: object) -> None:
         pending, self._parked = self._parked, None
         if pending is None or self.closed:
             return
         self._hold_if_needed()
         try:
-            pieces = pending.pieces(reply)
+            pieces = pending.pieces()
         except FrameError as error:
             self.refuse(error)
             return
@@ -293,6 +293,6 @@ class Connection(Channel):
 
     def _lost(self, why: str) -> None:
         if self._parked is not None:
-            parked, self._parked = self._parked.parked, None
-            self._server.purgatory.cancel(parked)
+            pending, self._parked = self._parked, None
+            self._server.purgatory.cancel(pending.future)
         self._server.forget(self, why)

@@ -12,7 +12,6 @@ import logging
 import secrets
 from collections.abc import Callable
 from struct import Struct
-from typing import Any
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.purgatory import Parked
@@ -98,22 +97,22 @@ class SaslConnection(Connection):
         self._server.purgatory.park(late)
         return self._park(_Late(late))
 
-    def _on_reply(self, reply: Any) -> None:
+    def _on_reply(self, _: object) -> None:
         if self._exchange.over and not isinstance(self._parked, _Late):
-            self._refused_late(reply)
+            self._refused_late()
             return
-        Connection._on_reply(self, reply)
+        Connection._on_reply(self, _)
         if self._served_until == _NOT_YET:  # what a fault has held may have been a step
             self._limit_frames()
             self.go_on()
 
-    def _refused_late(self, reply: Any) -> None:
+    def _refused_late(self) -> None:
         """A step that has waited itself, since it was long, has come to a refusal: that is kept back like any other."""
         pending, self._parked = self._parked, None
         if pending is None or self.closed:
             return
         try:
-            pieces = pending.pieces(reply)
+            pieces = pending.pieces()
         except FrameError as error:
             self.refuse(error)
         else:
@@ -161,10 +160,10 @@ class _Late(PendingReply):
     __slots__ = ()
 
     def __init__(self, parked: Parked) -> None:
-        self.parked = parked
+        self.future = parked
 
-    def pieces(self, reply: Any) -> Pieces:
-        pieces: Pieces = reply
+    def pieces(self) -> Pieces:
+        pieces: Pieces = self.future.result()
         return pieces
 
 

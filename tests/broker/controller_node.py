@@ -41,14 +41,14 @@ class Waiting:
         self.reply: Any = None
         self._api_key, self._version = api_key, version
         self._pending = pending
-        pending.parked.on_reply = self._answered
+        pending.future.add_done_callback(self._answered)
 
     @property
     def is_answered(self) -> bool:
         return self.reply is not None
 
-    def _answered(self, reply: Any) -> None:
-        self.reply = response(self._pending.pieces(reply), self._api_key, self._version)
+    def _answered(self, _: object) -> None:
+        self.reply = response(self._pending.pieces(), self._api_key, self._version)
 
 
 class ControllerNode(DrivenBroker):

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.coordinator_log import read_batches
-from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.partition_log import Origin
@@ -147,7 +147,7 @@ def ask(
     version: int,
     on_reply: Callable[[Any], None],
     client_id: str = "test",
-) -> Parked | None:
+) -> Future[Any] | None:
     """Ask through the router; the answer is encoded and decoded. What waits is returned."""
     spec = SPECS[ApiKey(request.API_KEY)]
     name = client_id.encode()
@@ -163,8 +163,8 @@ def ask(
     found = node.router.dispatch(connection, frame)
     if isinstance(found, PendingReply):
         pending = found
-        pending.parked.on_reply = lambda reply: answered(pending.pieces(reply))
-        return pending.parked
+        pending.future.add_done_callback(lambda _: answered(pending.pieces()))
+        return pending.future
     if found is not None:
         answered(found)
     return None

@@ -234,12 +234,9 @@ class ObservedCluster:
         client = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))
         answer = self.router.dispatch(client, memoryview(bytearray(b"".join(pieces))))
         if isinstance(answer, PendingReply):
-            replies: list[Any] = []
-            answer.parked.on_reply = replies.append
-            if answer.parked.done:
-                replies.append(answer.parked.reply)
             self.run(10)
-            answer = answer.pieces(replies[0])
+            assert answer.future.done
+            answer = answer.pieces()
         frame = b"".join(map(bytes, answer or []))[4:]
         header_version = 0 if request.API_KEY == ApiKey.API_VERSIONS else spec.response_header_version(version)
         _, body = ResponseHeader.read(frame, 0, header_version)

@@ -73,7 +73,7 @@ class Node(RealBroker):
         answer = self.broker.dispatch(self.connection, self.frame(request, version), self.now)
         assert isinstance(answer, PendingReply)
         replies: list[Any] = []
-        answer.parked.on_reply = replies.append
+        answer.future.add_done_callback(lambda _: replies.append(answer.response()))
         return replies
 
 

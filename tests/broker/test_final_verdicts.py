@@ -13,10 +13,8 @@ from pykafka_broker.broker.api.add_partitions_to_txn import add_partitions_to_tx
 from pykafka_broker.broker.api.end_txn import end_txn
 from pykafka_broker.broker.api.init_producer_id import init_producer_id
 from pykafka_broker.broker.join_requests import Question
-from pykafka_broker.broker.partition import NotLeader
-from pykafka_broker.broker.reply import Reply
+from pykafka_broker.broker.waiting import Future, Lost
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
-from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
@@ -44,9 +42,8 @@ class Coordinator:
         self.records = self.log.log.log_end_offset
 
     def ask(self, handler: Any, key: ApiKey, request: Any, version: int) -> Any:
-        """What is waited for, or nothing."""
-        found = handler(self.broker.services, self.broker.context(key, version), request)
-        return found.after if isinstance(found, Reply) else ()
+        """The answer, or the future of it."""
+        return handler(self.broker.services, self.broker.context(key, version), request)
 
     def acknowledge(self) -> None:
         """The follower has all that there is."""
@@ -80,21 +77,18 @@ def init(coordinator: Coordinator) -> Any:
 
 @pytest.mark.parametrize("ask", [end, verify, init])
 def test_a_fenced_producer_is_told_so_when_the_followers_agree(coordinator: Coordinator, ask: Any) -> None:
-    ((place, offset),) = ask(coordinator)
-    heard: list[ApiError | None] = []
-    place.when_committed(offset, heard.append)
-    assert heard == []
+    answer = ask(coordinator)
+    assert isinstance(answer, Future)
+    assert not answer.done
     coordinator.acknowledge()
-    assert heard == [None]
+    assert answer.succeeded
 
 
 @pytest.mark.parametrize("ask", [end, verify, init])
 def test_who_is_deposed_fences_nobody(coordinator: Coordinator, ask: Any) -> None:
-    ((place, offset),) = ask(coordinator)
-    heard: list[ApiError | None] = []
-    place.when_committed(offset, heard.append)
+    answer = ask(coordinator)
     coordinator.depose()
-    assert [type(each) for each in heard] == [NotLeader]
+    assert isinstance(answer.error, Lost)
 
 
 def test_it_changes_nothing(coordinator: Coordinator) -> None:
@@ -111,15 +105,15 @@ def test_a_partition_of_the_coordinators_own_node_waits_too(coordinator: Coordin
     partition = coordinator.broker.services.replicas.leader("t", 0)
     question = coordinator.broker.transactions.join("x", 0, WRONG_EPOCH, partition, True)
     assert isinstance(question, Question)
-    assert question.error is None
+    assert not question.done
     if agree:
         coordinator.acknowledge()
     else:
         coordinator.depose()
-    assert question.error is (ErrorCode.PRODUCER_FENCED if agree else ErrorCode.NOT_COORDINATOR)
+    assert question.result() is (ErrorCode.PRODUCER_FENCED if agree else ErrorCode.NOT_COORDINATOR)
 
 
 def test_a_coordinator_without_followers_says_it_at_once(tmp_path: Path) -> None:
     coordinator = Coordinator(tmp_path, (1,))
-    assert end(coordinator) == ()
+    assert not isinstance(end(coordinator), Future)
     assert coordinator.log.log.log_end_offset == coordinator.records

@@ -8,7 +8,7 @@ import pytest
 
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.forwarding import forward, sealed
-from pykafka_broker.broker.reply import Reply, when_all
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import LinkError, LinkTimeout, NotServed, OnReply
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -40,12 +40,9 @@ class Controller:
         self.asked.pop()[1](reply)
 
 
-def outcome(reply: Reply) -> Any:
-    """The answer, once it is there."""
-    told: list[ApiError | None] = []
-    when_all(reply.after, told.append)
-    assert told == [None]
-    return reply.then()
+def answered(future: Future[Any]) -> Any:
+    assert future.done
+    return future.result()
 
 
 @pytest.mark.parametrize("version", [4, 7])
@@ -70,10 +67,10 @@ def test_the_answer_is_the_controllers() -> None:
     controller = Controller()
     reply = forward(controller.ask, context(), REQUEST)
     assert controller.asked[0][2] == 1234
-    assert not reply.after[0][0].is_committed(0)
+    assert not reply.done
     answer = CreateTopicsResponse(topics=[CreatableTopicResult("t", error_code=ErrorCode.TOPIC_ALREADY_EXISTS)])
     controller.answer(EnvelopeResponse(ResponseHeader(42).encode(1) + answer.encode(7)))
-    assert outcome(reply).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    assert answered(reply).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 @pytest.mark.parametrize(
@@ -91,5 +88,5 @@ def test_without_an_answer_the_client_is_told_why(reply: Any, code: ErrorCode) -
     waiting = forward(controller.ask, context(), REQUEST)
     controller.answer(reply)
     with pytest.raises(ApiError) as raised:
-        outcome(waiting)
+        answered(waiting)
     assert raised.value.code is code

@@ -18,12 +18,10 @@ from pykafka_broker.broker.api.offset_commit import offset_commit
 from pykafka_broker.broker.api.offset_fetch import offset_fetch
 from pykafka_broker.broker.api.share_group_heartbeat import share_group_heartbeat
 from pykafka_broker.broker.api.share_group_state import read
-from pykafka_broker.broker.partition import NotLeader
-from pykafka_broker.broker.reply import Reply, TooLate
+from pykafka_broker.broker.waiting import Future, Lost, TooLate
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from pykafka_broker.coordinators.groups.stored import nothing
 from pykafka_broker.coordinators.share.state_records import ShareKey
-from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -120,12 +118,11 @@ def share_beat(coordinator: Coordinator) -> Any:
 ALL = [commit_of_a_stranger, offsets, offsets_of_old, beat, join, consumer_beat, share_beat]
 
 
-def heard_of(answer: Any) -> list[ApiError | None]:
+def heard_of(answer: Any) -> list[Exception | None]:
     """What whoever waits for the answer hears, in time."""
-    heard: list[ApiError | None] = []
-    assert isinstance(answer, Reply)
-    for place, offset in answer.after:
-        place.when_committed(offset, heard.append)
+    heard: list[Exception | None] = []
+    assert isinstance(answer, Future)
+    answer.add_done_callback(lambda future: heard.append(future.error))
     return heard
 
 
@@ -141,13 +138,13 @@ def test_it_is_told_when_the_follower_has_agreed(coordinator: Coordinator, ask: 
 def test_who_is_deposed_tells_nothing(coordinator: Coordinator, ask: Asking) -> None:
     heard = heard_of(ask(coordinator))
     coordinator.broker.change(CONSUMER_OFFSETS, leader=ANOTHER_NODE)
-    assert [type(each) for each in heard] == [NotLeader]
+    assert [type(each) for each in heard] == [Lost]
 
 
 @pytest.mark.parametrize("ask", ALL)
 def test_a_coordinator_without_followers_says_it_at_once(tmp_path: Path, ask: Asking) -> None:
     coordinator = Coordinator(tmp_path, alone=True)
-    assert not isinstance(ask(coordinator), Reply)
+    assert not isinstance(ask(coordinator), Future)
     assert coordinator.log.log.log_end_offset == coordinator.records
 
 
@@ -155,12 +152,12 @@ def test_a_coordinator_without_followers_says_it_at_once(tmp_path: Path, ask: As
 def test_below_the_least_in_sync_it_is_told_as_it_is_known(tmp_path: Path, ask: Asking) -> None:
     coordinator = Coordinator(tmp_path, min_insync_replicas="2")
     coordinator.broker.change(CONSUMER_OFFSETS, isr=[1])
-    assert not isinstance(ask(coordinator), Reply)
+    assert not isinstance(ask(coordinator), Future)
 
 
 def test_what_is_asked_at_once_shares_a_record(coordinator: Coordinator) -> None:
     for ask in ALL:
-        assert isinstance(ask(coordinator), Reply)
+        assert isinstance(ask(coordinator), Future)
     assert coordinator.log.log.log_end_offset == coordinator.records + 1
     coordinator.broker.now += 1
     offsets(coordinator)
@@ -178,7 +175,7 @@ def test_it_changes_nothing(coordinator: Coordinator) -> None:
     assert list(groups) == [GROUP]
     answer = offsets(coordinator)
     coordinator.acknowledge()
-    [group] = answer.then().groups
+    [group] = answer.result().groups
     assert [one.committed_offset for topic in group.topics for one in topic.partitions] == [COMMITTED]
 
 
@@ -211,11 +208,11 @@ def test_a_commit_that_another_leader_has_ended_is_not_refused_twice(coordinator
     coordinator.broker.change(CONSUMER_OFFSETS, leader=ANOTHER_NODE)
     coordinator.broker.now += 5_000
     coordinator.broker.on_deadline(coordinator.broker.now)
-    assert [type(each) for each in heard] == [NotLeader]
+    assert [type(each) for each in heard] == [Lost]
 
 
 def codes(answer: Any) -> list[int]:
-    response = answer.then() if isinstance(answer, Reply) else answer
+    response = answer.result() if isinstance(answer, Future) else answer
     return [one.error_code for topic in response.topics for one in topic.partitions]
 
 
@@ -250,7 +247,9 @@ def test_a_share_state_is_read_by_who_still_keeps_it(tmp_path: Path, others: tup
         log.fetched_by(ANOTHER_NODE, log.log.log_end_offset, broker.now)
     request = ReadShareGroupStateRequest("s", [ReadStateData(topic_id, [PartitionData(0, 0)])])
     answer = read(broker.services, broker.context(ApiKey.READ_SHARE_GROUP_STATE, 0), request)
-    assert any(place is not broker.metadata for place, _ in getattr(answer, "after", ())) is rests
-    response = answer.then() if isinstance(answer, Reply) else answer
+    assert (isinstance(answer, Future) and not answer.done) is rests
+    if rests:
+        log.fetched_by(ANOTHER_NODE, log.log.log_end_offset, broker.now)
+    response = answer.result() if isinstance(answer, Future) else answer
     [told] = response.results[0].partitions
     assert (told.error_code, told.start_offset) == (ErrorCode.NONE, 5)

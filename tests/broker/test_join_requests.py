@@ -241,11 +241,11 @@ def test_two_epochs_of_one_id_are_not_asked_about_together(nodes: Neighbourhood)
     partition = nodes[2].partition("t", 0)
     asked = [requests.ask(("x", 0, epoch, False), partition) for epoch in (0, 0, 1)]
     nodes.network.run()
-    assert [one.error for one in asked] == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.PRODUCER_FENCED]
+    assert [one.result() for one in asked] == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.PRODUCER_FENCED]
     assert len(questions(nodes)) == 3
 
 
 def test_a_broker_that_nobody_knows_has_no_verdict(nodes: Neighbourhood) -> None:
     requests = JoinRequests(nodes[2].whole.node, lambda name: 9, not_here)
     question = requests.ask(("x", 0, 0, True), nodes[2].partition("t", 0))
-    assert (question.error, question.after) == (ErrorCode.NETWORK_EXCEPTION, ())
+    assert question.result() is ErrorCode.NETWORK_EXCEPTION

@@ -76,7 +76,7 @@ class Asked:
         self._found = found
         self.replies: list[Any] = []
         if isinstance(found, PendingReply):
-            found.parked.on_reply = self.replies.append
+            found.future.add_done_callback(lambda _: self.replies.append(found.response()))
 
     @property
     def waits(self) -> bool:
@@ -86,7 +86,7 @@ class Asked:
         """What it is answered, in turns if it takes some."""
         while self._broker.steps:
             self._broker.turn()
-        pieces = self._found.pieces(self.replies[0]) if isinstance(self._found, PendingReply) else self._found
+        pieces = self._found.pieces() if isinstance(self._found, PendingReply) else self._found
         flexible = SPECS[self._api_key].flexible_from
         header = 9 if flexible is not None and self._version >= flexible else 8
         body = b"".join(
@@ -96,7 +96,7 @@ class Asked:
         return SPECS[self._api_key].response_class().decode(body[header:], self._version)
 
     def go_away(self) -> None:
-        self._broker.purgatory.cancel(self._found.parked)
+        self._broker.purgatory.cancel(self._found.future)
 
 
 class Calls:

@@ -11,7 +11,7 @@ import pytest
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.metadata_source import LocalMetadata
-from pykafka_broker.broker.reply import NOTHING, Reply
+from pykafka_broker.broker.waiting import DONE, Future
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.records import ApiMessageAndVersion
@@ -25,7 +25,7 @@ from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHear
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
 from tests.broker.support import NOW, LightBroker
-from tests.broker.test_held_answers import SyncedBroker
+from tests.broker.test_synced_answers import SyncedBroker
 
 
 @pytest.fixture
@@ -266,17 +266,14 @@ def test_a_decision_is_answered_when_it_is_synced(tmp_path: Path) -> None:
     node = SyncedBroker(tmp_path)
     node.sync()
     metadata = node.broker.metadata
-    assert metadata.after() == NOTHING
+    assert metadata.committed() is DONE
     context = RequestContext(ApiKey.CREATE_TOPICS, 7, 1, None, node.connection, node.now)
     reply = metadata.submit(context, "a", decide)
-    assert isinstance(reply, Reply)
-    ((place, offset),) = reply.after
-    assert (place, offset, place.is_committed(offset)) == (metadata, metadata.applied_offset + 1, False)
-    told: list[ApiError | None] = []
-    place.when_committed(offset, told.append)
-    assert told == []
+    assert isinstance(reply, Future)
+    assert not reply.done
     node.sync()
-    assert (told, place.is_committed(offset), reply.then()) == ([None], True, "made a")
+    assert reply.result() == "made a"
+    assert metadata.committed() is DONE
 
 
 def test_a_decision_that_can_not_be_synced_is_a_storage_error(tmp_path: Path) -> None:
@@ -284,11 +281,10 @@ def test_a_decision_that_can_not_be_synced_is_a_storage_error(tmp_path: Path) ->
     node.sync()
     metadata = node.broker.metadata
     metadata.commit(topic("a"))
-    told: list[ApiError | None] = []
-    metadata.when_committed(metadata.applied_offset + 1, told.append)
+    committed = metadata.committed()
     node.sync(OSError(errno.EIO, "Input/output error"))
-    (error,) = told
-    assert error is not None
+    error = committed.error
+    assert isinstance(error, ApiError)
     assert (error.code, error.message) == (ErrorCode.KAFKA_STORAGE_ERROR, "Input/output error")
 
 

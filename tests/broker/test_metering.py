@@ -238,11 +238,11 @@ def test_a_fetch_that_has_waited_is_counted_when_it_is_answered(node: Held) -> N
     found = node.broker.dispatch(node.connection, node.frame(reading(), 12), node.now)
     assert isinstance(found, PendingReply)
     replies: list[Any] = []
-    found.parked.on_reply = replies.append
+    found.future.add_done_callback(lambda _: replies.append(found.response()))
     node.connection.principal = "User:bob"
     node.produce(40_000)
     node.broker.settle(node.now)
-    body = b"".join(bytes(piece) for piece in found.pieces(replies[0]))[9:]
+    body = b"".join(bytes(piece) for piece in found.pieces())[9:]
     answer = FetchResponse.decode(body, 12)
     assert answer.responses == []
     assert answer.throttle_time_ms > 30_000
@@ -320,9 +320,9 @@ def test_the_time_that_a_request_waits_does_not_count(node: Held) -> None:
     node.connection.principal = "User:bob"
     node.produce(100)
     replies: list[Any] = []
-    found.parked.on_reply = replies.append
+    found.future.add_done_callback(lambda _: replies.append(found.response()))
     node.broker.settle(node.now)
-    assert FetchResponse.decode(b"".join(bytes(one) for one in found.pieces(replies[0]))[9:], 12).throttle_time_ms == 0
+    assert FetchResponse.decode(b"".join(bytes(one) for one in found.pieces())[9:], 12).throttle_time_ms == 0
 
 
 def test_every_api_says_for_how_long(node: Held) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.partition import NotLeader, Partition
-from pykafka_broker.broker.reply import Waiter
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.manager import LogManager
@@ -27,9 +27,10 @@ class Heard:
         self.told: list[ErrorCode | None] = []
         self.error: ApiError | None = None
 
-    def __call__(self, error: ApiError | None) -> None:
-        self.error = error
-        self.told.append(None if error is None else error.code)
+    def __call__(self, future: Future[None]) -> None:
+        assert future.error is None or isinstance(future.error, ApiError)
+        self.error = future.error
+        self.told.append(None if self.error is None else self.error.code)
 
 
 @pytest.fixture
@@ -55,9 +56,9 @@ def append(partition: Partition, count: int = 1) -> int:
     return partition.append(batch(*[b"v"] * count), NOW).last_offset + 1
 
 
-def wait(when: Callable[[int, Waiter], None], offset: int) -> Heard:
+def wait(when: Callable[[int], Future[None]], offset: int) -> Heard:
     heard = Heard()
-    when(offset, heard)
+    when(offset).add_done_callback(heard)
     return heard
 
 
@@ -74,16 +75,16 @@ def unsynced(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_alone_what_is_appended_is_committed(alone: Partition) -> None:
     end = append(alone)
     assert alone.high_watermark == end == 1
-    assert alone.is_committed(end)
-    assert not alone.is_committed(end + 1)
-    assert wait(alone.when_committed, end).told == [None]
+    assert alone.committed(end).done
+    assert not alone.committed(end + 1).done
+    assert wait(alone.committed, end).told == [None]
 
 
 def test_a_follower_that_has_never_fetched_holds_the_high_watermark(pair: Partition) -> None:
     end = append(pair)
     assert pair.high_watermark == 0
-    assert wait(pair.when_durable, end).told == [None], "this replica has it"
-    heard = wait(pair.when_committed, end)
+    assert wait(pair.durable, end).told == [None], "this replica has it"
+    heard = wait(pair.committed, end)
     assert heard.told == []
     pair.fetched_by(ANOTHER_NODE, 0, NOW)
     assert heard.told == []
@@ -113,7 +114,7 @@ def test_a_follower_ahead_commits_nothing_that_is_not_durable_here(
     broker.add("t", replicas=(1, 2), isr=(1, 2), **unsynced)
     pair = broker.partition("t", 0)
     end = append(pair)
-    durable, committed = wait(pair.when_durable, end), wait(pair.when_committed, end)
+    durable, committed = wait(pair.durable, end), wait(pair.committed, end)
     pair.fetched_by(ANOTHER_NODE, end, NOW)
     assert (pair.high_watermark, durable.told, committed.told) == (0, [], [])
     pair.log.synced_to(end, NOW)
@@ -121,7 +122,7 @@ def test_a_follower_ahead_commits_nothing_that_is_not_durable_here(
 
 
 def test_whoever_leaves_the_isr_is_not_waited_for_any_more(broker: LightBroker, pair: Partition) -> None:
-    heard = wait(pair.when_committed, append(pair))
+    heard = wait(pair.committed, append(pair))
     broker.change("t", isr=[1])
     assert (heard.told, pair.high_watermark, pair.leader_epoch) == ([None], 1, 0)
     append(pair)
@@ -144,7 +145,7 @@ def test_whoever_joins_the_isr_is_waited_for(broker: LightBroker) -> None:
 
 def test_each_waiter_hears_when_its_own_offset_is_reached(pair: Partition) -> None:
     append(pair, 3)
-    heard = [wait(pair.when_committed, offset) for offset in (1, 2, 3)]
+    heard = [wait(pair.committed, offset) for offset in (1, 2, 3)]
     pair.fetched_by(ANOTHER_NODE, 2, NOW)
     assert [one.told for one in heard] == [[None], [None], []]
 
@@ -152,12 +153,12 @@ def test_each_waiter_hears_when_its_own_offset_is_reached(pair: Partition) -> No
 def test_a_waiter_may_append_and_wait_again(pair: Partition) -> None:
     later = Heard()
 
-    def go_on(error: ApiError | None) -> None:
-        assert error is None
-        pair.when_committed(append(pair), later)
+    def go_on(future: Future[None]) -> None:
+        assert future.succeeded
+        pair.committed(append(pair)).add_done_callback(later)
 
-    pair.when_committed(append(pair), go_on)
-    second = wait(pair.when_committed, 1)
+    pair.committed(append(pair)).add_done_callback(go_on)
+    second = wait(pair.committed, 1)
     pair.fetched_by(ANOTHER_NODE, 1, NOW)
     assert (second.told, later.told) == ([None], [])
     pair.fetched_by(ANOTHER_NODE, 2, NOW)
@@ -167,13 +168,13 @@ def test_a_waiter_may_append_and_wait_again(pair: Partition) -> None:
 def test_a_waiter_that_raises_keeps_no_other_waiting(
     broker: LightBroker, pair: Partition, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(error: ApiError | None) -> None:
+    def broken(future: Future[None]) -> None:
         raise ValueError("a defect of one who waits")
 
     broker.add("u", replicas=(1, 2), isr=(1, 2))
     ends = [append(pair), append(broker.partition("u", 0))]
-    pair.when_committed(ends[0], broken)
-    heard = [wait(pair.when_committed, ends[0]), wait(broker.partition("u", 0).when_committed, ends[1])]
+    pair.committed(ends[0]).add_done_callback(broken)
+    heard = [wait(pair.committed, ends[0]), wait(broker.partition("u", 0).committed, ends[1])]
     records = [RemoveTopicRecord(broker.image.topics[name].id) for name in "tu"]
     broker.commit_metadata([ApiMessageAndVersion(record, 0) for record in records])
     assert [one.told for one in heard] == [[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]] * 2
@@ -183,15 +184,16 @@ def test_a_waiter_that_raises_keeps_no_other_waiting(
 
 def test_a_waiter_that_is_forgotten_hears_nothing(broker: LightBroker, pair: Partition) -> None:
     end = append(pair)
-    given_up, patient = wait(pair.when_committed, end), wait(pair.when_committed, end)
-    pair.forget(given_up)
+    given_up, patient = pair.committed(end), wait(pair.committed, end)
+    given_up.add_done_callback(heard := Heard())
+    given_up.cancel()
     broker.change("t", isr=[1])
-    assert (given_up.told, patient.told) == ([], [None])
+    assert (heard.told, patient.told) == ([], [None])
 
 
 def test_what_can_not_be_counted_on_is_told_to_those_who_wait_for_it(pair: Partition) -> None:
     append(pair, 4)
-    kept, gone = wait(pair.when_committed, 2), wait(pair.when_committed, 3)
+    kept, gone = wait(pair.committed, 2), wait(pair.committed, 3)
     pair.lost(2, ApiError(ErrorCode.KAFKA_STORAGE_ERROR))
     assert (kept.told, gone.told) == ([], [ErrorCode.KAFKA_STORAGE_ERROR])
     pair.fetched_by(ANOTHER_NODE, 4, NOW)
@@ -200,22 +202,22 @@ def test_what_can_not_be_counted_on_is_told_to_those_who_wait_for_it(pair: Parti
 
 def test_waiters_are_told_who_leads_now(broker: LightBroker, pair: Partition) -> None:
     end = append(pair)
-    heard = wait(pair.when_committed, end)
+    heard = wait(pair.committed, end)
     broker.change("t", leader=ANOTHER_NODE)
     assert heard.told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert isinstance(heard.error, NotLeader)
     assert (heard.error.leader, heard.error.leader_epoch) == (ANOTHER_NODE, 1)
-    assert wait(pair.when_committed, end).told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert wait(pair.committed, end).told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
 def test_what_is_committed_stays_so_without_leadership(broker: LightBroker, alone: Partition) -> None:
     end = append(alone)
     broker.change("t", leader=ANOTHER_NODE)
-    assert wait(alone.when_committed, end).told == [None]
+    assert wait(alone.committed, end).told == [None]
 
 
 def test_the_end_of_a_partition_is_told_to_all(pair: Partition) -> None:
-    heard = [wait(pair.when_committed, append(pair)) for _ in range(2)]
+    heard = [wait(pair.committed, append(pair)) for _ in range(2)]
     pair.close(ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     assert [one.told for one in heard] == [[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]] * 2
     assert not pair.is_leader
@@ -324,7 +326,7 @@ def test_a_broker_that_was_here_with_a_newer_epoch_may_not_fetch(pair: Partition
 def test_nothing_is_committed_below_min_insync_replicas(broker: LightBroker) -> None:
     broker.add("t", replicas=(1, 2), isr=(1, 2), min_insync_replicas="2")
     pair = broker.partition("t", 0)
-    heard = wait(pair.when_committed, append(pair))
+    heard = wait(pair.committed, append(pair))
     broker.change("t", isr=[1])
     append(pair)
     assert (pair.high_watermark, heard.told) == (0, []), "KIP-966"

@@ -86,7 +86,7 @@ class Machine:
             answered(spec.response_class().decode(answer, version))
 
         if isinstance(found, PendingReply):
-            found.parked.on_reply = lambda reply: take(found.pieces(reply))
+            found.future.add_done_callback(lambda _: take(found.pieces()))
         else:
             assert found is not None
             take(found)

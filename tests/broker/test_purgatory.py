@@ -13,8 +13,8 @@ def waiting(
     """One that is content as soon as its box holds something."""
     box: list[object] = []
     parked = Parked(deadline, keys=keys, poll=lambda now: box[0] if box else None, expire=lambda now: ("expired", now))
-    parked.on_reply = answers.append
-    parked.cancelled = lambda: answers.append("cancelled")
+    parked.add_done_callback(lambda done: answers.append(done.result()))
+    parked.on_cancel = lambda: answers.append("cancelled")
     purgatory.park(parked)
     parked_boxes[id(parked)] = box
     return parked
@@ -99,7 +99,7 @@ def test_a_token_without_deadline_waits_for_its_holder() -> None:
     purgatory = Purgatory()
     answers: list[Any] = []
     parked = Parked(None)
-    parked.on_reply = answers.append
+    parked.add_done_callback(lambda done: answers.append(done.result()))
     purgatory.park(parked)
     purgatory.on_deadline(10**15)
     assert answers == []

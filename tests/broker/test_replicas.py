@@ -14,8 +14,8 @@ import pytest
 from pykafka_broker.broker.api.fetch import fetch
 from pykafka_broker.broker.api.produce import produce
 from pykafka_broker.broker.partition import NotLeader, Partition
-from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.manager import LogManager
@@ -50,11 +50,11 @@ class Told:
 
     def __init__(self, partition: Partition) -> None:
         self.code: ErrorCode | None = None
-        partition.when_committed(partition.log.log_end_offset + 1, self)
+        partition.committed(partition.log.log_end_offset + 1).add_done_callback(self._done)
 
-    def __call__(self, error: ApiError | None) -> None:
-        assert error is not None
-        self.code = error.code
+    def _done(self, future: Future[None]) -> None:
+        assert isinstance(future.error, ApiError)
+        self.code = future.error.code
 
 
 # -- what is here
@@ -224,11 +224,10 @@ def test_a_sync_that_fails_is_told_to_those_who_wait_for_it(broker: LightBroker)
     broker.add("t", replicas=(1, 2), isr=(1, 2))
     partition = broker.partition("t", 0)
     partition.append(batch(b"v"), NOW)
-    told: list[ApiError | None] = []
-    partition.when_committed(1, told.append)
+    committed = partition.committed(1)
     broker.logs.listener.lost(partition.log, 0, OSError(errno.EIO, os.strerror(errno.EIO)))
-    (error,) = told
-    assert error is not None
+    error = committed.error
+    assert isinstance(error, ApiError)
     assert (error.code, error.message) == (ErrorCode.KAFKA_STORAGE_ERROR, "Input/output error")
 
 
@@ -239,11 +238,10 @@ def test_the_log_of_an_earlier_partition_is_not_listened_to(broker: LightBroker)
     broker.add("t", replicas=(1, 2), isr=(1, 2))
     new = broker.partition("t", 0)
     new.append(batch(b"v"), NOW)
-    told: list[ApiError | None] = []
-    new.when_committed(1, told.append)
+    committed = new.committed(1)
     broker.logs.listener.lost(old, 0, OSError(errno.EIO, "gone"))
     broker.logs.listener.synced(old)
-    assert told == []
+    assert not committed.done
 
 
 def test_a_log_that_is_made_late_is_told_to_the_metadata(broker: LightBroker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,18 +257,18 @@ def test_a_log_that_is_made_late_is_told_to_the_metadata(broker: LightBroker, mo
 # -- whoever waits for records
 
 
-def waiting_fetch(broker: LightBroker, version: int = 12) -> Parked:
+def waiting_fetch(broker: LightBroker, version: int = 12) -> PendingReply:
     topic = FetchTopic("t", broker.image.topics["t"].id, [FetchPartition(0)])
     request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=1 << 20, topics=[topic])
     connection = broker.context(ApiKey.FETCH, version).connection
     found = broker.dispatch(connection, RealBroker.frame(request, version), NOW)
     assert isinstance(found, PendingReply)
-    return found.parked
+    return found
 
 
-def code_in(parked: Parked) -> int:
-    assert parked.done
-    code: int = parked.reply.responses[0].partitions[0].error_code
+def code_in(parked: PendingReply) -> int:
+    assert parked.future.done
+    code: int = parked.response().responses[0].partitions[0].error_code
     return code
 
 
@@ -278,7 +276,7 @@ def test_a_fetch_that_waits_hears_of_another_leader(broker: LightBroker) -> None
     broker.add("t", replicas=(1, 2))
     parked = waiting_fetch(broker)
     broker.change("t", leader=ANOTHER_NODE)
-    assert not parked.done, "the request that moved it is answered first"
+    assert not parked.future.done, "the request that moved it is answered first"
     broker.settle(NOW)
     assert code_in(parked) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -306,8 +304,8 @@ def test_a_fetch_that_waits_is_answered_when_a_follower_has_the_record(broker: L
     partition = broker.partition("t", 0)
     partition.append(batch(b"v"), NOW)
     broker.settle(NOW)
-    assert not parked.done, "nobody reads what is not committed"
+    assert not parked.future.done, "nobody reads what is not committed"
     partition.fetched_by(ANOTHER_NODE, 1, NOW)
     broker.settle(NOW)
     assert code_in(parked) == ErrorCode.NONE
-    assert parked.reply.responses[0].partitions[0].high_watermark == 1
+    assert parked.response().responses[0].partitions[0].high_watermark == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,9 +11,9 @@ import pytest
 from pykafka_broker.broker import router as router_module
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.purgatory import Parked, Purgatory
-from pykafka_broker.broker.reply import Reply, Waiter
 from pykafka_broker.broker.router import PendingReply, Router, served_versions
 from pykafka_broker.broker.routes import ROUTES
+from pykafka_broker.broker.waiting import Future, TooLate, when_committed
 from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -152,10 +151,9 @@ def test_a_parked_request_waits_in_the_purgatory(answering: Any) -> None:
     router, _ = answering(ApiKey.LIST_OFFSETS, parked)
     pending = router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)))
     assert isinstance(pending, PendingReply)
-    answers: list[Any] = []
-    parked.on_reply = answers.append
+    pending.future.add_done_callback(lambda _: None)
     router._services.purgatory.on_deadline(100)
-    assert joined(pending.pieces(answers[0]))[8:] == ListOffsetsResponse(throttle_time_ms=100).encode(2)
+    assert joined(pending.pieces())[8:] == ListOffsetsResponse(throttle_time_ms=100).encode(2)
 
 
 @pytest.mark.parametrize("step", ["poll", "expire"])
@@ -170,12 +168,11 @@ def test_a_defect_of_a_parked_request_is_its_own_answer(
     router, _ = answering(ApiKey.LIST_OFFSETS, parked)
     asked = ListOffsetsRequest(topics=[ListOffsetsTopic("a", [ListOffsetsPartition(4)])])
     pending = router.dispatch(CONNECTION, frame(2, 2, asked.encode(2)))
-    answers: list[Any] = []
-    parked.on_reply = answers.append
+    pending.future.add_done_callback(lambda _: None)
     router._services.purgatory.touch("k")
     router._services.purgatory.settle(50)
     router._services.purgatory.on_deadline(100)
-    [topic] = ListOffsetsResponse.decode(joined(pending.pieces(answers[0]))[8:], 2).topics
+    [topic] = ListOffsetsResponse.decode(joined(pending.pieces())[8:], 2).topics
     assert (topic.name, topic.partitions[0].partition_index, topic.partitions[0].error_code) == ("a", 4, -1)
     assert "ZeroDivisionError: oops" in caplog.text
 
@@ -184,11 +181,10 @@ def test_a_defect_of_a_parked_request_without_room_for_it_closes(answering: Any)
     parked = Parked(100, expire=lambda now: 1 // 0)
     router, _ = answering(ApiKey.LIST_OFFSETS, parked)
     pending = router.dispatch(CONNECTION, frame(2, 2, ListOffsetsRequest().encode(2)))
-    answers: list[Any] = []
-    parked.on_reply = answers.append
+    pending.future.add_done_callback(lambda _: None)
     router._services.purgatory.on_deadline(100)
     with pytest.raises(FrameError, match="UNKNOWN_SERVER_ERROR"):
-        pending.pieces(answers[0])
+        pending.pieces()
 
 
 def test_one_that_was_answered_before_it_was_parked(answering: Any) -> None:
@@ -213,86 +209,89 @@ def test_every_route_names_a_module_that_handles_it() -> None:
         assert endpoint.handler.__module__.rpartition(".")[2] == ROUTES[api_key].module
 
 
-class Committing:
-    """A place whose records are committed when the test says so."""
-
-    def __init__(self) -> None:
-        self.waiters: list[Waiter] = []
-
-    def is_committed(self, offset: int) -> bool:
-        return False
-
-    def when_committed(self, offset: int, waiter: Waiter) -> None:
-        self.waiters.append(waiter)
-
-    def commit(self, error: ApiError | None = None) -> None:
-        waiters, self.waiters = self.waiters, []
-        for waiter in waiters:
-            waiter(error)
-
-
-def held(answering: Any, then: Callable[[], Any], place: Committing) -> tuple[Router, PendingReply]:
-    router, _ = answering(ApiKey.LIST_OFFSETS, Reply(((place, 5),), then))
+def held(answering: Any, answer: Future[Any]) -> tuple[Router, PendingReply]:
+    router, _ = answering(ApiKey.LIST_OFFSETS, answer)
     request = ListOffsetsRequest(topics=[ListOffsetsTopic("t", [ListOffsetsPartition(0)])])
     pending = router.dispatch(CONNECTION, frame(2, 2, request.encode(2)))
     assert isinstance(pending, PendingReply)
     return router, pending
 
 
-def test_an_answer_comes_when_all_it_rests_on_is_committed(answering: Any) -> None:
-    first, second = Committing(), Committing()
+def code_of(pending: PendingReply) -> int:
+    code: int = pending.response().topics[0].partitions[0].error_code
+    return code
+
+
+def test_an_answer_comes_when_all_that_it_tells_of_is_committed(answering: Any) -> None:
+    first, second = Future[None](), Future[None]()
     response = ListOffsetsResponse(throttle_time_ms=3)
-    _, pending = held(answering, lambda: Reply(((second, 1),), lambda: response), first)
-    first.commit()
-    assert not pending.parked.done
-    second.commit()
-    assert pending.parked.reply is response
-    assert joined(pending.pieces(response))[8:] == response.encode(2)
+    _, pending = held(answering, first.then(lambda _: when_committed(response, second)))
+    first.complete(None)
+    assert not pending.future.done
+    second.complete(None)
+    assert pending.response() is response
+    assert joined(pending.pieces())[8:] == response.encode(2)
 
 
-def test_an_answer_whose_records_are_lost_says_so(answering: Any) -> None:
-    place = Committing()
-    _, pending = held(answering, ListOffsetsResponse, place)
-    place.commit(ApiError(ErrorCode.KAFKA_STORAGE_ERROR))
-    assert pending.parked.reply.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ApiError(ErrorCode.KAFKA_STORAGE_ERROR), ErrorCode.NOT_COORDINATOR),
+        (TooLate(ErrorCode.COORDINATOR_NOT_AVAILABLE), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_an_answer_whose_records_are_lost_says_so(answering: Any, error: ApiError, code: ErrorCode) -> None:
+    committed = Future[None]()
+    answer = when_committed(ListOffsetsResponse(), committed)
+    assert isinstance(answer, Future)
+    _, pending = held(answering, answer)
+    committed.fail(error)
+    assert code_of(pending) == code
+
+
+def test_a_wait_that_fails_is_answered_with_its_own_error(answering: Any) -> None:
+    answer = Future[Any]()
+    _, pending = held(answering, answer)
+    answer.fail(ApiError(ErrorCode.KAFKA_STORAGE_ERROR))
+    assert code_of(pending) == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_what_goes_wrong_after_a_wait_is_answered_too(answering: Any, caplog: pytest.LogCaptureFixture) -> None:
-    def broken() -> None:
+    def broken(_: None) -> None:
         raise ValueError("a defect")
 
-    place = Committing()
-    _, pending = held(answering, broken, place)
-    place.commit()
-    assert pending.parked.reply.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    earlier = Future[None]()
+    _, pending = held(answering, earlier.then(broken))
+    earlier.complete(None)
+    assert code_of(pending) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert "a defect while serving LIST_OFFSETS" in caplog.text
 
 
 def test_nothing_more_is_done_for_a_connection_that_has_gone(answering: Any) -> None:
-    place, asked = Committing(), []
-    router, pending = held(answering, lambda: asked.append("then"), place)
-    router._services.purgatory.cancel(pending.parked)
-    place.commit()
+    earlier, asked = Future[None](), []
+    router, pending = held(answering, earlier.then(lambda _: asked.append("then")))
+    router._services.purgatory.cancel(pending.future)
+    earlier.complete(None)
     assert asked == []
 
 
 def test_a_wait_after_a_wait_ends_with_the_connection(answering: Any) -> None:
-    place, polled, ended = Committing(), [], []
-    further = Parked(2000, keys=["k"], poll=lambda now: polled.append(now), cancelled=lambda: ended.append("ended"))
-    router, pending = held(answering, lambda: further, place)
+    earlier, polled, ended = Future[Any](), [], []
+    further = Parked(2000, keys=["k"], poll=lambda now: polled.append(now), on_cancel=lambda: ended.append("ended"))
+    router, pending = held(answering, earlier)
     purgatory = router._services.purgatory
-    place.commit()
+    earlier.complete(further)
     purgatory.touch("k")
     purgatory.settle(1)
-    purgatory.cancel(pending.parked)
+    purgatory.cancel(pending.future)
     purgatory.touch("k")
     purgatory.settle(2)
     assert (polled, ended, len(purgatory), purgatory.next_deadline()) == ([1], ["ended"], 0, None)
 
 
 def test_a_wait_after_a_wait_has_its_own_deadline(answering: Any) -> None:
-    place, response = Committing(), ListOffsetsResponse()
-    router, pending = held(answering, lambda: Parked(2000, expire=lambda now: response), place)
-    place.commit()
+    earlier, response = Future[Any](), ListOffsetsResponse()
+    router, pending = held(answering, earlier)
+    earlier.complete(Parked(2000, expire=lambda now: response))
     router._services.purgatory.on_deadline(2000)
-    assert pending.parked.reply is response
+    assert pending.response() is response

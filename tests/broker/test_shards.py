@@ -11,8 +11,8 @@ from pykafka_broker.broker import shards as module
 from pykafka_broker.broker.coordinator_log import partition_for, read_batches
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.replicas import Replicas
-from pykafka_broker.broker.reply import NOTHING
 from pykafka_broker.broker.shards import CoordinatorShards
+from pykafka_broker.broker.waiting import DONE
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from pykafka_broker.errors import ApiError
@@ -101,7 +101,8 @@ def verdicts(shards: CoordinatorShards) -> list[ErrorCode]:
 
 def test_without_its_topic_nobody_is_coordinated(broker: LightBroker, host: Host) -> None:
     shards = begin(broker, host)
-    assert (shards.count, shards.refusal("k"), shards.after("k"), shards.after_all()) == (0, ELSEWHERE, (), ())
+    assert (shards.count, shards.refusal("k")) == (0, ELSEWHERE)
+    assert shards.committed("k") is shards.all_committed() is DONE
     broker.add(TOPIC, 2)
     assert (shards.count, verdicts(shards)) == (2, [ErrorCode.NONE] * 2)
 
@@ -322,16 +323,22 @@ def test_trouble_in_the_middle_leaves_nothing_half_read(
 def test_an_answer_rests_on_what_is_not_committed(broker: LightBroker, host: Host) -> None:
     broker.add(TOPIC, 2, replicas=(1, 2), isr=(1, 2))
     shards = begin(broker, host)
-    assert shards.after_all() == NOTHING
+    assert shards.all_committed() is DONE
     appended = shards.append(1, [raw_record(b"k", b"v"), raw_record(b"k", None)])
     assert (appended.base_offset, appended.last_offset) == (0, 1)
     partition = broker.partition(TOPIC, 1)
-    rests = ((partition, 2),)
-    assert shards.after(key_of(1, 2)) == shards.after_all() == shards.after_shards([0, 1]) == rests
-    assert shards.after(key_of(0, 2)) == NOTHING
-    assert shards.after(key_of(0, 2), key_of(1, 2), key_of(1, 2)) == rests
+    assert shards.uncommitted([0, 1]) == ((partition, 2),)
+    assert shards.committed(key_of(0, 2)) is DONE
+    waits = [
+        shards.committed(key_of(1, 2)),
+        shards.all_committed(),
+        shards.shards_committed([0, 1]),
+        shards.committed(key_of(0, 2), key_of(1, 2), key_of(1, 2)),
+    ]
+    assert [each.done for each in waits] == [False] * 4
     partition.fetched_by(ANOTHER_NODE, 2, NOW)
-    assert shards.after_all() == NOTHING
+    assert [each.succeeded for each in waits] == [True] * 4
+    assert shards.all_committed() is DONE
 
 
 @pytest.mark.parametrize("producer_id", [-1, 7])

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.reply import NOTHING
 from pykafka_broker.broker.shards import CoordinatorShards
 from pykafka_broker.broker.share_host import ShareHost, is_enabled
+from pykafka_broker.broker.waiting import DONE
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.coordinators.share.acquisition import LogBatch
@@ -20,7 +20,7 @@ from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
 from tests.broker.support import ANOTHER_NODE, LightBroker
-from tests.broker.test_held_answers import SyncedBroker
+from tests.broker.test_synced_answers import SyncedBroker
 
 
 @pytest.fixture
@@ -126,14 +126,12 @@ def test_an_answer_rests_on_a_topic_that_was_just_made_for_it(tmp_path: Path) ->
     node.sync()
     key = ShareKey("g", node.broker.image.topics["t"].id, 0)
     node.broker.shares.initialize(key, 1, 5)
-    after = node.broker.shares.after([key])
-    state_log = node.broker.partition(SHARE_GROUP_STATE, 0)
-    [made, (kept, end)] = after
-    assert made == (node.broker.metadata, node.broker.metadata.applied_offset + 1)
-    assert not state_log.is_committed(end)
-    assert not kept.is_committed(end)
+    committed = node.broker.shares.committed([key])
+    assert not node.broker.metadata.committed().done
+    assert not committed.done
     node.sync()
-    assert node.broker.shares.after([key]) == NOTHING
+    assert committed.succeeded
+    assert node.broker.shares.committed([key]) is DONE
 
 
 def test_sessions_end_with_their_connection_at_the_next_deadline(broker: LightBroker, host: ShareHost) -> None:

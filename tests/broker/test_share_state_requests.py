@@ -11,6 +11,7 @@ import pytest
 from pykafka_broker.broker.share_state_requests import INITIALIZE, READ, WRITE, Question, StateRequests
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_share_group_offsets_request import (
     AlterShareGroupOffsetsRequest,
@@ -436,11 +437,11 @@ def test_of_one_partition_things_are_asked_in_their_order(nodes: Neighbourhood) 
         "Write",
     ]
     assert [question.error for question in questions] == [None] * 5
-    assert questions[3].answer().start_offset == 1
+    assert questions[3].result().start_offset == 1
 
 
 def test_who_keeps_the_state_itself_is_not_asked(nodes: Neighbourhood) -> None:
     asking = StateRequests(nodes[2].whole.node, nodes[2].shares.other_coordinator)
     question = asking.ask(READ, key(nodes), 0)
-    assert question.error is not None
-    assert (question.error.code, question.after) == (ErrorCode.NOT_COORDINATOR, ())
+    assert isinstance(question.error, ApiError)
+    assert question.error.code == ErrorCode.NOT_COORDINATOR

@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.slices import SLICES_A_TURN, Slices
+from pykafka_broker.broker.waiting import Future, completed, failed
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -45,11 +45,11 @@ def test_work_of_one_slice_is_done_at_once() -> None:
 def test_a_turn_does_a_few_slices_and_asks_for_the_next_one() -> None:
     turns, done = Turns(), list[str]()
     reply = turns.slices.reply(counted("a", 3, done))
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, Future)
     for slices in (2, 3):
         turns.turn()
         assert done.count("a") == slices
-    assert reply.then() == "a"
+    assert reply.result() == "a"
     assert not turns.next
 
 
@@ -65,15 +65,46 @@ def test_many_works_take_turns_and_a_turn_is_no_longer_for_them() -> None:
 
 
 def test_whoever_waits_hears_when_it_is_done() -> None:
-    turns, heard = Turns(), list[ApiError | None]()
+    turns, heard = Turns(), list[str]()
     work = turns.slices.begin(counted("a", 2, []))
-    work.when_committed(0, heard.append)
-    assert not work.is_committed(0)
+    work.add_done_callback(lambda done: heard.append(done.result()))
+    assert not work.done
     assert heard == []
     turns.turn()
-    assert heard == [None]
-    work.when_committed(0, heard.append)
-    assert heard == [None, None]
+    assert heard == ["a"]
+    work.add_done_callback(lambda done: heard.append(done.result()))
+    assert heard == ["a", "a"]
+
+
+def awaiting(future: Future[str]) -> Generator[Future[str], str, str]:
+    try:
+        found = yield future
+    except ApiError as error:
+        return error.code.name
+    return found
+
+
+def test_work_goes_on_with_what_it_waits_for() -> None:
+    turns, slow = Turns(), Future[str]()
+    assert turns.slices.reply(awaiting(completed("there"))) == "there"
+    assert turns.slices.reply(awaiting(failed(ApiError(ErrorCode.INVALID_REQUEST)))) == "INVALID_REQUEST"
+    work = turns.slices.reply(awaiting(slow))
+    assert isinstance(work, Future)
+    turns.turn()
+    assert not work.done
+    slow.complete("at last")
+    turns.turn()
+    assert work.result() == "at last"
+
+
+def test_work_whose_waiter_leaves_ends_unless_it_outlives_its_client() -> None:
+    turns, done = Turns(), list[str]()
+    for name, outlives in (("a", False), ("b", True)):
+        work = turns.slices.begin(counted(name, 2, done), outlives_client=outlives)
+        work.add_done_callback(print)
+        work.leave(print)
+    turns.turn()
+    assert done == ["a", "a ends", "b", "b", "b ends"]
 
 
 def test_what_it_raises_is_the_answer() -> None:
@@ -83,17 +114,17 @@ def test_what_it_raises_is_the_answer() -> None:
 
     turns = Turns()
     reply = turns.slices.reply(fails())
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, Future)
     turns.turn()
     with pytest.raises(ApiError) as raised:
-        reply.then()
+        reply.result()
     assert raised.value.code is ErrorCode.INVALID_REQUEST
 
 
 def test_work_that_nobody_waits_for_ends_where_it_is() -> None:
-    turns, done, heard = Turns(), list[str](), list[ApiError | None]()
+    turns, done, heard = Turns(), list[str](), list[object]()
     work = turns.slices.begin(counted("a", 9, done))
-    work.when_committed(0, heard.append)
+    work.add_done_callback(heard.append)
     work.abandon()
     assert done == ["a", "a ends"]
     turns.turn()

@@ -15,7 +15,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
-from tests.broker.test_held_answers import SyncedBroker, producing_to
+from tests.broker.test_synced_answers import SyncedBroker, producing_to
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def node(tmp_path: Path) -> SyncedBroker:
     node.sync()
     producing = node.asked(producing_to(0), 12)
     node.sync()
-    assert producing.reply.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    assert producing.response().responses[0].partition_responses[0].error_code == ErrorCode.NONE
     return node
 
 
@@ -55,7 +55,7 @@ def test_each_step_waits_for_the_one_before(node: SyncedBroker) -> None:
     ending = node.asked(EndTxnRequest("x", 0, 0, True), 5)
     assert (decisions(node), markers(node)) == (decided + 1, 0)
     run_inline(node.jobs.popleft())
-    assert ending.reply.error_code == ErrorCode.NONE, "the outcome is certain, as with Kafka"
+    assert ending.response().error_code == ErrorCode.NONE, "the outcome is certain, as with Kafka"
     assert (decisions(node), markers(node)) == (decided + 1, 1)
     node.sync()
     assert (decisions(node), markers(node)) == (decided + 2, 1)
@@ -70,14 +70,14 @@ def test_a_new_epoch_of_its_log_ends_a_transaction_once(node: SyncedBroker) -> N
         node.broker.transactions._await(node.now)
         step(node)
     assert (decisions(node), markers(node)) == (decided + 2, 1)
-    assert ending.reply.error_code == ErrorCode.NONE
+    assert ending.response().error_code == ErrorCode.NONE
     assert len(node.broker.transactions._ends) == 0
 
 
 def test_another_leader_goes_on_and_this_node_does_not(node: SyncedBroker) -> None:
     ending = node.asked(EndTxnRequest("x", 0, 0, True), 5)
     node.broker.elect(TRANSACTION_STATE, 2)
-    assert ending.reply.error_code == ErrorCode.NOT_COORDINATOR
+    assert ending.response().error_code == ErrorCode.NOT_COORDINATOR
     node.sync()
     assert markers(node) == 0
     assert len(node.broker.transactions._ends) == 0

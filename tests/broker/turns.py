@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.broker.slices import Slices
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import Message
 from tests.broker.api.real_broker import RealBroker, _frame
@@ -39,13 +39,13 @@ class SlowBroker(RealBroker):
         services.slices = services.node.slices = Slices(self.next.append)
         services.node.replicas.slices = services.slices
 
-    def turns(self, api_key: ApiKey, version: int, body: bytes) -> Iterator[Parked]:
+    def turns(self, api_key: ApiKey, version: int, body: bytes) -> Iterator[Future[Any]]:
         """The turns that a request takes."""
         pending = self.broker.dispatch(self.connection, _frame(api_key, version, body), self.now)
-        while isinstance(pending, PendingReply) and not pending.parked.done:
-            yield pending.parked
+        while isinstance(pending, PendingReply) and not pending.future.done:
+            yield pending.future
             self.take_turn()
-        answer = pending.pieces(pending.parked.reply) if isinstance(pending, PendingReply) else pending
+        answer = pending.pieces() if isinstance(pending, PendingReply) else pending
         assert answer
         self.answer = b"".join(answer)
 

@@ -12,6 +12,7 @@ from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply, served_versions
 from pykafka_broker.broker.routes import ROUTES
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.control.observed_router import ObservedRouter
 from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.faults import Faults
@@ -74,8 +75,8 @@ class Watched:
     def later(self, action: Action, step: Callable[[], None]) -> None:
         self.later_steps.append((action.delay_ms, step))
 
-    def cancel(self, parked: Parked) -> None:
-        self.broker.services.purgatory.cancel(parked)
+    def cancel(self, future: Future[Any]) -> None:
+        self.broker.services.purgatory.cancel(future)
 
     def fault(self, action: Action, **match: Any) -> Rule:
         if "api" in match:
@@ -213,14 +214,16 @@ def test_one_that_waits_is_seen_waiting_and_then_answered(watched: Watched) -> N
     (waiting,) = watched.log.unanswered()
     assert (waiting.number, waiting.api, waiting.answer) == (None, "Fetch", None)
     assert list(watched.log.since()) == []
-    pending.pieces(pending.parked.expire(NOW))  # type: ignore[misc]
+    assert isinstance(pending.future, Parked)
+    watched.broker.services.purgatory.hurry(pending.future, NOW)
+    pending.pieces()
     assert list(watched.log.unanswered()) == []
     assert [each.api for each in watched.log.since()] == ["Fetch"]
 
 
 def test_one_whose_client_has_gone_has_no_answer(watched: Watched) -> None:
     pending = watched.dispatch(fetch(0), 12)
-    watched.cancel(pending.parked)
+    watched.cancel(pending.future)
     assert list(watched.log.unanswered()) == []
     assert [each.answer for each in watched.log.since()] == [None]
 
@@ -383,7 +386,7 @@ def held(watched: Watched, request: Message, version: int) -> tuple[Any, list[An
     pending = watched.dispatch(request, version)
     assert isinstance(pending, PendingReply)
     answers: list[Any] = []
-    pending.parked.on_reply = lambda reply: answers.append(pending.pieces(reply))
+    pending.future.add_done_callback(lambda _: answers.append(pending.pieces()))
     return pending, answers
 
 
@@ -418,7 +421,7 @@ def test_what_hangs_goes_on_when_the_fault_is_removed(watched: Watched) -> None:
 def test_what_hangs_is_forgotten_with_its_client(watched: Watched) -> None:
     rule = watched.fault(Action(hang=True))
     pending, answers = held(watched, produce(0), 9)
-    watched.cancel(pending.parked)
+    watched.cancel(pending.future)
     assert (rule.held, answers) == ({}, [])
     watched.faults.clear()
     assert watched.end_offset(0) == 0
@@ -442,7 +445,7 @@ def test_the_first_fault_that_fits_acts_alone(watched: Watched) -> None:
 def test_one_that_waited_before_the_fault_came_meets_what_happens_to_answers(watched: Watched) -> None:
     pending = watched.dispatch(fetch(0), 12)
     answers: list[Any] = []
-    pending.parked.on_reply = lambda reply: answers.append(pending.pieces(reply))
+    pending.future.add_done_callback(lambda _: answers.append(pending.pieces()))
     rule = watched.fault(Action(corrupt=True))
     watched.ask(produce(0), 9)
     watched.broker.settle(NOW)

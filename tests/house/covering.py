@@ -407,7 +407,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/test_router.py": (
         "raises it in handlers",
         """
-        broker/held errors
+        errors
         """,
     ),
     "cli/test_main.py": (

@@ -23,7 +23,7 @@ from pykafka_broker.protocol.stored.partition_record import PartitionRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
 from tests.log.support import NOW, TOPIC_ID, Deferred, FailingFileSystem, batch, manager, marker, topic_config
 
-Heard = list[ApiError | None]
+Heard = list[Exception | None]
 
 
 class Metadata:
@@ -90,7 +90,7 @@ class Disk:
     def wait(self, offset: int) -> Heard:
         heard: Heard = []
         try:
-            self.replicas.leader("t", 0).when_committed(offset, heard.append)
+            self.replicas.leader("t", 0).committed(offset).add_done_callback(lambda future: heard.append(future.error))
         except ApiError as error:
             heard.append(error)
         return heard
@@ -170,7 +170,7 @@ def test_a_failed_sync_acknowledges_nothing_ever(tmp_path: Path) -> None:
     disk.fs.failures = {"sync .log": errno.EIO}
     disk.jobs.run()
     (error,) = heard
-    assert error is not None
+    assert isinstance(error, ApiError)
     assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
     disk.fs.failures = {}  # the system has dropped the pages: the next sync would succeed
     disk.fs.calls.clear()
@@ -313,7 +313,7 @@ def test_a_moved_log_is_committed(tmp_path: Path) -> None:
     log = logs.create("t", 0, TOPIC_ID, NOW)
     log.append(batch(), NOW)
     heard: Heard = []
-    partitions(logs, []).leader("t", 0).when_committed(1, heard.append)
+    partitions(logs, []).leader("t", 0).committed(1).add_done_callback(lambda future: heard.append(future.error))
     other = next(each for each in logs.directories if each is not logs.directory_of(("t", 0)))
     logs.moves.start(("t", 0), other)
     while logs.directory_of(("t", 0)) is not other:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.server.movable_clock import MovableClock
 from pykafka_broker.server.server import Server
 from tests.server.support import run, until
@@ -32,7 +32,7 @@ class Throttling:
         _, ms, rest = request.split(b":", 2)
         answer = self._inner.dispatch(context, memoryview(rest)) if rest else None
         if isinstance(answer, FakePending):
-            return MutingPending(answer.parked, lambda: self._mute(context, int(ms)))
+            return MutingPending(answer.future, lambda: self._mute(context, int(ms)))
         self._mute(context, int(ms))
         return answer
 
@@ -41,13 +41,13 @@ class Throttling:
 
 
 class MutingPending(FakePending):
-    def __init__(self, parked: Parked, mute: Any) -> None:
-        super().__init__(parked)
+    def __init__(self, future: Future[bytes], mute: Any) -> None:
+        super().__init__(future)
         self._mute = mute
 
-    def pieces(self, reply: bytes) -> list[bytes]:
+    def pieces(self) -> list[bytes]:
         self._mute()
-        return super().pieces(reply)
+        return super().pieces()
 
 
 class Time:

@@ -16,6 +16,7 @@ import pytest
 
 from pykafka_broker.broker.purgatory import Parked, Purgatory
 from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import FrameError
@@ -56,11 +57,11 @@ class FakeBroker:
 
 
 class FakePending(PendingReply):
-    def __init__(self, parked: Parked) -> None:
-        self.parked = parked
+    def __init__(self, future: Future[bytes]) -> None:
+        self.future = future
 
-    def pieces(self, reply: bytes) -> list[bytes]:
-        return [framed(reply)]
+    def pieces(self) -> list[bytes]:
+        return [framed(self.future.result())]
 
 
 class FileRange:

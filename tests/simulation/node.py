@@ -16,6 +16,7 @@ from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.controller_router import ControllerRouter
 from pykafka_broker.broker.emulated_router import new_router
+from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.cluster.format_request import FormatRequest
@@ -297,15 +298,15 @@ class Served:
     def on_end(self, why: str) -> None:
         self._waiting.clear()
         if self._parked is not None:
-            parked, self._parked = self._parked.parked, None
-            self._broker.services.purgatory.cancel(parked)
+            pending, self._parked = self._parked, None
+            self._broker.services.purgatory.cancel(pending.future)
         self._broker.connection_closed(self._context)
 
     def _serve(self) -> None:
         while self._waiting and self._end.open:
             if self._parked is not None:
-                if self._parked.parked.yields:
-                    self._broker.services.purgatory.hurry(self._parked.parked, self._node.clock.now)
+                if isinstance(self._parked.future, Parked) and self._parked.yields:
+                    self._broker.services.purgatory.hurry(self._parked.future, self._node.clock.now)
                 if self._parked is not None:
                     return
             self._dispatch(self._waiting.popleft())
@@ -321,16 +322,16 @@ class Served:
             buffer[:] = bytes(len(buffer))
         if isinstance(result, PendingReply):
             self._parked = result
-            result.parked.on_reply = self._on_reply
+            result.future.add_done_callback(self._on_reply)
         elif result is not None:
             self._send(result)
 
-    def _on_reply(self, reply: Any) -> None:
+    def _on_reply(self, _: object) -> None:
         pending, self._parked = self._parked, None
         if pending is None or not self._end.open:
             return
         try:
-            pieces = pending.pieces(reply)
+            pieces = pending.pieces()
         except FrameError as error:
             self._refuse(error)
             return

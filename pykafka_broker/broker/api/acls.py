@@ -8,9 +8,9 @@ Versions: 1 patterns by prefix (KIP-290), 3 users as resources (KIP-373); they m
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer
 from pykafka_broker.cluster import acls
 from pykafka_broker.cluster.authorizer import AllowAll, Operation, Resource, Rights
 from pykafka_broker.cluster.controller import Controller, Decision
@@ -34,7 +34,7 @@ _DISABLED = "No Authorizer is configured."
 @handles(ApiKey.DESCRIBE_ACLS)
 def describe_acls(
     services: Services, context: RequestContext, request: DescribeAclsRequest
-) -> DescribeAclsResponse | Reply:
+) -> Answer[DescribeAclsResponse]:
     acls.check_known(
         request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type
     )

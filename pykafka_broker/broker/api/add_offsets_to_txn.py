@@ -7,9 +7,9 @@ PRODUCER_FENCED. Producers of transaction version 2 no longer ask: their TxnOffs
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -23,7 +23,7 @@ FENCED_FROM = 2
 @handles(ApiKey.ADD_OFFSETS_TO_TXN)
 def add_offsets_to_txn(
     services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
-) -> AddOffsetsToTxnResponse | Reply:
+) -> Answer[AddOffsetsToTxnResponse]:
     try:
         services.authorise(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
         services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
@@ -40,4 +40,4 @@ def add_offsets_to_txn(
     if code is ErrorCode.PRODUCER_FENCED and context.api_version < FENCED_FROM:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     response = AddOffsetsToTxnResponse(error_code=code)
-    return resting(response, services.transactions.after(request.transactional_id, code))
+    return when_committed(response, services.transactions.committed(request.transactional_id, code))

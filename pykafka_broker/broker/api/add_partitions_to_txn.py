@@ -13,9 +13,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.transactions import TopicPartition
 from pykafka_broker.errors import ApiError
@@ -41,7 +41,7 @@ _LIKE_ITEMS = 40  # that a transaction takes as long as
 @handles(ApiKey.ADD_PARTITIONS_TO_TXN)
 def add_partitions_to_txn(
     services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
-) -> AddPartitionsToTxnResponse | Reply:
+) -> Answer[AddPartitionsToTxnResponse]:
     if context.api_version < BATCHED_FROM:
         only = AddPartitionsToTxnTransaction(
             request.v3_and_below_transactional_id,
@@ -54,7 +54,7 @@ def add_partitions_to_txn(
         results = _answer(only.topics, codes)
         response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
         error = ErrorCode.CONCURRENT_TRANSACTIONS if _is_concurrent(codes) else ErrorCode.NONE
-        return resting(response, services.transactions.after(only.transactional_id, error))
+        return when_committed(response, services.transactions.committed(only.transactional_id, error))
     if not services.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     results_of, claimed = [], []
@@ -64,8 +64,8 @@ def add_partitions_to_txn(
             claimed.append(one.transactional_id)
         answer = _answer(one.topics, codes)
         results_of.append(AddPartitionsToTxnResult(one.transactional_id, answer))
-    after = services.transactions.shards.after(*claimed)
-    return resting(AddPartitionsToTxnResponse(results_by_transaction=results_of), after)
+    committed = services.transactions.shards.committed(*claimed)
+    return when_committed(AddPartitionsToTxnResponse(results_by_transaction=results_of), committed)
 
 
 def _is_concurrent(codes: Mapping[TopicPartition, ErrorCode]) -> bool:
@@ -99,7 +99,9 @@ def _add(
     producer = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
     try:
         if transaction.verify_only:
-            return services.transactions.verify_partitions(*producer, codes)
+            verdicts = services.transactions.verify_partitions(*producer, codes)
+            services.transactions.confirm_by_append(transaction.transactional_id, *verdicts.values())
+            return verdicts
         client_version = 2 if context.api_version >= BATCHED_FROM else 0
         code = services.transactions.add_partitions(*producer, codes, client_version, context.now)
     except ApiError as error:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pykafka_broker.broker.api import broker_loggers
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, then
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer, then
 from pykafka_broker.cluster.authorizer import Operation, Rights
 from pykafka_broker.cluster.config_changes import (
     ConfigOp,
@@ -63,7 +63,7 @@ A = TypeVar("A", bound=ConfigResource)
 @handles(ApiKey.ALTER_CONFIGS)
 def alter_all_configs(
     services: Services, context: RequestContext, request: AlterConfigsRequest
-) -> replaced.AlterConfigsResponse | Reply:
+) -> Answer[replaced.AlterConfigsResponse]:
     if services.node.observed is None:
         return services.metadata.submit(context, request, decide_all)
     return _replaced(services, context, request, services.node.observed)
@@ -71,7 +71,7 @@ def alter_all_configs(
 
 def _replaced(
     services: Services, context: RequestContext, request: AlterConfigsRequest, observed: ObservedMetadata
-) -> replaced.AlterConfigsResponse | Reply:
+) -> Answer[replaced.AlterConfigsResponse]:
     alter = partial(alter_configs, observed.checks)
     refused = _refused_here(services, context, request.resources, _replacing, alter)
     others = _without(request.resources, refused)
@@ -106,7 +106,7 @@ def _replacing(resource: AlterConfigsResource) -> Iterator[ConfigOp]:
 @handles(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 def incrementally_alter_configs(
     services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> changed.IncrementalAlterConfigsResponse | Reply:
+) -> Answer[changed.IncrementalAlterConfigsResponse]:
     """Change loggers, which are this node's own, here; the controller decides about everything else."""
     loggers = [each for each in request.resources if each.resource_type == ConfigResourceType.BROKER_LOGGER]
     others = [each for each in request.resources if each.resource_type != ConfigResourceType.BROKER_LOGGER]
@@ -125,7 +125,7 @@ def incrementally_alter_configs(
     if not others:
         return respond(changed.IncrementalAlterConfigsResponse())
     submitted = IncrementalAlterConfigsRequest(others, request.validate_only)
-    decided: changed.IncrementalAlterConfigsResponse | Reply = services.metadata.submit(
+    decided: Answer[changed.IncrementalAlterConfigsResponse] = services.metadata.submit(
         context, submitted, decide_incrementally
     )
     return then(decided, respond)

@@ -10,9 +10,9 @@ Versions: 1 throttle time behaves as everywhere, 2 is flexible.
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -28,7 +28,7 @@ from pykafka_broker.protocol.messages.alter_replica_log_dirs_response import (
 @handles(ApiKey.ALTER_REPLICA_LOG_DIRS)
 def alter_replica_log_dirs(
     services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
-) -> AlterReplicaLogDirsResponse | Reply:
+) -> Answer[AlterReplicaLogDirsResponse]:
     may = services.allows(context, Operation.ALTER, Resource.CLUSTER)
     topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:

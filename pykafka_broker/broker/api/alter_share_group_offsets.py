@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pykafka_broker.broker.api.share_group_offsets import NOT_HOSTED, empty_group
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
+from pykafka_broker.broker.waiting import Answer, all_of, when_committed
 from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.coordinators.groups.epoch_group import FIRST_GROUP_EPOCH
 from pykafka_broker.coordinators.share.share_group import Topics
@@ -34,13 +34,13 @@ from pykafka_broker.protocol.runtime import ZERO_UUID
 @handles(ApiKey.ALTER_SHARE_GROUP_OFFSETS)
 def alter_share_group_offsets(
     services: Services, context: RequestContext, request: AlterShareGroupOffsetsRequest
-) -> AlterShareGroupOffsetsResponse | Reply:
+) -> Answer[AlterShareGroupOffsetsResponse]:
     return services.slices.reply(_alter_all(services, context, request), outlives_client=True)
 
 
 def _alter_all(
     services: Services, context: RequestContext, request: AlterShareGroupOffsetsRequest
-) -> Steps[AlterShareGroupOffsetsResponse | Reply]:
+) -> Steps[Answer[AlterShareGroupOffsetsResponse]]:
     try:
         group = yield from empty_group(services, context, Operation.READ, request.group_id)
     except ApiError as error:
@@ -59,11 +59,11 @@ def _alter_all(
             topics.append((yield from _alter(services, request.group_id, epoch, wanted, done)))
     if done or makes_group:
         services.groups.apply(services.groups.coordinator.share.initialized(request.group_id, done))
-    after = services.groups.after(request.group_id)
+    committed = services.groups.committed(request.group_id)
     if done:
         keys = [ShareKey(request.group_id, topic_id, one) for topic_id, (_, ones) in done.items() for one in ones]
-        after += services.shares.after(keys)
-    return resting(AlterShareGroupOffsetsResponse(responses=topics), after)
+        committed = all_of(committed, services.shares.committed(keys))
+    return when_committed(AlterShareGroupOffsetsResponse(responses=topics), committed)
 
 
 def _alter(

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from pykafka_broker.broker.api.group_describe import describe_each
 from pykafka_broker.broker.api.group_protocols import offers
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from pykafka_broker.protocol.messages.consumer_group_describe_response import (
@@ -25,7 +25,7 @@ from pykafka_broker.protocol.messages.consumer_group_describe_response import (
 @handles(ApiKey.CONSUMER_GROUP_DESCRIBE)
 def consumer_group_describe(
     services: Services, context: RequestContext, request: ConsumerGroupDescribeRequest
-) -> ConsumerGroupDescribeResponse | Reply:
+) -> Answer[ConsumerGroupDescribeResponse]:
     described = describe_each(
         services,
         context,
@@ -35,7 +35,9 @@ def consumer_group_describe(
         _topics,
         DescribedGroup,
     )
-    return resting(ConsumerGroupDescribeResponse(groups=described), services.groups.after(*request.group_ids))
+    return when_committed(
+        ConsumerGroupDescribeResponse(groups=described), services.groups.committed(*request.group_ids)
+    )
 
 
 def _topics(group: DescribedGroup) -> Iterable[str]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, may_name, offers, verdict
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -21,7 +21,7 @@ from pykafka_broker.protocol.messages.consumer_group_heartbeat_response import C
 @handles(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 def consumer_group_heartbeat(
     services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse | Reply:
+) -> Answer[ConsumerGroupHeartbeatResponse]:
     error = heartbeat_refusal(services, offers(services, "consumer"), request.group_id)
     if error is not ErrorCode.NONE:
         return ConsumerGroupHeartbeatResponse(error_code=error)

@@ -10,9 +10,9 @@ Versions: 3 names the requester too, and may ask for a token of another owner (K
 from __future__ import annotations
 
 from pykafka_broker.broker.context import ANONYMOUS, RequestContext
-from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer
 from pykafka_broker.cluster import delegation_tokens as tokens
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.controller import Controller, Decision
@@ -41,7 +41,7 @@ _NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 @handles(ApiKey.CREATE_DELEGATION_TOKEN)
 def create_delegation_token(
     services: Services, context: RequestContext, request: CreateDelegationTokenRequest
-) -> CreateDelegationTokenResponse | Reply:
+) -> Answer[CreateDelegationTokenResponse]:
     requester = context.connection.principal
     owner = (
         f"{request.owner_principal_type}:{request.owner_principal_name}" if request.owner_principal_name else requester
@@ -105,7 +105,7 @@ def _named(
 @handles(ApiKey.DESCRIBE_DELEGATION_TOKEN)
 def describe_delegation_token(
     services: Services, context: RequestContext, request: DescribeDelegationTokenRequest
-) -> DescribeDelegationTokenResponse | Reply:
+) -> Answer[DescribeDelegationTokenResponse]:
     if not _may_ask(services, context):
         return DescribeDelegationTokenResponse(_NOT_ALLOWED)
     secret_key = services.config.delegation_token_secret_key
@@ -151,7 +151,7 @@ def _description(token: DelegationTokenRecord, secret_key: str, with_requester: 
 @handles(ApiKey.RENEW_DELEGATION_TOKEN)
 def renew_delegation_token(
     services: Services, context: RequestContext, request: RenewDelegationTokenRequest
-) -> RenewDelegationTokenResponse | Reply:
+) -> Answer[RenewDelegationTokenResponse]:
     if not _may_ask(services, context):
         return RenewDelegationTokenResponse(_NOT_ALLOWED, expiry_timestamp_ms=-1)
     wall = services.clock.wall
@@ -171,7 +171,7 @@ def renew_delegation_token(
 @handles(ApiKey.EXPIRE_DELEGATION_TOKEN)
 def expire_delegation_token(
     services: Services, context: RequestContext, request: ExpireDelegationTokenRequest
-) -> ExpireDelegationTokenResponse | Reply:
+) -> Answer[ExpireDelegationTokenResponse]:
     if not _may_ask(services, context):
         return ExpireDelegationTokenResponse(_NOT_ALLOWED, expiry_timestamp_ms=-1)
     wall = services.clock.wall

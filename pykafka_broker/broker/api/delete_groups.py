@@ -8,10 +8,10 @@ Versions: 2 is the flexible encoding.
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
+from pykafka_broker.broker.waiting import Answer, all_of, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.share.state_records import ShareKey
@@ -25,22 +25,22 @@ from pykafka_broker.protocol.messages.delete_groups_response import DeletableGro
 @handles(ApiKey.DELETE_GROUPS)
 def delete_groups(
     services: Services, context: RequestContext, request: DeleteGroupsRequest
-) -> DeleteGroupsResponse | Reply:
+) -> Answer[DeleteGroupsResponse]:
     return services.slices.reply(_deleted(services, context, request), outlives_client=True)
 
 
 def _deleted(
     services: Services, context: RequestContext, request: DeleteGroupsRequest
-) -> Steps[DeleteGroupsResponse | Reply]:
+) -> Steps[Answer[DeleteGroupsResponse]]:
     group_ids = dict.fromkeys(request.groups_names)
-    after: list[ShareKey] = []  # whose states went
+    states: list[ShareKey] = []  # that went
     results = []
     for group_id in group_ids:
-        results.append(DeletableGroupResult(group_id, (yield from _delete(services, context, group_id, after))))
-    resting_on = services.groups.after(*group_ids)
-    if after:
-        resting_on += services.shares.after(after)
-    return resting(DeleteGroupsResponse(results=results), resting_on)
+        results.append(DeletableGroupResult(group_id, (yield from _delete(services, context, group_id, states))))
+    committed = services.groups.committed(*group_ids)
+    if states:
+        committed = all_of(committed, services.shares.committed(states))
+    return when_committed(DeleteGroupsResponse(results=results), committed)
 
 
 def _delete(services: Services, context: RequestContext, group_id: str, states: list[ShareKey]) -> Steps[ErrorCode]:

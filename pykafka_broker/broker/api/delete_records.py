@@ -16,10 +16,10 @@ from typing import NamedTuple
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps, shares
+from pykafka_broker.broker.waiting import Answer
 from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -58,13 +58,13 @@ class _Unfinished(NamedTuple):
 @handles(ApiKey.DELETE_RECORDS)
 def delete_records(
     services: Services, context: RequestContext, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse | Reply | Parked:
+) -> Answer[DeleteRecordsResponse]:
     return services.slices.reply(_in_slices(services, context, request))
 
 
 def _in_slices(
     services: Services, context: RequestContext, request: DeleteRecordsRequest
-) -> Steps[DeleteRecordsResponse | Parked]:
+) -> Steps[Answer[DeleteRecordsResponse]]:
     response = DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(topic.name, []) for topic in request.topics])
     groups = zip(response.topics, map(_once, request.topics), strict=True)
     unfinished: list[_Unfinished] = []

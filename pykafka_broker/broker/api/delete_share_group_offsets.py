@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pykafka_broker.broker.api.share_group_offsets import NOT_HOSTED, empty_group
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
+from pykafka_broker.broker.waiting import Answer, all_of, when_committed
 from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.share.state_records import ShareKey
@@ -30,13 +30,13 @@ NOTHING_TO_DELETE = "There is no offset information to delete."
 @handles(ApiKey.DELETE_SHARE_GROUP_OFFSETS)
 def delete_share_group_offsets(
     services: Services, context: RequestContext, request: DeleteShareGroupOffsetsRequest
-) -> DeleteShareGroupOffsetsResponse | Reply:
+) -> Answer[DeleteShareGroupOffsetsResponse]:
     return services.slices.reply(_deleted(services, context, request), outlives_client=True)
 
 
 def _deleted(
     services: Services, context: RequestContext, request: DeleteShareGroupOffsetsRequest
-) -> Steps[DeleteShareGroupOffsetsResponse | Reply]:
+) -> Steps[Answer[DeleteShareGroupOffsetsResponse]]:
     try:
         group = yield from empty_group(services, context, Operation.DELETE, request.group_id)
         if group is None:
@@ -47,10 +47,10 @@ def _deleted(
     topics = []
     for topic in request.topics:
         topics.append((yield from _delete(services, context, group, topic.topic_name, states)))
-    after = services.groups.after(request.group_id)
+    committed = services.groups.committed(request.group_id)
     if states:
-        after += services.shares.after(states)
-    return resting(DeleteShareGroupOffsetsResponse(responses=topics), after)
+        committed = all_of(committed, services.shares.committed(states))
+    return when_committed(DeleteShareGroupOffsetsResponse(responses=topics), committed)
 
 
 def _delete(

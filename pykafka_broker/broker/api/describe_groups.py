@@ -8,9 +8,9 @@ Versions: 3 authorized operations (KIP-430), 4 static members, 6 errors with a m
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.cluster.authorizer import NOT_ASKED, Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -24,7 +24,7 @@ NOT_FOUND_FROM = 6
 @handles(ApiKey.DESCRIBE_GROUPS)
 def describe_groups(
     services: Services, context: RequestContext, request: DescribeGroupsRequest
-) -> DescribeGroupsResponse | Reply:
+) -> Answer[DescribeGroupsResponse]:
     groups = []
     for group_id in request.groups:
         described = _describe(services, context, group_id)
@@ -32,7 +32,7 @@ def describe_groups(
         if described.error_code == ErrorCode.NONE and request.include_authorized_operations:
             described.authorized_operations = services.authorized_operations(context, Resource.GROUP, group_id)
         groups.append(described)
-    return resting(DescribeGroupsResponse(groups=groups), services.groups.after(*request.groups))
+    return when_committed(DescribeGroupsResponse(groups=groups), services.groups.committed(*request.groups))
 
 
 def _describe(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:

@@ -9,10 +9,10 @@ whether the directory is cordoned.
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
+from pykafka_broker.broker.waiting import Answer
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.errors import ApiError
@@ -34,7 +34,7 @@ TopicPartition = tuple[str, int]
 @handles(ApiKey.DESCRIBE_LOG_DIRS)
 def describe_log_dirs(
     services: Services, context: RequestContext, request: DescribeLogDirsRequest
-) -> DescribeLogDirsResponse | Reply:
+) -> Answer[DescribeLogDirsResponse]:
     return services.slices.reply(_described(services, context, request))
 
 

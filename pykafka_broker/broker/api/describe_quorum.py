@@ -8,9 +8,9 @@ directory ids and nodes (KIP-853); the id is zero as long as kraft.version is 0.
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer
 from pykafka_broker.cluster.authorizer import Operation, Resource, denial
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -31,7 +31,7 @@ _NODES_FROM = 2
 @handles(ApiKey.DESCRIBE_QUORUM)
 def describe_quorum(
     services: Services, context: RequestContext, request: DescribeQuorumRequest
-) -> DescribeQuorumResponse | Reply:
+) -> Answer[DescribeQuorumResponse]:
     if not services.allows(context, Operation.DESCRIBE, Resource.CLUSTER):
         error = denial(Resource.CLUSTER)
         return DescribeQuorumResponse(error_code=error.code, error_message=error.message)

@@ -8,11 +8,11 @@ Versions: 1 tells the lag (KIP-1226).
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
 from pykafka_broker.broker.slices import Steps
+from pykafka_broker.broker.waiting import Answer, all_of, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource, denial
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, UNKNOWN_COUNT
@@ -38,13 +38,13 @@ NO_LAG = -1
 @handles(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
 def describe_share_group_offsets(
     services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
-) -> DescribeShareGroupOffsetsResponse | Reply:
+) -> Answer[DescribeShareGroupOffsetsResponse]:
     return services.slices.reply(_described(services, context, request))
 
 
 def _described(
     services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
-) -> Steps[DescribeShareGroupOffsetsResponse | Reply]:
+) -> Steps[Answer[DescribeShareGroupOffsetsResponse]]:
     groups = []
     for wanted in request.groups:
         try:
@@ -57,7 +57,7 @@ def _described(
             groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, topics))
         except ApiError as error:
             groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, [], error.code, error.message))
-    after = services.groups.after(*(group.group_id for group in request.groups))
+    committed = services.groups.committed(*(group.group_id for group in request.groups))
     keys = [
         ShareKey(group.group_id, topic.topic_id, one.partition_index)
         for group in groups
@@ -65,8 +65,8 @@ def _described(
         for one in topic.partitions
     ]
     if keys:
-        after += services.shares.after(keys)
-    return resting(DescribeShareGroupOffsetsResponse(groups=groups), after)
+        committed = all_of(committed, services.shares.committed(keys))
+    return when_committed(DescribeShareGroupOffsetsResponse(groups=groups), committed)
 
 
 def _topics(

@@ -7,9 +7,9 @@ are being written only the partitions that lack theirs are listed. Topics that t
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -25,11 +25,11 @@ from pykafka_broker.protocol.messages.describe_transactions_response import (
 @handles(ApiKey.DESCRIBE_TRANSACTIONS)
 def describe_transactions(
     services: Services, context: RequestContext, request: DescribeTransactionsRequest
-) -> DescribeTransactionsResponse | Reply:
+) -> Answer[DescribeTransactionsResponse]:
     response = DescribeTransactionsResponse(
         transaction_states=[_state(services, context, name) for name in request.transactional_ids]
     )
-    return resting(response, services.transactions.shards.after(*request.transactional_ids))
+    return when_committed(response, services.transactions.shards.committed(*request.transactional_ids))
 
 
 def _state(services: Services, context: RequestContext, name: str) -> TransactionState:

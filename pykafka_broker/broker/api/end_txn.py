@@ -9,9 +9,9 @@ id and epoch to go on with (KIP-890).
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.transactions import ProducerReply
 from pykafka_broker.errors import ApiError
@@ -25,7 +25,7 @@ BUMPING_FROM = 5
 
 
 @handles(ApiKey.END_TXN)
-def end_txn(services: Services, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse | Reply:
+def end_txn(services: Services, context: RequestContext, request: EndTxnRequest) -> Answer[EndTxnResponse]:
     version = context.api_version
     try:
         services.authorise(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
@@ -43,4 +43,4 @@ def end_txn(services: Services, context: RequestContext, request: EndTxnRequest)
     if code is ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     response = EndTxnResponse(error_code=code, producer_id=reply.producer_id, producer_epoch=reply.producer_epoch)
-    return resting(response, services.transactions.after(request.transactional_id, reply.error))
+    return when_committed(response, services.transactions.committed(request.transactional_id, reply.error))

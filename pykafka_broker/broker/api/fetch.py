@@ -14,17 +14,17 @@ start offset, 7 sessions, 9 leader epochs (KIP-320), 12 flexible and diverging e
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchedPartition, FetchSession
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.partition_reader import NOT_SHOWN, PartitionReader
 from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
+from pykafka_broker.broker.waiting import Answer, Future
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileSlice
 from pykafka_broker.log.segments import MORE_THAN_A_SEGMENT
@@ -47,7 +47,7 @@ Found = tuple[FetchedPartition, PartitionData, int]
 
 
 @handles(ApiKey.FETCH)
-def fetch(services: Services, context: RequestContext, request: FetchRequest) -> FetchResponse | Parked | Reply:
+def fetch(services: Services, context: RequestContext, request: FetchRequest) -> Answer[FetchResponse]:
     if request.isolation_level not in _ISOLATION_LEVELS:
         return _all_failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
     attempts: type[FetchAttempt] = FetchAttempt
@@ -70,18 +70,17 @@ def fetch(services: Services, context: RequestContext, request: FetchRequest) ->
     return Parked(deadline, keys=attempt.watched(), poll=attempt.poll, expire=attempt.answer, yields=True)
 
 
-def _read_in_slices(services: Services, attempt: FetchAttempt, deadline: int) -> Reply:
+def _read_in_slices(services: Services, attempt: FetchAttempt, deadline: int) -> Future[Any]:
     """The answer to a fetch of many partitions, or of messages of old formats. One that waits keeps its connection to
     itself.
     """
 
-    def steps() -> Steps[FetchResponse | Parked]:
+    def steps() -> Steps[Answer[FetchResponse]]:
         found = yield from attempt.poll_in_slices(lambda: services.clock.now < deadline)
         return found if isinstance(found, FetchResponse) else Parked(deadline, keys=found, poll=again, expire=again)
 
-    def again(now: int) -> Reply:
-        work = services.slices.begin(steps())
-        return Reply(((work, 0),), work.result)
+    def again(now: int) -> Future[Any]:
+        return services.slices.begin(steps())
 
     return again(services.clock.now)
 

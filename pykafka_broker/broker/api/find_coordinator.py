@@ -12,9 +12,9 @@ import re
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.coordinator_log import partition_for
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Operation, Resource, denial
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from pykafka_broker.errors import MALFORMED
@@ -39,10 +39,14 @@ SHARE_KEY = re.compile(r"[^:]+:[A-Za-z0-9_-]{22}:-?\d+")
 @handles(ApiKey.FIND_COORDINATOR)
 def find_coordinator(
     services: Services, context: RequestContext, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse | Reply:
+) -> Answer[FindCoordinatorResponse]:
     before = services.metadata.applied_offset
     response = _respond(services, context, request)
-    return response if services.metadata.applied_offset == before else resting(response, services.metadata.after())
+    return (
+        response
+        if services.metadata.applied_offset == before
+        else when_committed(response, services.metadata.committed())
+    )
 
 
 # Of errors in versions that ask for one coordinator.

@@ -7,9 +7,9 @@ Versions: 3 static members (KIP-345).
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -18,7 +18,7 @@ from pykafka_broker.protocol.messages.heartbeat_response import HeartbeatRespons
 
 
 @handles(ApiKey.HEARTBEAT)
-def heartbeat(services: Services, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse | Reply:
+def heartbeat(services: Services, context: RequestContext, request: HeartbeatRequest) -> Answer[HeartbeatResponse]:
     services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
     host = services.groups
     error = host.refusal(request.group_id) if request.group_id else ErrorCode.NONE
@@ -27,4 +27,5 @@ def heartbeat(services: Services, context: RequestContext, request: HeartbeatReq
     if error is ErrorCode.NONE:
         error = host.coordinator.heartbeat(request, context.now)
         host.heard(context, request.group_id, request.member_id)
-    return resting(HeartbeatResponse(error_code=error), host.after_verdict(request.group_id, error))
+    host.confirm_by_append(request.group_id, error)
+    return when_committed(HeartbeatResponse(error_code=error), host.committed(request.group_id))

@@ -10,9 +10,9 @@ commit (KIP-939).
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer, all_of, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.transactions import ProducerReply
 from pykafka_broker.errors import ApiError
@@ -27,7 +27,7 @@ FENCED_FROM = 4
 @handles(ApiKey.INIT_PRODUCER_ID)
 def init_producer_id(
     services: Services, context: RequestContext, request: InitProducerIdRequest
-) -> InitProducerIdResponse | Reply:
+) -> Answer[InitProducerIdResponse]:
     try:
         reply = _take_over(services, context, request)
     except ApiError as error:
@@ -38,10 +38,10 @@ def init_producer_id(
     response = InitProducerIdResponse(
         error_code=code, producer_id=reply.producer_id, producer_epoch=reply.producer_epoch
     )
-    after = services.metadata.after()  # the id may be of a block that was just allocated
+    committed = services.metadata.committed()  # the id may be of a block that was just allocated
     if request.transactional_id:
-        after += services.transactions.after(request.transactional_id, reply.error)
-    return resting(response, after)
+        committed = all_of(committed, services.transactions.committed(request.transactional_id, reply.error))
+    return when_committed(response, committed)
 
 
 def _take_over(services: Services, context: RequestContext, request: InitProducerIdRequest) -> ProducerReply:

@@ -8,10 +8,9 @@ Versions: 0 has one timeout, 4 asks dynamic members to come back with the id the
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer, Future
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.groups.classic_join import refusal
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -23,9 +22,7 @@ _NO_PROTOCOL_FROM = 7
 
 
 @handles(ApiKey.JOIN_GROUP)
-def join_group(
-    services: Services, context: RequestContext, request: JoinGroupRequest
-) -> JoinGroupResponse | Reply | Parked:
+def join_group(services: Services, context: RequestContext, request: JoinGroupRequest) -> Answer[JoinGroupResponse]:
     if not services.allows(context, Operation.READ, Resource.GROUP, request.group_id):
         protocol_name = None if context.api_version >= _NO_PROTOCOL_FROM else ""
         return JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, protocol_name=protocol_name)
@@ -33,7 +30,7 @@ def join_group(
     error = host.refusal(request.group_id)
     if error is not ErrorCode.NONE and request.group_id:
         return refusal(error, request.member_id)
-    parked = Parked(None)
-    effects = host.coordinator.join(request, host.caller(context, services.who_may_see(context)), parked, now)
+    later: Future[JoinGroupResponse] = Future()
+    effects = host.coordinator.join(request, host.caller(context, services.who_may_see(context)), later, now)
     host.heard(context, request.group_id, request.member_id)
-    return host.answer(request.group_id, effects, parked)
+    return host.answer(request.group_id, effects, later)

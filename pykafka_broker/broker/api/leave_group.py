@@ -8,9 +8,9 @@ answer's.
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, then
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer, then
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -21,7 +21,7 @@ MEMBERS_FROM = 3
 
 
 @handles(ApiKey.LEAVE_GROUP)
-def leave_group(services: Services, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse | Reply:
+def leave_group(services: Services, context: RequestContext, request: LeaveGroupRequest) -> Answer[LeaveGroupResponse]:
     if not services.allows(context, Operation.READ, Resource.GROUP, request.group_id):
         return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     host, now = services.groups, context.now

@@ -8,9 +8,9 @@ Versions: 4 states (KIP-518), 5 types (KIP-848).
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
@@ -18,7 +18,7 @@ from pykafka_broker.protocol.messages.list_groups_response import ListedGroup, L
 
 
 @handles(ApiKey.LIST_GROUPS)
-def list_groups(services: Services, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse | Reply:
+def list_groups(services: Services, context: RequestContext, request: ListGroupsRequest) -> Answer[ListGroupsResponse]:
     states = {state.lower() for state in request.states_filter}
     types = {type_.lower() for type_ in request.types_filter}
     sees_all = services.allows(context, Operation.DESCRIBE, Resource.CLUSTER, log=False)
@@ -30,7 +30,7 @@ def list_groups(services: Services, context: RequestContext, request: ListGroups
             if sees_all or services.allows(context, Operation.DESCRIBE, Resource.GROUP, group.group_id, log=False)
         ]
     )
-    return resting(response, services.groups.shards.after_all())
+    return when_committed(response, services.groups.shards.all_committed())
 
 
 def _asked_as(state: str) -> str:

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps, are_many, shares
+from pykafka_broker.broker.waiting import Answer
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
@@ -67,7 +67,7 @@ _DESCRIBE_TOPIC = (Operation.DESCRIBE, Resource.TOPIC)
 @handles(ApiKey.LIST_OFFSETS)
 def list_offsets(
     services: Services, context: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse | Reply:
+) -> Answer[ListOffsetsResponse]:
     search = _Search(services, context, request)
     if are_many([topic.partitions for topic in request.topics]):
         return services.slices.reply(search.in_slices(request))

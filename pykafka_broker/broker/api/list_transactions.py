@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
+from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.transactions import Filters, select
 from pykafka_broker.errors import ApiError
@@ -28,13 +28,13 @@ from pykafka_broker.steps import counted
 @handles(ApiKey.LIST_TRANSACTIONS)
 def list_transactions(
     services: Services, context: RequestContext, request: ListTransactionsRequest
-) -> ListTransactionsResponse | Reply:
+) -> Answer[ListTransactionsResponse]:
     return services.slices.reply(_listed(services, context, request))
 
 
 def _listed(
     services: Services, context: RequestContext, request: ListTransactionsRequest
-) -> Steps[ListTransactionsResponse | Reply]:
+) -> Steps[Answer[ListTransactionsResponse]]:
     titles = yield from counted(request.state_filters)
     filters = Filters(
         titles,
@@ -51,7 +51,7 @@ def _listed(
             if services.allows(context, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, name)
         ],
     )
-    return resting(response, services.transactions.after_all())
+    return when_committed(response, services.transactions.all_committed())
 
 
 def _matcher(pattern: str | None) -> Callable[[str], bool] | None:

@@ -15,10 +15,10 @@ from collections.abc import Callable, Generator, Iterable
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.encoded_reply import EncodedReply
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
+from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.cluster.authorizer import NOT_ASKED, Operation, Resource
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, INTERNAL_TOPICS, name_problem
@@ -44,7 +44,7 @@ Names = tuple[tuple[str | None, bytes], ...]  # with ids
 @handles(ApiKey.METADATA)
 def metadata(
     services: Services, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | EncodedReply | Reply:
+) -> Answer[MetadataResponse | EncodedReply]:
     version = context.api_version
     asked = request.topics
     if asked is not None and not asked and version < _NULL_IS_ALL_FROM:
@@ -60,7 +60,7 @@ def metadata(
         made = answer.create_missing(names)
     operations = request.include_cluster_authorized_operations
     if made:  # not to be remembered: where there was no room for a topic, the next asking tries again
-        return resting(at_once(answer.response(names, operations)), services.metadata.after())
+        return when_committed(at_once(answer.response(names, operations)), services.metadata.committed())
     return services.slices.reply(_in_steps(services, version, lambda: answer.response(names, operations)))
 
 

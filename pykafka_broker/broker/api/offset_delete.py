@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, then
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer, then
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -26,7 +26,7 @@ from pykafka_broker.protocol.messages.offset_delete_response import (
 @handles(ApiKey.OFFSET_DELETE)
 def offset_delete(
     services: Services, context: RequestContext, request: OffsetDeleteRequest
-) -> OffsetDeleteResponse | Reply:
+) -> Answer[OffsetDeleteResponse]:
     group_id = request.group_id
     if not services.allows(context, Operation.DELETE, Resource.GROUP, group_id):
         return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)

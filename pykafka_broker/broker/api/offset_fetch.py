@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from pykafka_broker.broker.api.zookeeper_offsets import OF_ZOOKEEPER, as_zookeeper_said, make_room
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -39,16 +39,17 @@ WHOLE_ERROR_FROM = 2
 @handles(ApiKey.OFFSET_FETCH)
 def offset_fetch(
     services: Services, context: RequestContext, request: OffsetFetchRequest
-) -> OffsetFetchResponse | Reply:
+) -> Answer[OffsetFetchResponse]:
     if context.api_version >= GROUPS_FROM:
         response = OffsetFetchResponse(groups=[_fetch(services, context, one, request) for one in request.groups])
-        after = services.groups.after_offsets(*(one.group_id for one in request.groups))
+        group_ids = [one.group_id for one in request.groups]
     else:
         response = _of_one_group(services, context, request)
         if context.api_version == OF_ZOOKEEPER:
             response = as_zookeeper_said(response)
-        after = services.groups.after_offsets(request.group_id)
-    return resting(response, after)
+        group_ids = [request.group_id]
+    services.groups.confirm_offsets_by_append(*group_ids)
+    return when_committed(response, services.groups.committed(*group_ids))
 
 
 def _of_one_group(services: Services, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:

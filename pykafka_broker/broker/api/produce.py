@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.partition import NotLeader, Partition
@@ -36,10 +36,10 @@ from pykafka_broker.broker.produce_joining import (
     refusal,
 )
 from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.reply import Committing, Reply, TooLate
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps, shares
+from pykafka_broker.broker.waiting import Answer, Future, all_of, lost
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.errors import ApiError, FrameError
@@ -76,9 +76,7 @@ _REFUSALS_OF_A_LOG = frozenset(
 
 
 @handles(ApiKey.PRODUCE)
-def produce(
-    services: Services, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Reply | Parked | None:
+def produce(services: Services, context: RequestContext, request: ProduceRequest) -> Answer[ProduceResponse | None]:
     return services.slices.reply(Production(services, context, request).steps(), outlives_client=True)
 
 
@@ -111,16 +109,16 @@ class Production:
         self._in_steps: list[Closer] = []
         self._copied = False
 
-    def steps(self) -> Steps[ProduceResponse | Parked | None]:
+    def steps(self) -> Steps[Answer[ProduceResponse | None]]:
         """Serve the request; it is written to its end even if its producer has gone."""
         asked = [(topic, topic.partition_data) for topic in self._request.topic_data if topic.partition_data]
         self._refusal = refusal(self._services, self._context, self._request.transactional_id, asked)
         while self._joins and (joining := self._join(asked)):
             self._keep_records()
             try:
-                yield tuple(joining)
+                yield all_of(*joining)
             except ApiError as error:
-                raise error if isinstance(error, TooLate) else ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from None
+                raise lost(error) from None
         responses: list[TopicProduceResponse] = []
         written: TopicProduceData | None = None
         for number, share in enumerate(shares(asked)):
@@ -138,7 +136,7 @@ class Production:
             yield from self._look_closer()
         return self._answer(responses)
 
-    def _answer(self, responses: list[TopicProduceResponse]) -> ProduceResponse | Parked | None:
+    def _answer(self, responses: list[TopicProduceResponse]) -> Answer[ProduceResponse | None]:
         if self._request.acks == 0:
             _close_on_failure(responses)
             return None
@@ -166,12 +164,12 @@ class Production:
         """Whether there may be batches of a transaction."""
         return self._joining is not None and not self._refusal and self._request.acks in _ACKS
 
-    def _join(self, topics: Iterable[TopicAndPartitions]) -> list[tuple[Committing, int]]:
-        """Let partitions take part, before the first one of all is written to. Returns what must be committed before
+    def _join(self, topics: Iterable[TopicAndPartitions]) -> list[Future[Any]]:
+        """Let partitions take part, before the first one of all is written to. Returns what must be waited for before
         that; a producer that wants no answer can't wait and is refused. What else is wrong is found again when the
         partition has its turn.
         """
-        joining: list[tuple[Committing, int]] = []
+        joining: list[Future[Any]] = []
         coordinator = self._joining
         assert coordinator is not None
         for topic, partitions in topics:
@@ -181,7 +179,9 @@ class Production:
                     if header.attributes & TRANSACTIONAL_BIT:
                         name = self._name_of(topic)
                         partition = self._services.replicas.leader(name, one.index)
-                        joining += coordinator.ask(partition, header)
+                        future = coordinator.ask(partition, header)
+                        if not future.succeeded:
+                            joining.append(future)
         if joining and not self._request.acks:
             coordinator.refuse_all(ApiError(ErrorCode.CONCURRENT_TRANSACTIONS))
             return []
@@ -300,7 +300,7 @@ class Production:
             ]
         return answer
 
-    def _name_leader(self, answer: PartitionProduceResponse, error: ApiError | None) -> None:
+    def _name_leader(self, answer: PartitionProduceResponse, error: Exception | None) -> None:
         if isinstance(error, NotLeader) and self._context.api_version >= LEADER_FROM:
             answer.current_leader = LeaderIdAndEpoch(error.leader, error.leader_epoch)
             self._misled = self._misled or error.leader >= 0
@@ -316,28 +316,30 @@ class Production:
         timed = wants_all and any(not one.partition.log.sole_replica for one in unfinished)
         parked = Parked(self._services.clock.now + self._request.timeout_ms if timed else None)
 
-        def finished(number: int, error: ApiError | None) -> None:
-            unfinished[number].finish(error)
-            self._name_leader(unfinished[number].answer, error)
-            del waiters[number]
-            if not waiters:
+        def finished(number: int, future: Future[None]) -> None:
+            unfinished[number].finish(future.error)
+            self._name_leader(unfinished[number].answer, future.error)
+            del waiting[number]
+            if not waiting:
                 parked.complete(self._with_nodes(response))
 
         def give_up() -> None:
-            for number, waiter in waiters.items():
-                unfinished[number].partition.forget(waiter)
+            for future in waiting.values():
+                future.cancel()
 
         def expire(now: int) -> ProduceResponse:
             give_up()
-            for number in waiters:
+            for number in waiting:
                 unfinished[number].answer.error_code = ErrorCode.REQUEST_TIMED_OUT
             return self._with_nodes(response)
 
-        waiters = {number: partial(finished, number) for number in range(len(unfinished))}
-        parked.expire, parked.cancelled = expire, give_up
-        for one, waiter in zip(unfinished, list(waiters.values()), strict=True):
-            when = one.partition.when_committed if wants_all else one.partition.when_durable
-            when(one.end_offset, waiter)
+        waiting: dict[int, Future[None]] = {}
+        parked.expire, parked.on_cancel = expire, give_up
+        for number, one in enumerate(unfinished):
+            wait = one.partition.committed if wants_all else one.partition.durable
+            waiting[number] = wait(one.end_offset)
+        for number, future in list(waiting.items()):
+            future.add_done_callback(partial(finished, number))
         return parked
 
 
@@ -366,9 +368,10 @@ class Unfinished(NamedTuple):
     end_offset: int
     answer: PartitionProduceResponse
 
-    def finish(self, error: ApiError | None) -> None:
+    def finish(self, error: Exception | None) -> None:
         """They are committed, or `error` is why they are not."""
         if error is not None:
+            assert isinstance(error, ApiError)
             self.answer.error_code = error.code
             self.answer.error_message = error.message
             self.answer.base_offset = -1

@@ -17,10 +17,10 @@ from pykafka_broker.broker.api.share_requests import (
     show_all,
 )
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
+from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -36,7 +36,7 @@ from pykafka_broker.protocol.messages.share_acknowledge_response import (
 @handles(ApiKey.SHARE_ACKNOWLEDGE)
 def share_acknowledge(
     services: Services, context: RequestContext, request: ShareAcknowledgeRequest
-) -> ShareAcknowledgeResponse | Reply:
+) -> Answer[ShareAcknowledgeResponse]:
     host, epoch = services.shares, request.share_session_epoch
     try:
         member = member_of(services, context, request)
@@ -53,7 +53,7 @@ def share_acknowledge(
 
 def _acknowledged(
     services: Services, context: RequestContext, member: Member, request: ShareAcknowledgeRequest
-) -> Steps[ShareAcknowledgeResponse | Reply]:
+) -> Steps[Answer[ShareAcknowledgeResponse]]:
     host, now, epoch = services.shares, context.now, request.share_session_epoch
     acks = acknowledgements(request.topics)
     taken: list[Callable[[], None]] = []
@@ -72,4 +72,4 @@ def _acknowledged(
             for topic_id, partitions in by_topic(results).items()
         ],
     )
-    return resting(response, host.shards.after_all())
+    return when_committed(response, host.shards.all_committed())

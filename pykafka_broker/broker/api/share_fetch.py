@@ -27,11 +27,11 @@ from pykafka_broker.broker.api.share_requests import (
 )
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_reader import ACQUIRE_MODES, Found, Refused, ShareReader
 from pykafka_broker.broker.slices import Steps
+from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.cluster.authorizer import Resource, denial
 from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member, ShareSession
 from pykafka_broker.coordinators.share.share_partition import AckBatch
@@ -53,15 +53,13 @@ _DENIAL = Refused(denial(Resource.TOPIC).code, denial(Resource.TOPIC).message)
 
 
 @handles(ApiKey.SHARE_FETCH)
-def share_fetch(
-    services: Services, context: RequestContext, request: ShareFetchRequest
-) -> ShareFetchResponse | Parked | Reply:
+def share_fetch(services: Services, context: RequestContext, request: ShareFetchRequest) -> Answer[ShareFetchResponse]:
     return services.slices.reply(_begun(services, context, request))
 
 
 def _begun(
     services: Services, context: RequestContext, request: ShareFetchRequest
-) -> Steps[ShareFetchResponse | Parked | Reply]:
+) -> Steps[Answer[ShareFetchResponse]]:
     """What becomes of the session and of the acknowledgements, and then the fetch."""
     acks: dict[TopicPartition, list[AckBatch]] = {}
     if has_acknowledgements(request.topics):
@@ -90,13 +88,16 @@ def _begun(
     if attempt is None:
         services.shares.close_session(member, context.now)
         response = _response(services, member, {}, results)
-        return resting(response, services.shares.shards.after_all())
+        return when_committed(response, services.shares.shards.all_committed())
     if is_strange:
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST, error_message="Unknown acquire mode")
-    after = services.shares.after(ShareKey(member[0], *partition) for partition in results)
+    committed = services.shares.committed(ShareKey(member[0], *partition) for partition in results)
     if first is not None:
-        return resting(first, after)
-    return Reply(after, attempt.begin) if after else attempt.begin()
+        return when_committed(first, committed)
+    acknowledged = when_committed(None, committed)
+    if acknowledged is not None:
+        yield acknowledged
+    return attempt.begin()
 
 
 def _check(request: ShareFetchRequest, has_acks: bool) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from pykafka_broker.broker.api.group_describe import describe_each
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
+from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
 from pykafka_broker.protocol.messages.share_group_describe_response import DescribedGroup, ShareGroupDescribeResponse
@@ -21,7 +21,7 @@ from pykafka_broker.protocol.messages.share_group_describe_response import Descr
 @handles(ApiKey.SHARE_GROUP_DESCRIBE)
 def share_group_describe(
     services: Services, context: RequestContext, request: ShareGroupDescribeRequest
-) -> ShareGroupDescribeResponse | Reply:
+) -> Answer[ShareGroupDescribeResponse]:
     described = describe_each(
         services,
         context,
@@ -31,7 +31,7 @@ def share_group_describe(
         _topics,
         DescribedGroup,
     )
-    return resting(ShareGroupDescribeResponse(groups=described), services.groups.after(*request.group_ids))
+    return when_committed(ShareGroupDescribeResponse(groups=described), services.groups.committed(*request.group_ids))
 
 
 def _topics(group: DescribedGroup) -> Iterable[str]:

@@ -11,11 +11,11 @@ import logging
 
 from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, may_name, verdict
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
 from pykafka_broker.broker.slices import Steps
+from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.errors import ApiError
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 @handles(ApiKey.SHARE_GROUP_HEARTBEAT)
 def share_group_heartbeat(
     services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest
-) -> ShareGroupHeartbeatResponse | Reply:
+) -> Answer[ShareGroupHeartbeatResponse]:
     services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
     may_name(services, context, request.subscribed_topic_names or [])
     error = heartbeat_refusal(services, is_enabled(services.image.features), request.group_id)
@@ -39,8 +39,8 @@ def share_group_heartbeat(
     response = _beat(services, context, request)
     response.error_code = verdict(services, response.error_code, request.member_epoch)
     services.groups.heard(context, request.group_id, request.member_id)
-    after = services.groups.after_verdict(request.group_id, response.error_code)
-    return resting(response, after)
+    services.groups.confirm_by_append(request.group_id, response.error_code)
+    return when_committed(response, services.groups.committed(request.group_id))
 
 
 def _beat(
@@ -91,8 +91,7 @@ def _initializing(services: Services, group: ShareGroup) -> Steps[None]:
             effects = share.initializing(group)
             host.apply(effects)
             epoch = effects.reply
-            if after := host.after(group.group_id):
-                yield after
+            yield host.committed(group.group_id)
         if is_known():
             missing = share.uninitialized(group.group_id)
             done = yield from services.shares.initialize_topics(group.group_id, epoch, missing)

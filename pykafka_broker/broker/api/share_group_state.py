@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import R, Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
+from pykafka_broker.broker.waiting import Answer, Future, R, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.coordinators.share.delivery import StateRun
@@ -98,19 +98,22 @@ def _answer(
     ]
 
 
-def _resting(services: Services, request: StateRequest, response: R) -> R | Reply:
+def _resting(services: Services, request: StateRequest, response: R) -> Answer[R]:
     """An answer that tells of all share partitions of the request."""
     topics: Iterable[Any] = request.topics
     keys = [
         ShareKey(request.group_id, bytes(topic.topic_id), one.partition) for topic in topics for one in topic.partitions
     ]
-    return resting(response, services.shares.after(keys))
+    return when_committed(response, services.shares.committed(keys))
 
 
 @handles(ApiKey.INITIALIZE_SHARE_GROUP_STATE)
 def initialize(
     services: Services, context: RequestContext, request: InitializeShareGroupStateRequest
-) -> initialize_share_group_state_response.InitializeShareGroupStateResponse | Reply:
+) -> (
+    initialize_share_group_state_response.InitializeShareGroupStateResponse
+    | Future[initialize_share_group_state_response.InitializeShareGroupStateResponse]
+):
     module = initialize_share_group_state_response
 
     def ask(key: ShareKey, asked: Any) -> Any:
@@ -124,7 +127,10 @@ def initialize(
 @handles(ApiKey.READ_SHARE_GROUP_STATE)
 def read(
     services: Services, context: RequestContext, request: ReadShareGroupStateRequest
-) -> read_share_group_state_response.ReadShareGroupStateResponse | Reply:
+) -> (
+    read_share_group_state_response.ReadShareGroupStateResponse
+    | Future[read_share_group_state_response.ReadShareGroupStateResponse]
+):
     module, host = read_share_group_state_response, services.shares
 
     def ask(key: ShareKey, asked: Any) -> Any:
@@ -141,7 +147,10 @@ def read(
 @handles(ApiKey.WRITE_SHARE_GROUP_STATE)
 def write(
     services: Services, context: RequestContext, request: WriteShareGroupStateRequest
-) -> write_share_group_state_response.WriteShareGroupStateResponse | Reply:
+) -> (
+    write_share_group_state_response.WriteShareGroupStateResponse
+    | Future[write_share_group_state_response.WriteShareGroupStateResponse]
+):
     module, host, now = write_share_group_state_response, services.shares, context.now
 
     def ask(key: ShareKey, asked: Any) -> Any:
@@ -177,7 +186,10 @@ def _are_too_many(services: Services, batches: list[StateBatch]) -> bool:
 @handles(ApiKey.DELETE_SHARE_GROUP_STATE)
 def delete(
     services: Services, context: RequestContext, request: DeleteShareGroupStateRequest
-) -> delete_share_group_state_response.DeleteShareGroupStateResponse | Reply:
+) -> (
+    delete_share_group_state_response.DeleteShareGroupStateResponse
+    | Future[delete_share_group_state_response.DeleteShareGroupStateResponse]
+):
     module = delete_share_group_state_response
 
     def ask(key: ShareKey, asked: Any) -> Any:
@@ -193,7 +205,10 @@ def delete(
 @handles(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY)
 def read_summary(
     services: Services, context: RequestContext, request: ReadShareGroupStateSummaryRequest
-) -> read_share_group_state_summary_response.ReadShareGroupStateSummaryResponse | Reply:
+) -> (
+    read_share_group_state_summary_response.ReadShareGroupStateSummaryResponse
+    | Future[read_share_group_state_summary_response.ReadShareGroupStateSummaryResponse]
+):
     module = read_share_group_state_summary_response
 
     def ask(key: ShareKey, asked: Any) -> Any:

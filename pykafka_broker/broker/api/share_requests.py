@@ -108,7 +108,7 @@ def acknowledge(
                 without.append(place)
                 continue
             has_some = True
-            while before := services.shares.partitions.before(key):
+            while not (before := services.shares.partitions.before(key)).done:
                 yield before
             one = services.shares.partitions.acknowledge(key, member_id, batches, services.clock.now)
             results[place] = _WELL
@@ -121,8 +121,7 @@ def acknowledge(
             results[place] = known.setdefault(result, result)
     for place, one in elsewhere.items():
         assert one.writing is not None
-        if one.writing.after:
-            yield one.writing.after
+        yield one.writing.settled()
         refusal = one.refusal()
         if refusal is not None:
             results[place] = AckResult(refusal.code, refusal.message)

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from pykafka_broker.broker.api.group_describe import describe_each
 from pykafka_broker.broker.api.group_protocols import offers
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
 from pykafka_broker.protocol.messages.streams_group_describe_response import (
@@ -24,7 +24,7 @@ from pykafka_broker.protocol.messages.streams_group_describe_response import (
 @handles(ApiKey.STREAMS_GROUP_DESCRIBE)
 def streams_group_describe(
     services: Services, context: RequestContext, request: StreamsGroupDescribeRequest
-) -> StreamsGroupDescribeResponse | Reply:
+) -> Answer[StreamsGroupDescribeResponse]:
     described = describe_each(
         services,
         context,
@@ -34,7 +34,7 @@ def streams_group_describe(
         _topics,
         DescribedGroup,
     )
-    return resting(StreamsGroupDescribeResponse(groups=described), services.groups.after(*request.group_ids))
+    return when_committed(StreamsGroupDescribeResponse(groups=described), services.groups.committed(*request.group_ids))
 
 
 def _topics(group: DescribedGroup) -> Iterable[str]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, may_hold, may_name, offers, verdict
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer, all_of, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, are_plain, name_problem
 from pykafka_broker.coordinators.streams.configured import MISSING_INTERNAL_TOPICS
@@ -26,7 +26,7 @@ from pykafka_broker.protocol.messages.streams_group_heartbeat_response import St
 @handles(ApiKey.STREAMS_GROUP_HEARTBEAT)
 def streams_group_heartbeat(
     services: Services, context: RequestContext, request: StreamsGroupHeartbeatRequest
-) -> StreamsGroupHeartbeatResponse | Reply:
+) -> Answer[StreamsGroupHeartbeatResponse]:
     services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
     error = heartbeat_refusal(services, offers(services, "streams"), request.group_id)
     if error is not ErrorCode.NONE:
@@ -41,14 +41,15 @@ def streams_group_heartbeat(
     host.heard(context, request.group_id, request.member_id)
     reply = effects.reply
     reply.error_code = verdict(services, reply.error_code, request.member_epoch)
-    after = host.after_verdict(request.group_id, reply.error_code)
+    host.confirm_by_append(request.group_id, reply.error_code)
+    committed = host.committed(request.group_id)
     if effects.missing_topics:
         problem = _create(services, context, effects.missing_topics)
-        after += services.metadata.after()
+        committed = all_of(committed, services.metadata.committed())
         for status in reply.status or ():
             if problem and status.status_code == MISSING_INTERNAL_TOPICS:
                 status.status_detail += f"; {problem}."
-    return resting(reply, after)
+    return when_committed(reply, committed)
 
 
 def _problem(services: Services, context: RequestContext, topology: Topology) -> str | None:

@@ -8,10 +8,9 @@ Versions: 3 static members (KIP-345), 5 protocol type and name (KIP-559).
 from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer, Future
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -22,9 +21,7 @@ PROTOCOL_REQUIRED_FROM = 5
 
 
 @handles(ApiKey.SYNC_GROUP)
-def sync_group(
-    services: Services, context: RequestContext, request: SyncGroupRequest
-) -> SyncGroupResponse | Reply | Parked:
+def sync_group(services: Services, context: RequestContext, request: SyncGroupRequest) -> Answer[SyncGroupResponse]:
     if context.api_version >= PROTOCOL_REQUIRED_FROM and (
         request.protocol_type is None or request.protocol_name is None
     ):
@@ -38,5 +35,5 @@ def sync_group(
     if error is not ErrorCode.NONE and request.group_id:
         return SyncGroupResponse(error_code=error)
     host.heard(context, request.group_id, request.member_id)
-    parked = Parked(None)
-    return host.answer(request.group_id, host.coordinator.sync(request, parked, now), parked)
+    later: Future[SyncGroupResponse] = Future()
+    return host.answer(request.group_id, host.coordinator.sync(request, later, now), later)

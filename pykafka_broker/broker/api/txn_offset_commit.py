@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.joining import Joined, refused_join
-from pykafka_broker.broker.reply import NOTHING, Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import DONE, Answer, lost, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -49,7 +49,7 @@ _AS_COORDINATOR = {
 @handles(ApiKey.TXN_OFFSET_COMMIT)
 def txn_offset_commit(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest
-) -> TxnOffsetCommitResponse | Reply:
+) -> Answer[TxnOffsetCommitResponse]:
     try:
         services.authorise(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
         services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
@@ -68,27 +68,28 @@ def _commit(
     request: TxnOffsetCommitRequest,
     refused: list[TxnOffsetCommitResponseTopic],
     asked: Question | None = None,
-) -> TxnOffsetCommitResponse | Reply:
-    after = NOTHING
+) -> Answer[TxnOffsetCommitResponse]:
+    committed = DONE
     try:
         if not request.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
-        verdict = _verdict(services, context, request, asked)
-        if verdict is not None and verdict.after:
-            question = None if isinstance(verdict, Joined) else verdict
-            return Reply(verdict.after, lambda: _commit(services, context, request, refused, question))
+        joined = _join(services, context, request, asked)
+        question = None if isinstance(joined, Joined) else joined
+        joining = joined.committed if isinstance(joined, Joined) else joined
+        if joining is not None and not joining.succeeded:
+            return joining.then(lambda _: _commit(services, context, request, refused, question), lost)
         answered = services.groups.txn_commit_offsets(request, context).topics
-        after = services.groups.after(request.group_id)
+        committed = services.groups.committed(request.group_id)
     except ApiError as error:
         answered = _all(request.topics, _AS_COORDINATOR.get(error.code, error.code))
-    return resting(TxnOffsetCommitResponse(topics=_merged(answered, refused)), after)
+    return when_committed(TxnOffsetCommitResponse(topics=_merged(answered, refused)), committed)
 
 
-def _verdict(
+def _join(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest, asked: Question | None
 ) -> Joined | Question | None:
-    """Raises unless the group's partition is, or hereby becomes, part of the producer's open transaction. What it
-    returns may have to be waited for; then this is called again.
+    """Have the group's partition take part in the producer's open transaction, or look whether it does. Raises why it
+    does not. What is returned may have to be waited for; then ask again.
     """
     implicit = context.api_version >= IMPLICIT_ADD_FROM
     partition = services.replicas.leader(*services.offsets_partition(request.group_id))
@@ -97,14 +98,19 @@ def _verdict(
         return None
     if not implicit and not services.config.transaction_partition_verification_enable:
         return None
-    verdict: Joined | Question
+    joined: Joined | Question
     if asked is not None and asked.holds(partition):
-        verdict = asked
+        joined = asked
     else:
-        verdict = services.transactions.join(request.transactional_id, *producer, partition, implicit)
-    if verdict.error is not None and verdict.error is not ErrorCode.NONE:
-        raise refused_join(verdict.error, implicit, context.api_version >= ABORTABLE_FROM)
-    return verdict
+        joined = services.transactions.join(request.transactional_id, *producer, partition, implicit)
+    verdict = ErrorCode.NONE
+    if isinstance(joined, Joined):
+        verdict = joined.verdict
+    elif joined.done:
+        verdict = joined.result()
+    if verdict is not ErrorCode.NONE:
+        raise refused_join(verdict, implicit, context.api_version >= ABORTABLE_FROM)
+    return joined
 
 
 def _split(

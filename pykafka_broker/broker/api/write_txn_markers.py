@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.reply import Reply, resting
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.transaction_markers import write_marker
+from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -43,23 +43,23 @@ class _Outcome(NamedTuple):
 @handles(ApiKey.WRITE_TXN_MARKERS)
 def write_txn_markers(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
-) -> WriteTxnMarkersResponse | Reply:
+) -> Answer[WriteTxnMarkersResponse]:
     if not services.allows(context, Operation.ALTER, Resource.CLUSTER, log=False):
         services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
     return services.slices.reply(_written(services, request), outlives_client=True)
 
 
-def _written(services: Services, request: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse | Reply]:
-    after: list[tuple[Partition, int]] = []
+def _written(services: Services, request: WriteTxnMarkersRequest) -> Steps[Answer[WriteTxnMarkersResponse]]:
+    written: list[tuple[Partition, int]] = []
     response = WriteTxnMarkersResponse()
     pace = Pace()
     for marker in request.markers:
-        response.markers.append((yield from _result(services, marker, after, pace)))
-    return resting(response, tuple(each for each in after if not each[0].is_committed(each[1])))
+        response.markers.append((yield from _result(services, marker, written, pace)))
+    return when_committed(response, *(partition.committed(offset) for partition, offset in written))
 
 
 def _result(
-    services: Services, marker: WritableTxnMarker, after: list[tuple[Partition, int]], pace: Pace
+    services: Services, marker: WritableTxnMarker, written: list[tuple[Partition, int]], pace: Pace
 ) -> Steps[WritableTxnMarkerResult]:
     outcome = _Outcome(
         marker.producer_id,
@@ -74,7 +74,7 @@ def _result(
             if outcome.producer_epoch < 0:
                 services.replicas.leader(topic, partition)
                 return ErrorCode.UNKNOWN_SERVER_ERROR  # no batch can carry it, and Kafka has no better word either
-            after.append(write_marker(services.node, topic, partition, outcome, services.offsets_decided))
+            written.append(write_marker(services.node, topic, partition, outcome, services.offsets_decided))
         except ApiError as error:
             return error.code
         return ErrorCode.NONE

@@ -12,8 +12,9 @@ from struct import unpack_from
 from typing import Any
 
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.purgatory import Parked, Purgatory
+from pykafka_broker.broker.purgatory import Purgatory
 from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.control.proxy.addresses import NAMING, Address, only_known_versions, replace
@@ -88,7 +89,7 @@ class ForwardingBroker:
             upstream.send(exchange.frame, None)
             return None
         reply = ForwardedReply(self, exchange)
-        upstream.send(exchange.frame, reply.parked)
+        upstream.send(exchange.frame, reply.future)
         return reply
 
     def answered(self, exchange: Exchange, frame: bytes) -> Pieces:
@@ -143,11 +144,9 @@ class ForwardedReply(PendingReply):
     __slots__ = ("_broker", "_exchange")
 
     def __init__(self, broker: ForwardingBroker, exchange: Exchange) -> None:
-        self.parked = Parked(None)
+        self.future = Future()
         self._broker = broker
         self._exchange = exchange
 
-    def pieces(self, reply: Any) -> Pieces:
-        if isinstance(reply, FrameError):
-            raise reply
-        return self._broker.answered(self._exchange, reply)
+    def pieces(self) -> Pieces:
+        return self._broker.answered(self._exchange, self.future.result())

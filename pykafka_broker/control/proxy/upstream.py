@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.errors import FrameError
 from pykafka_broker.server.turns import Turns
 
@@ -26,14 +26,14 @@ class Upstream:
         self._address = address
         self._on_lost = on_lost
         self._unsent: list[bytes] = []
-        self._waiting: deque[Parked] = deque()
+        self._waiting: deque[Future[bytes]] = deque()
         self._writer: asyncio.StreamWriter | None = None
         self._task = turns.loop.create_task(self._run())
 
-    def send(self, frame: bytes, parked: Parked | None) -> None:
-        """A request, and who waits for its answer: the frame of it, or a FrameError."""
-        if parked is not None:
-            self._waiting.append(parked)
+    def send(self, frame: bytes, answer: Future[bytes] | None) -> None:
+        """Send a request; the frame of its answer completes `answer`, or a FrameError ends it."""
+        if answer is not None:
+            self._waiting.append(answer)
         data = len(frame).to_bytes(_SIZE_BYTES, "big") + frame
         if self._writer is None:
             self._unsent.append(data)
@@ -68,6 +68,6 @@ class Upstream:
 
     def _lost(self, why: str) -> None:
         waiting, self._waiting = self._waiting, deque()
-        for parked in waiting:
-            parked.complete(FrameError(why))
+        for future in waiting:
+            future.fail(FrameError(why))
         self._on_lost(why)

@@ -10,7 +10,7 @@ import pytest
 
 from pykafka_broker.broker.api.fetch import fetch
 from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.reply import Reply
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.log.files import FileSlice
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -146,7 +146,7 @@ def test_it_waits_for_records_and_an_append_wakes_it(broker: LightBroker) -> Non
     assert parked.deadline == broker.now + 500
     assert parked.yields
     answers: list[FetchResponse] = []
-    parked.on_reply = answers.append
+    parked.add_done_callback(lambda done: answers.append(done.result()))
     broker.purgatory.park(parked)
     broker.partition("t", 0).append(batch(b"new"), broker.now)
     broker.purgatory.settle(broker.now)
@@ -304,8 +304,8 @@ def test_old_clients_get_old_message_formats(broker: LightBroker, version: int, 
     broker.add("t")
     broker.partition_log("t", 0).append(batch(b"a", b"b"), broker.now)
     reply = fetch(broker.services, broker.context(ApiKey.FETCH, version), asked({0: 0}))
-    assert isinstance(reply, Reply)
-    data = parts(reply.then())[0]
+    assert isinstance(reply, Future)
+    data = parts(reply.result())[0]
     assert isinstance(data.records, bytes | bytearray)
     assert data.records[16] == magic
 

@@ -13,7 +13,7 @@ import pytest
 
 from pykafka_broker.broker.api.fetch import fetch
 from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.reply import Reply
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -70,7 +70,7 @@ class World:
         most: int = 50 * MB,
         version: int = 12,
         session: tuple[int, int] = NO_SESSION,
-    ) -> FetchResponse | Parked | Reply:
+    ) -> FetchResponse | Future[FetchResponse]:
         request = FetchRequest(max_wait_ms=500, min_bytes=least, max_bytes=most)
         request.session_id, request.session_epoch = session
         for topic, partition, offset, limit in specs:
@@ -298,5 +298,5 @@ def test_a_fetch_of_many_partitions_waits_beside_an_unknown_one(world: World) ->
     world.ids["many"] = world.broker.add("many", 200)
     specs = [("many", number, 0, MB) for number in range(200)]
     reply = world.ask(("gone", 0, 0, MB), *specs)
-    assert isinstance(reply, Reply)
-    assert isinstance(reply.then(), Parked)
+    assert isinstance(reply, Future)
+    assert isinstance(reply.result(), Parked)

@@ -132,11 +132,9 @@ def waited(node: RealBroker, request: Message, version: int) -> Any:
     header = struct.pack(">hhih", request.API_KEY, version, 7, -1) + b"\0" * (spec.request_header_version(version) - 1)
     answer = node.broker.dispatch(node.connection, memoryview(header + request.encode(version)), node.now)
     if isinstance(answer, PendingReply):
-        replies: list[Any] = []
-        answer.parked.on_reply = replies.append
         node.broker.on_deadline(node.now)
         node.broker.settle(node.now)
-        answer = answer.pieces(replies[0])
+        answer = answer.pieces()
     assert isinstance(answer, list)
     body = b"".join(answer)[8 + spec.response_header_version(version) :]
     return spec.response_class().decode(body, version)

@@ -9,7 +9,7 @@ import pytest
 
 from pykafka_broker.broker.api.produce import produce
 from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.reply import Reply
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -182,7 +182,7 @@ class TestFlush:
         job.run()
         job.apply()
         assert parked.done
-        assert parked.reply.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+        assert parked.result().responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
     def test_a_sync_that_fails_is_no_acknowledgement(self, broker: LightBroker) -> None:
         broker.add("t", flush_messages="1")
@@ -191,7 +191,7 @@ class TestFlush:
         parked = produce(broker.services, broker.context(ApiKey.PRODUCE, 9), asked({0: batch(b"x")}))
         assert isinstance(parked, Parked)
         jobs[0].failed(OSError(5, "Input/output error"))
-        answer = parked.reply.responses[0].partition_responses[0]
+        answer = parked.result().responses[0].partition_responses[0]
         assert (answer.error_code, answer.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
 
     def test_readers_see_it_after_the_sync_whatever_acks_says(self, broker: LightBroker) -> None:
@@ -227,7 +227,7 @@ class TestFlush:
         assert isinstance(again, Parked)
         assert (first.done, again.done, len(jobs)) == (False, False, 1)
         run_inline(jobs[0])
-        assert [one.reply.responses[0].partition_responses[0].base_offset for one in (first, again)] == [0, 0]
+        assert [one.result().responses[0].partition_responses[0].base_offset for one in (first, again)] == [0, 0]
 
 
 @pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1)])
@@ -263,9 +263,9 @@ def test_a_topic_without_partitions_is_not_answered(tmp_path: Path) -> None:
         request = asked(dict.fromkeys(range(count), batch(b"a")))
         request.topic_data.insert(0, TopicProduceData("none"))
         answer = produce(broker.services, broker.context(ApiKey.PRODUCE, 9), request)
-        assert isinstance(answer, Reply) is (count > 1)
+        assert isinstance(answer, Future) is (count > 1)
         broker.go_on()
-        response: Any = answer.then() if isinstance(answer, Reply) else answer
+        response: Any = answer.result() if isinstance(answer, Future) else answer
         assert [(topic.name, len(topic.partition_responses)) for topic in response.responses] == [("t", count)]
         assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
@@ -280,11 +280,11 @@ def test_a_bomb_waits_in_slices_and_its_buffer_may_be_used_again(tmp_path: Path)
     sent = bomb()
     kept = bytes(sent)
     reply = produce(broker.services, broker.context(ApiKey.PRODUCE, 9), asked({0: batch(b"a"), 1: memoryview(sent)}))
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, Future)
     assert stored(broker, 0) == [b"a"], "the others do not wait"
     sent[:] = bytes(len(sent))
     assert broker.go_on() > 8
-    response = reply.then()
+    response = reply.result()
     codes = [one.error_code for one in response.responses[0].partition_responses]
     assert codes == [ErrorCode.NONE, ErrorCode.NONE]
     log = broker.partition_log("t", 1)
@@ -298,10 +298,10 @@ def test_a_bomb_of_an_old_format_waits_in_slices_and_its_buffer_may_be_used_agai
     broker.add("t")
     sent = bytearray(at_once(build_message_set([Record(0, NOW, None, bytes(8 << 20))], 1, codec=GZIP)))
     reply = produce(broker.services, broker.context(ApiKey.PRODUCE, 2), asked({0: memoryview(sent)}))
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, Future)
     sent[:] = bytes(len(sent))
     assert broker.go_on() > 30
-    assert reply.then().responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    assert reply.result().responses[0].partition_responses[0].error_code == ErrorCode.NONE
     assert stored(broker) == [bytes(8 << 20)]
 
 
@@ -309,10 +309,10 @@ def test_records_that_lost_their_leader_while_they_were_looked_at(tmp_path: Path
     broker = LaterBroker(tmp_path)
     broker.add("t")
     reply = produce(broker.services, broker.context(ApiKey.PRODUCE, 9), asked({0: bomb()}))
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, Future)
     broker.change("t", leader=2)
     broker.go_on()
-    (answer,) = reply.then().responses[0].partition_responses
+    (answer,) = reply.result().responses[0].partition_responses
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -320,9 +320,9 @@ def test_who_wants_no_answer_gets_none_after_a_wait_either(tmp_path: Path) -> No
     broker = LaterBroker(tmp_path)
     broker.add("t")
     reply = produce(broker.services, broker.context(ApiKey.PRODUCE, 9), asked({0: bomb()}, acks=0))
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, Future)
     broker.go_on()
-    assert reply.then() is None
+    assert reply.result() is None
     assert stored(broker) == [bytes(8 << 20)]
 
 

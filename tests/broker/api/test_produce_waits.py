@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.log.manager import LogManager
@@ -37,17 +36,17 @@ class Producing:
         self.broker = broker
         context = broker.context(ApiKey.PRODUCE, 10).connection
         found = broker.dispatch(context, frame, broker.now)
-        self.parked: Parked | None = found.parked if isinstance(found, PendingReply) else None
+        self.parked = found if isinstance(found, PendingReply) else None
 
     @property
     def waits(self) -> bool:
-        return self.parked is not None and not self.parked.done
+        return self.parked is not None and not self.parked.future.done
 
     @property
     def response(self) -> ProduceResponse:
         assert self.parked is not None
-        assert self.parked.done
-        reply: ProduceResponse = self.parked.reply
+        assert self.parked.future.done
+        reply: ProduceResponse = self.parked.response()
         return reply
 
     @property
@@ -133,7 +132,7 @@ def test_a_deleted_topic_is_told(pair: LightBroker) -> None:
 
 def gone(producing: Producing) -> None:
     assert producing.parked is not None
-    producing.broker.purgatory.cancel(producing.parked)
+    producing.broker.purgatory.cancel(producing.parked.future)
 
 
 def timed_out(producing: Producing) -> None:

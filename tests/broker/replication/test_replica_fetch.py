@@ -63,7 +63,7 @@ class Follower:
         """The answer to the one that waits, if there is one by now."""
         self.broker.settle(NOW)
         assert self.parked is not None
-        return self.take(self.parked.reply) if self.parked.done else None
+        return self.take(self.parked.result()) if self.parked.done else None
 
 
 def only(response: FetchResponse | None) -> PartitionData:

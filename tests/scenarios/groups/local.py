@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,14 +102,14 @@ class LocalWire:
             reply = self._world.broker.dispatch(self._connection, memoryview(bytearray(self._unserved.popleft())), now)
             if isinstance(reply, PendingReply):
                 self._busy = True
-                reply.parked.on_reply = lambda answer, pending=reply: self._answered(pending, answer)
+                reply.future.add_done_callback(partial(self._answered, reply))
             elif reply is not None:
                 self._take(reply)
             self._world.broker.settle(now)
 
-    def _answered(self, pending: PendingReply, answer: Any) -> None:
+    def _answered(self, pending: PendingReply, _: object) -> None:
         self._busy = False
-        self._take(pending.pieces(answer))
+        self._take(pending.pieces())
         self._serve()
 
     def _take(self, pieces: list[Any]) -> None:

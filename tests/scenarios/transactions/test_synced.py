@@ -48,9 +48,9 @@ class Synced(InProcess):
         assert pieces is not None
         if isinstance(pieces, PendingReply):
             self.waited += 1
-            while not pieces.parked.done:
+            while not pieces.future.done:
                 run_inline(self.jobs.popleft())
-            pieces = pieces.pieces(pieces.parked.reply)
+            pieces = pieces.pieces()
         self.broker.settle(self.time)
         self._sync()
         return b"".join(piece.read() if hasattr(piece, "read") else bytes(piece) for piece in pieces)[4:]

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import ipaddress
 import struct
-from typing import Any
 
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.controller_routes import CONTROLLERS, FORWARDED
-from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply, Pieces, handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -32,7 +31,7 @@ _NO_PORT = 0
 
 
 @handles(ApiKey.ENVELOPE, CONTROLLERS)
-def envelope(services: Services, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse | Parked:
+def envelope(services: Services, context: RequestContext, request: EnvelopeRequest) -> Answer[EnvelopeResponse]:
     services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
     client = _client_of(context.connection, request)
     frame = memoryview(bytes(request.request_data))
@@ -44,21 +43,14 @@ def envelope(services: Services, context: RequestContext, request: EnvelopeReque
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION) from None
     if not isinstance(answer, PendingReply):
         return _sealed(answer or [])
-    return _waiting(services, answer)
+    return answer.future.settled().then(lambda _: _answer_of(answer))
 
 
-def _waiting(services: Services, answer: PendingReply) -> Parked:
-    inner = answer.parked
-    outer = Parked(None, cancelled=lambda: services.purgatory.cancel(inner))
-
-    def answered(reply: Any) -> None:
-        try:
-            outer.complete(_sealed(answer.pieces(reply)))
-        except FrameError:
-            outer.complete(EnvelopeResponse(None, ErrorCode.UNKNOWN_SERVER_ERROR))
-
-    inner.on_reply = answered
-    return outer
+def _answer_of(answer: PendingReply) -> EnvelopeResponse:
+    try:
+        return _sealed(answer.pieces())
+    except FrameError:
+        return EnvelopeResponse(None, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def _sealed(answer: Pieces) -> EnvelopeResponse:

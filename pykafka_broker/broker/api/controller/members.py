@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.controller_routes import CONTROLLERS
-from pykafka_broker.broker.reply import Reply
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting import Answer
 from pykafka_broker.cluster import heartbeats, registration
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.controller import Controller, Decision
@@ -25,7 +25,7 @@ from pykafka_broker.protocol.messages.controller_registration_response import Co
 @handles(ApiKey.BROKER_REGISTRATION, CONTROLLERS)
 def register_broker(
     services: Services, context: RequestContext, request: BrokerRegistrationRequest
-) -> BrokerRegistrationResponse | Reply:
+) -> Answer[BrokerRegistrationResponse]:
     services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
     role = services.controlling
 
@@ -47,7 +47,7 @@ def register_broker(
 @handles(ApiKey.BROKER_HEARTBEAT, CONTROLLERS)
 def heartbeat(
     services: Services, context: RequestContext, request: BrokerHeartbeatRequest
-) -> BrokerHeartbeatResponse | Reply:
+) -> Answer[BrokerHeartbeatResponse]:
     services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
     role = services.controlling
 
@@ -63,7 +63,7 @@ def heartbeat(
 @handles(ApiKey.CONTROLLER_REGISTRATION, CONTROLLERS)
 def register_controller(
     services: Services, context: RequestContext, request: ControllerRegistrationRequest
-) -> ControllerRegistrationResponse | Reply:
+) -> Answer[ControllerRegistrationResponse]:
     services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
 
     def decide(

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykafka_broker.config import BrokerConfig
@@ -48,14 +47,14 @@ class SyncedBroker(RealBroker):
         )
         self.broker.start(self.now)
 
-    def asked(self, request: Any, version: int) -> Parked:
+    def asked(self, request: Any, version: int) -> PendingReply:
         """The request, which must have to wait."""
         frame = self.frame(request, version)
         found = self.broker.dispatch(self.connection, frame, self.now)
         frame[:] = bytes(len(frame))  # its buffer is used for the next one
         assert isinstance(found, PendingReply)
-        assert not found.parked.done
-        return found.parked
+        assert not found.future.done
+        return found
 
     def sync(self, error: OSError | None = None) -> None:
         while self.jobs:
@@ -101,8 +100,8 @@ def test_a_committed_offset_is_told_after_the_sync(node: SyncedBroker) -> None:
     committing = node.asked(commit(5), 8)
     asking = node.asked(OffsetFetchRequest("g", None), 7)
     node.sync()
-    assert committing.reply.topics[0].partitions[0].error_code == ErrorCode.NONE
-    assert asking.reply.topics[0].partitions[0].committed_offset == 5
+    assert committing.response().topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert asking.response().topics[0].partitions[0].committed_offset == 5
     assert node.call(OffsetFetchRequest("g", None), 7).error_code == ErrorCode.NONE
 
 
@@ -110,8 +109,8 @@ def test_a_sync_that_fails_commits_no_offset(node: SyncedBroker) -> None:
     committing = node.asked(commit(5), 8)
     asking = node.asked(OffsetFetchRequest("g", None), 7)
     node.sync(OSError(5, "Input/output error"))
-    assert committing.reply.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
-    assert asking.reply.error_code == ErrorCode.NOT_COORDINATOR
+    assert committing.response().topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert asking.response().error_code == ErrorCode.NOT_COORDINATOR
     again = node.call(commit(6), 8)
     assert again.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
 
@@ -120,24 +119,24 @@ def test_records_are_written_when_their_partition_takes_part_for_certain(node: S
     producing = node.asked(transactional(node, 0, 1), 12)
     logs = [node.broker.partition_log("t", partition) for partition in (0, 1)]
     assert [log.log_end_offset for log in logs] == [0, 0]
-    while not producing.done:
+    while not producing.future.done:
         run_inline(node.jobs.popleft())
     assert [log.high_watermark for log in logs] == [1, 1]
-    answers = producing.reply.responses[0].partition_responses
+    answers = producing.response().responses[0].partition_responses
     assert [(one.error_code, one.base_offset) for one in answers] == [(ErrorCode.NONE, 0)] * 2
 
 
 def test_nothing_is_written_if_that_is_never_certain(node: SyncedBroker) -> None:
     producing = node.asked(transactional(node, 0), 12)
     node.sync(OSError(5, "Input/output error"))
-    assert producing.reply.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert producing.response().responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     again = node.call(producing_to(0), 12)
     assert again.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_the_connection_may_go_meanwhile(node: SyncedBroker) -> None:
     committing = node.asked(commit(5), 8)
-    node.broker.purgatory.cancel(committing)
+    node.broker.purgatory.cancel(committing.future)
     node.sync()
     fetched = node.call(OffsetFetchRequest("g", None), 7)
     assert fetched.topics[0].partitions[0].committed_offset == 5
@@ -147,13 +146,13 @@ def test_a_topic_is_told_of_after_the_sync_of_the_metadata(node: SyncedBroker) -
     creating = node.asked(CreateTopicsRequest([CreatableTopic("u", 1, 1)], 1000), 7)
     assert len(node.jobs) < 4  # one sync of the metadata, and what is done for the new folder
     node.sync()
-    assert creating.reply.topics[0].error_code == ErrorCode.NONE
+    assert creating.response().topics[0].error_code == ErrorCode.NONE
 
 
 def test_a_topic_whose_metadata_can_not_be_synced_is_refused(node: SyncedBroker) -> None:
     creating = node.asked(CreateTopicsRequest([CreatableTopic("u", 1, 1)], 1000), 7)
     node.sync(OSError(5, "Input/output error"))
-    assert creating.reply.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert creating.response().topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_the_end_is_not_known_before_what_a_crash_has_left_is_synced(node: SyncedBroker) -> None:
