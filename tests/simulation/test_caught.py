@@ -16,7 +16,7 @@ from pykafka_broker.coordinators.groups import offset_requests
 from pykafka_broker.coordinators.groups.reconciliation import Reconciliation
 from pykafka_broker.log import loading, partition_log
 from pykafka_broker.log.compaction import cleaner
-from pykafka_broker.log.compaction.request import CleanRequest, LastBatches
+from pykafka_broker.log.compaction.request import CleanRequest
 from pykafka_broker.log.deletion import Deletions
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.partition_log import PartitionLog
@@ -110,10 +110,6 @@ def cleans_without_the_abort_markers_behind(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(cleaner, "make_request", make_request)
 
 
-def cleans_up_to_what_may_be_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LastBatches, "newest_below", lambda self, offset: self.offsets[-1])
-
-
 def never_begins_inside_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PartitionLog, "_step_back", lambda log, view, now: None)
 
@@ -184,12 +180,6 @@ def test_a_defect_of_what_operators_do(monkeypatch: pytest.MonkeyPatch, defect: 
 def test_a_defect_of_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
     cleans_without_the_abort_markers_behind(monkeypatch)
     assert _is_caught(lambda seed: run_alone(seed, ALONE, KILLS, keeping=COMPACTED))
-
-
-def test_a_defect_of_compaction_in_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A former leader has cleaned, and is cut back behind what it has cleaned."""
-    cleans_up_to_what_may_be_taken_back(monkeypatch)
-    assert _is_caught(lambda seed: run_cluster(seed, KILLS, keeping=COMPACTED), 92)
 
 
 @pytest.mark.parametrize(
