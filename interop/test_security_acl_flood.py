@@ -17,7 +17,7 @@ from pykafka_broker.protocol.runtime import Message
 
 pytestmark = pytest.mark.ours_only
 TOPIC, LITERAL, READ, ALLOW, ANY = 2, 3, 3, 3, 1
-AT_ONCE, ALL = 10_000, 100_000
+AT_ONCE, MOST, ALL = 10_000, 20_000, 100_000
 OTHERS_WAIT_S = 0.5  # half of it is for a busy machine
 PEAK_MB = 150
 KEPT_MB = 250  # a hundred thousand ACLs, of as many users
@@ -45,7 +45,7 @@ def sent(broker: Target, name: str, request: Message, elements: int) -> Seen:
 
 def test_a_flood_is_refused_and_holds_nobody_up(broker: Target) -> None:
     filters = [DeleteAclsFilter(ANY, None, ANY, f"User:{n}", f"h{n}", ANY, ANY) for n in range(AT_ONCE)]
-    for name, request in (("creations", acls(ALL)), ("filters", DeleteAclsRequest(filters))):
+    for name, request in (("creations", acls(MOST)), ("filters", DeleteAclsRequest(filters))):
         seen = [sent(broker, name, request, ALL) for _ in range(TRIES)]
         assert {one.end for one in seen} == {"answered"}
         assert min(one.worst_s for one in seen) < OTHERS_WAIT_S, seen

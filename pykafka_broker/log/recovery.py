@@ -150,7 +150,8 @@ class FolderRecovery:
         if self._offsets.log_start_offset > end:
             return False
         if not segment.size:
-            return end == segment.base_offset == 0
+            # Kafka allocates indexes in advance, and a killed Kafka leaves them so: they are cut in a recovery.
+            return end == segment.base_offset == 0 and segment.offset_index.file.size() == 0
         stem = segment_name(segment.base_offset)
         if not {f"{stem}.index", f"{stem}.timeindex"} <= set(names) or not self._epochs.entries:
             return False

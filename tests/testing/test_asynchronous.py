@@ -325,7 +325,7 @@ def test_mypy_knows_what_is_awaited_and_with_what(tmp_path: Path) -> None:
         assert any(says in each for each in told), (line, told)
 
 
-NOT_ASYNCHRONOUS = {"give_up", "secure"}
+NOT_ASYNCHRONOUS = {"give_up", "join"}
 
 
 def parameters(function: Callable[..., Any]) -> list[tuple[object, ...]]:
