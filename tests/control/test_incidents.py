@@ -13,6 +13,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.testing import ControlError, KafkaBroker
 from tests.control.test_faults import Client
 
@@ -20,10 +21,13 @@ VERSIONS = ApiVersionsRequest("test", "1.0")
 
 
 def test_a_leader_epoch_grows_by_one(broker: KafkaBroker) -> None:
+    """Epochs begin above what a reset before has left."""
     broker.create_topic("epochs", partitions=2)
-    for partition in (1, 0):
-        before = broker.bump_leader_epoch("epochs", partition)
-        assert broker.bump_leader_epoch("epochs", partition) == before + 1
+    with RawClient(broker.bootstrap_servers) as client:
+        (topic,) = client.call(MetadataRequest([MetadataRequestTopic(name="epochs")], False), 9).topics
+    begun = {partition.partition_index: partition.leader_epoch for partition in topic.partitions}
+    assert [broker.bump_leader_epoch("epochs", 1) for _ in range(2)] == [begun[1] + 1, begun[1] + 2]
+    assert broker.bump_leader_epoch("epochs") == begun[0] + 1
     broker.produce("epochs", ["still there"])
     broker.wait_for_records("epochs", 1)
 

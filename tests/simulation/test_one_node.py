@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from tests.simulation.keeping import KEPT, Keeping
+from tests.simulation.keeping import Keeping
 from tests.simulation.layouts import ALONE
 from tests.simulation.runs import KILLS, POWER_CUTS, SYNCED, run_alone
 
 SEEDS = 760
-OPEN = 686  # in its form a partition begins above what anybody asked for; the cause is not known yet
 
 
 def test_what_was_acknowledged_outlives_a_killed_process(seed: int, keeping: Keeping) -> None:
@@ -15,7 +14,7 @@ def test_what_was_acknowledged_outlives_a_killed_process(seed: int, keeping: Kee
 
 
 def test_what_was_acknowledged_outlives_a_power_cut(seed: int, keeping: Keeping) -> None:
-    run_alone(seed, SYNCED, POWER_CUTS, keeping=KEPT if seed == OPEN else keeping)
+    run_alone(seed, SYNCED, POWER_CUTS, keeping=keeping)
 
 
 def test_a_seed_decides_everything() -> None:

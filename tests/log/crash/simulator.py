@@ -19,11 +19,11 @@ Contents = tuple[tuple[str, object], ...]
 
 
 class SimFile:
-    def __init__(self, data: bytes | bytearray = b"") -> None:
+    def __init__(self, data: bytes | bytearray = b"", modified_ms: int = 0) -> None:
         self.data = bytearray(data)
         self.durable = bytes(data)
         self.pending: list[tuple[int, bytes | None]] = []  # writes (position, data), truncations (size, None)
-        self.modified_ms = 0
+        self.modified_ms = modified_ms
 
     def contents(self) -> bytes:
         return bytes(self.data)
@@ -39,9 +39,7 @@ class SimFile:
             survivor = change if random is None and keep else _torn(change, random) if random is not None else None
             if survivor is not None:
                 _apply(data, survivor)
-        made = SimFile(data)
-        made.modified_ms = self.modified_ms
-        return made
+        return SimFile(data, self.modified_ms)
 
 
 def _apply(data: bytearray, change: tuple[int, bytes | None]) -> None:
@@ -253,7 +251,7 @@ class CrashFileSystem:
         node = parent.entries.get(name)
         if node is None and create:
             self.check(path, grows=True)
-            node = SimFile()
+            node = SimFile(modified_ms=self.now())
             parent.change({name: node})
             self.done(f"create {path}")
         if not isinstance(node, SimFile):
