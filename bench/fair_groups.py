@@ -34,10 +34,10 @@ TITLES = {
     "consumer_join": "a consumer joins with 65,000 names",
     "consumer_more": "it goes on, and names 65,000 others",
     "share_join": "a share consumer joins with 65,000 names",
-    "streams_names": "a topology of 65,000 names",
-    "subtopologies": "a topology of 30,000 parts",
-    "share_states": "WriteShareGroupState of 65,000 partitions",
-    "share_batches": "WriteShareGroupState of 50,000 runs",
+    "streams_names": "a topology of 32,000 names",
+    "subtopologies": "a topology of 16,000 parts",
+    "share_states": "WriteShareGroupState of 32,000 partitions",
+    "share_batches": "WriteShareGroupState of 32,000 runs",
 }
 _MEMBER = "AAAAAAAAAAAAAAAAAAAAAA"
 _REBALANCE_MS = 60_000
@@ -81,12 +81,12 @@ def group_giants(size: float, topic_id: bytes) -> dict[str, Callable[[], bytes]]
         "consumer_join": lambda: frame(consumer("fair-consumers", 0, names("n", 65_000)), 1),
         "consumer_more": lambda: frame(consumer("fair-consumers", 1, names("m", 65_000)), 1),
         "share_join": lambda: frame(share("fair-shares", names("n", 65_000)), 1),
-        "streams_names": lambda: frame(streams("fair-names", [Subtopology("0", names("n", 65_000))]), 0),
+        "streams_names": lambda: frame(streams("fair-names", [Subtopology("0", names("n", 32_000))]), 0),
         "subtopologies": lambda: frame(
-            streams("fair-parts", [Subtopology(one, [f"n{one}"]) for one in names("", 30_000)]), 0
+            streams("fair-parts", [Subtopology(one, [f"n{one}"]) for one in names("", 16_000)]), 0
         ),
-        "share_states": lambda: frame(states([PartitionData(p) for p in range(int(65_000 * size))]), 0),
-        "share_batches": lambda: frame(states([PartitionData(0, state_batches=runs(50_000))]), 0),
+        "share_states": lambda: frame(states([PartitionData(p) for p in range(int(32_000 * size))]), 0),
+        "share_batches": lambda: frame(states([PartitionData(0, state_batches=runs(32_000))]), 0),
     }
 
 

@@ -62,8 +62,8 @@ from pykafka_broker.protocol.runtime import Message, uvarint
 TITLES = {
     "header_tags": "10,000 unknown tags in a header",
     "find_coordinator": "FindCoordinator, 65,000 empty keys",
-    "describe_groups": "DescribeGroups of 65,000",
-    "delete_groups": "DeleteGroups of 65,000",
+    "describe_groups": "DescribeGroups of 32,000",
+    "delete_groups": "DeleteGroups of 32,000",
     "metadata": "Metadata of 65,000 names",
     "describe_configs": "DescribeConfigs, 5,000 topics",
     "list_offsets_one": "ListOffsets, a partition 65,000 times",
@@ -76,8 +76,8 @@ TITLES = {
     "gzip_bomb": "a record of 400 MB of zeros, gzip",
     "gzip_bombs": "6.3 MB of gzip bombs",
     "gzip_members": "50,000 empty gzip members",
-    "describe_topics": "DescribeTopicPartitions, 65,000",
-    "share_fetch": "ShareFetch of 65,000 partitions",
+    "describe_topics": "DescribeTopicPartitions, 32,000",
+    "share_fetch": "ShareFetch of 32,000 partitions",
     "produce_names": "Produce naming 65,000 partitions",
     "create_topics": "CreateTopics of 65,000",
     "time_lookup": "by time in a log of 5,000 segments",
@@ -126,8 +126,8 @@ def giants(size: float) -> dict[str, Callable[[], bytes]]:
     return {
         "header_tags": lambda: _with_tags(request_bytes(ApiVersionsRequest("bench", "1"), 3), of(10_000)),
         "find_coordinator": lambda: frame(FindCoordinatorRequest(coordinator_keys=[""] * of(65_000)), 4),
-        "describe_groups": lambda: frame(DescribeGroupsRequest(names(65_000)), 5),
-        "delete_groups": lambda: frame(DeleteGroupsRequest(names(65_000)), 2),
+        "describe_groups": lambda: frame(DescribeGroupsRequest(names(32_000)), 5),
+        "delete_groups": lambda: frame(DeleteGroupsRequest(names(32_000)), 2),
         "metadata": lambda: frame(MetadataRequest([MetadataRequestTopic(name=n) for n in names(65_000)], False), 9),
         "describe_configs": lambda: frame(resources(), 4),
         "list_offsets_one": lambda: frame(
@@ -173,13 +173,13 @@ def giants(size: float) -> dict[str, Callable[[], bytes]]:
         "gzip_bomb": lambda: frame(_bombs("gzip", _gzip_bomb(of(_BOMB_BYTES))), 9),
         "gzip_bombs": lambda: frame(_bombs("gzip", _gzip_bomb(_BOMB_BYTES), of(6300 << 10)), 9),
         "gzip_members": lambda: frame(_bombs("gzip", gzip.compress(b"", 1, mtime=0) * of(50_000)), 9),
-        "describe_topics": lambda: frame(DescribeTopicPartitionsRequest([TopicRequest(n) for n in names(65_000)]), 0),
+        "describe_topics": lambda: frame(DescribeTopicPartitionsRequest([TopicRequest(n) for n in names(32_000)]), 0),
         "share_fetch": lambda: frame(
             ShareFetchRequest(
                 "share",
                 "m" * 22,
                 0,
-                topics=[FetchTopic(b"1" * 16, [FetchPartition(number) for number in range(of(65_000))])],
+                topics=[FetchTopic(b"1" * 16, [FetchPartition(number) for number in range(of(32_000))])],
             ),
             1,
         ),

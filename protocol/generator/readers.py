@@ -1,5 +1,5 @@
 """Flat readers, of hot messages. Rule: before anything is sliced, looped over or allocated, its length is compared with
-what is left. A request has at most `MOST_ELEMENTS` elements and tagged fields in all, so that no request takes long.
+what is left. A request has a bounded number of elements and tagged fields in all, so that no request takes long.
 
 Fixed-size values and the length prefix that follows them are one `struct` call, which checks the bounds itself. Its
 values go straight into the fields of an object that was made before without its `__init__`: a call of the class would
@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 
 from protocol.generator.code import FunctionCode, ModuleCode
+from protocol.generator.hot import bound
 from protocol.generator.layout import Item, Layout
 from protocol.generator.schema import FIXED, Field, Message, snake
 from protocol.generator.writers import default_name
@@ -24,7 +25,7 @@ def read_function(name: str, message: Message, layout: Layout, module: ModuleCod
     if any("size" in line for line in body):
         body.insert(0, "    size = len(buffer)")
     if any("elements_left" in line for line in body):
-        body.insert(0, f"    elements_left = {module.use('MOST_ELEMENTS')}")
+        body.insert(0, f"    elements_left = {module.use(bound(message.name))}")
     return [f"def {name}(buffer: Buffer, at: int) -> tuple[{message.name}, int]:", *body, "    return m, at"]
 
 

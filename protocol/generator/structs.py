@@ -5,6 +5,7 @@ and places share it; lengths, counts and tags are the business of `MessageReader
 from __future__ import annotations
 
 from protocol.generator.code import FunctionCode, ModuleCode
+from protocol.generator.hot import bound
 from protocol.generator.layout import Item, Layout
 from protocol.generator.readers import default_value
 from protocol.generator.schema import FIXED, Message, snake
@@ -52,10 +53,10 @@ class StructFunctions:
 
     def root_read_function(self, name: str, layout: Layout) -> list[str]:
         """Return the source of a whole message's reader."""
-        bound = f", {self.module.use('MOST_ELEMENTS')}" if self.message.kind == "request" else ""
+        most = f", {self.module.use(bound(self.message.name))}" if self.message.kind == "request" else ""
         return [
             f"def {name}(buffer: Buffer, at: int) -> tuple[{self.message.name}, int]:",
-            f"    r = {self.module.use('MessageReader')}(buffer, at{bound})",
+            f"    r = {self.module.use('MessageReader')}(buffer, at{most})",
             *self._read_fields(layout),
             "    return m, r.at",
         ]

@@ -197,7 +197,11 @@ class CoordinatorShards:
         return first
 
     def committed(self, *keys: str) -> Future[None]:
-        """Return the future of all that is known of these keys being committed; `TooLate` if that takes too long."""
+        """Return the future of all that is known of these keys being committed; `TooLate` if that takes too long. More
+        keys than shards are likely to be in all of them.
+        """
+        if len(keys) > self._count:
+            return self.shards_committed(self._shards, keys)
         return self.shards_committed({partition_for(key, self._count) for key in keys}, keys) if self._count else DONE
 
     def all_committed(self) -> Future[None]:

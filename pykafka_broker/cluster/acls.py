@@ -128,6 +128,8 @@ def create_acls(controller: Controller, request: CreateAclsRequest) -> Decision[
         try:
             _check(one)
             results.append(AclCreationResult(0, ""))
+            if len(records) > MAX_RECORDS_PER_OPERATION:
+                continue  # nothing will be created
             record = _record(one)
             key = tuple(getattr(record, name) for name in record.__match_args__[1:])
             if key not in records and not index.holds(record):

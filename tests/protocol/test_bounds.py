@@ -16,7 +16,7 @@ from pykafka_broker.protocol.messages.metadata_response import MetadataResponse,
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
 from pykafka_broker.protocol.runtime import MOST_ELEMENTS, DecodeError, Message, uvarint
 
-REFUSED = "more than 65,536 elements and tagged fields"
+REFUSED = "more elements and tagged fields than one request may have"
 
 
 def metadata(count: int) -> MetadataRequest:

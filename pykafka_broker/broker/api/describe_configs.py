@@ -14,6 +14,8 @@ from pykafka_broker.broker.api.broker_loggers import describe_loggers
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.slices import Steps
+from pykafka_broker.broker.waiting import Answer
 from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.describe import (
@@ -38,8 +40,10 @@ from pykafka_broker.protocol.messages.describe_configs_response import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from pykafka_broker.steps import Pace
 
 _SOURCES_FROM = 1
+_LIKE_ITEMS = 100  # that all configs of a topic take as long as
 _SCOPES: Mapping[int, str] = {
     ConfigResourceType.TOPIC: "topic",
     ConfigResourceType.BROKER: "broker",
@@ -51,9 +55,18 @@ _SCOPES: Mapping[int, str] = {
 @handles(ApiKey.DESCRIBE_CONFIGS)
 def describe_configs(
     services: Services, context: RequestContext, request: DescribeConfigsRequest
-) -> DescribeConfigsResponse:
+) -> Answer[DescribeConfigsResponse]:
+    return services.slices.reply(_described(services, context, request))
+
+
+def _described(
+    services: Services, context: RequestContext, request: DescribeConfigsRequest
+) -> Steps[DescribeConfigsResponse]:
     results = []
+    pace = Pace()
     for resource in request.resources:
+        if pace.due(_LIKE_ITEMS):
+            yield None
         kind, name = resource.resource_type, resource.resource_name
         try:
             services.rights(context).require_config(Operation.DESCRIBE_CONFIGS, kind, name)

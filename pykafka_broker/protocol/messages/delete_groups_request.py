@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, uvarint,
+    Buffer, EMPTY, FEWER_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new, uvarint,
 )
 
 _PACK_i = Struct(">i").pack
@@ -36,7 +36,7 @@ def _write_v0(m: DeleteGroupsRequest, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteGroupsRequest, int]:  # versions 0-1
-    r = MessageReader(buffer, at, MOST_ELEMENTS)
+    r = MessageReader(buffer, at, FEWER_ELEMENTS)
     m = new(DeleteGroupsRequest)
     m.groups_names = r.classic_strings(r.length(), 'groups_names')
     return m, r.at
@@ -51,7 +51,7 @@ def _write_v2(m: DeleteGroupsRequest, w: Write) -> None:  # version 2, flexible
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteGroupsRequest, int]:  # version 2, flexible
-    r = MessageReader(buffer, at, MOST_ELEMENTS)
+    r = MessageReader(buffer, at, FEWER_ELEMENTS)
     m = new(DeleteGroupsRequest)
     m.groups_names = r.compact_strings(r.compact_length(), 'groups_names')
     r.skip_tags()

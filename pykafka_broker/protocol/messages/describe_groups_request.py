@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, MOST_ELEMENTS, Message, MessageReader, Write, classic_string, compact_string, new, refuse_field,
+    Buffer, EMPTY, FEWER_ELEMENTS, Message, MessageReader, Write, classic_string, compact_string, new, refuse_field,
     uvarint,
 )
 
@@ -44,7 +44,7 @@ def _write_v0(m: DescribeGroupsRequest, w: Write) -> None:  # versions 0-2
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeGroupsRequest, int]:  # versions 0-2
-    r = MessageReader(buffer, at, MOST_ELEMENTS)
+    r = MessageReader(buffer, at, FEWER_ELEMENTS)
     m = new(DescribeGroupsRequest)
     m.include_authorized_operations = False
     m.groups = r.classic_strings(r.length(), 'groups')
@@ -60,7 +60,7 @@ def _write_v3(m: DescribeGroupsRequest, w: Write) -> None:  # versions 3-4
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[DescribeGroupsRequest, int]:  # versions 3-4
-    r = MessageReader(buffer, at, MOST_ELEMENTS)
+    r = MessageReader(buffer, at, FEWER_ELEMENTS)
     m = new(DescribeGroupsRequest)
     m.groups = r.classic_strings(r.length(), 'groups')
     (m.include_authorized_operations,) = r.fixed(_STRUCT_o)
@@ -76,7 +76,7 @@ def _write_v5(m: DescribeGroupsRequest, w: Write) -> None:  # versions 5-6, flex
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[DescribeGroupsRequest, int]:  # versions 5-6, flexible
-    r = MessageReader(buffer, at, MOST_ELEMENTS)
+    r = MessageReader(buffer, at, FEWER_ELEMENTS)
     m = new(DescribeGroupsRequest)
     m.groups = r.compact_strings(r.compact_length(), 'groups')
     (m.include_authorized_operations,) = r.fixed(_STRUCT_o)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, compact_string, new, uvarint,
+    Buffer, EMPTY, FEWER_ELEMENTS, Fields, Message, MessageReader, NO_TAGS, Write, compact_string, new, uvarint,
 )
 
 _PACK_i = Struct(">i").pack
@@ -101,7 +101,7 @@ def _write_v0(m: DescribeTopicPartitionsRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DescribeTopicPartitionsRequest, int]:  # version 0, flexible
-    r = MessageReader(buffer, at, MOST_ELEMENTS)
+    r = MessageReader(buffer, at, FEWER_ELEMENTS)
     m = new(DescribeTopicPartitionsRequest)
     m.topics = r.structs(r.compact_length(), 'topics', 2, _read_topic_request_v0)
     (m.response_partition_limit,) = r.fixed(_STRUCT_i)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_string, new,
+    Buffer, EMPTY, FEWER_ELEMENTS, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_string, new,
     uvarint,
 )
 
@@ -101,7 +101,7 @@ def _write_v0(m: InitializeShareGroupStateRequest, w: Write) -> None:  # version
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[InitializeShareGroupStateRequest, int]:  # version 0, flexible
-    r = MessageReader(buffer, at, MOST_ELEMENTS)
+    r = MessageReader(buffer, at, FEWER_ELEMENTS)
     m = new(InitializeShareGroupStateRequest)
     m.group_id = r.string(r.compact_length(), 'group_id')
     m.topics = r.structs(r.compact_length(), 'topics', 18, _read_initialize_state_data_v0)

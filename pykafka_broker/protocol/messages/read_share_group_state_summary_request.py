@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_string, new,
+    Buffer, EMPTY, FEWER_ELEMENTS, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, compact_string, new,
     uvarint,
 )
 
@@ -99,7 +99,7 @@ def _write_v0(m: ReadShareGroupStateSummaryRequest, w: Write) -> None:  # versio
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ReadShareGroupStateSummaryRequest, int]:  # versions 0-1, flexible
-    r = MessageReader(buffer, at, MOST_ELEMENTS)
+    r = MessageReader(buffer, at, FEWER_ELEMENTS)
     m = new(ReadShareGroupStateSummaryRequest)
     m.group_id = r.string(r.compact_length(), 'group_id')
     m.topics = r.structs(r.compact_length(), 'topics', 18, _read_read_state_summary_data_v0)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct, pack, unpack_from
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID, compact_string, new,
+    Buffer, EMPTY, FEWER_ELEMENTS, Fields, Message, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID, compact_string, new,
     refuse_count, refuse_field, refuse_length, skip_counted_tags, uvarint, uvarint_rest,
 )
 
@@ -117,7 +117,7 @@ def _write_v1(m: ShareAcknowledgeRequest, w: Write) -> None:  # version 1, flexi
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  # version 1, flexible
-    elements_left = MOST_ELEMENTS
+    elements_left = FEWER_ELEMENTS
     size = len(buffer)
     m = new(ShareAcknowledgeRequest)
     m.is_renew_ack = False
@@ -242,7 +242,7 @@ def _write_v2(m: ShareAcknowledgeRequest, w: Write) -> None:  # version 2, flexi
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  # version 2, flexible
-    elements_left = MOST_ELEMENTS
+    elements_left = FEWER_ELEMENTS
     size = len(buffer)
     m = new(ShareAcknowledgeRequest)
     count = buffer[at]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct, pack, unpack_from
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, INT32_PACK, INT32_UNPACK, MOST_ELEMENTS, Message, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID,
+    Buffer, EMPTY, FEWER_ELEMENTS, Fields, INT32_PACK, INT32_UNPACK, Message, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID,
     compact_string, new, refuse_count, refuse_field, refuse_length, skip_counted_tags, uvarint, uvarint_rest,
 )
 
@@ -159,7 +159,7 @@ def _write_v1(m: ShareFetchRequest, w: Write) -> None:  # version 1, flexible
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # version 1, flexible
-    elements_left = MOST_ELEMENTS
+    elements_left = FEWER_ELEMENTS
     size = len(buffer)
     m = new(ShareFetchRequest)
     m.share_acquire_mode = 0
@@ -323,7 +323,7 @@ def _write_v2(m: ShareFetchRequest, w: Write) -> None:  # version 2, flexible
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # version 2, flexible
-    elements_left = MOST_ELEMENTS
+    elements_left = FEWER_ELEMENTS
     size = len(buffer)
     m = new(ShareFetchRequest)
     count = buffer[at]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, MOST_ELEMENTS, Message, MessageReader, Write, compact_string, new, uvarint,
+    Buffer, EMPTY, FEWER_ELEMENTS, Message, MessageReader, Write, compact_string, new, uvarint,
 )
 
 _PACK_ox = Struct(">?x").pack
@@ -40,7 +40,7 @@ def _write_v0(m: StreamsGroupDescribeRequest, w: Write) -> None:  # version 0, f
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupDescribeRequest, int]:  # version 0, flexible
-    r = MessageReader(buffer, at, MOST_ELEMENTS)
+    r = MessageReader(buffer, at, FEWER_ELEMENTS)
     m = new(StreamsGroupDescribeRequest)
     m.group_ids = r.compact_strings(r.compact_length(), 'group_ids')
     (m.include_authorized_operations,) = r.fixed(_STRUCT_o)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, INT32_PACK, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, compact_nullable_string,
+    Buffer, EMPTY, FEWER_ELEMENTS, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, Write, compact_nullable_string,
     compact_string, new, uvarint,
 )
 
@@ -399,7 +399,7 @@ def _write_v0(m: StreamsGroupHeartbeatRequest, w: Write) -> None:  # version 0, 
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupHeartbeatRequest, int]:  # version 0, flexible
-    r = MessageReader(buffer, at, MOST_ELEMENTS)
+    r = MessageReader(buffer, at, FEWER_ELEMENTS)
     m = new(StreamsGroupHeartbeatRequest)
     m.group_id = r.string(r.compact_length(), 'group_id')
     m.member_id = r.string(r.compact_length(), 'member_id')
