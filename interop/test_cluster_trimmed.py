@@ -188,7 +188,7 @@ ABORTED, CUT, COMMITTED = 10, 5, 10  # records of a transaction, the new start w
 
 
 def append_transactions(cluster: KafkaCluster, topic: str, leader: int) -> None:
-    """One that is aborted at 0 to 9, one that is committed at 11 to 20, and a start within the aborted one."""
+    """Write an aborted transaction at 0 to 9 and a committed one at 11 to 20; the log starts within the aborted one."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": topic, "linger.ms": 50})
     producer.init_transactions(PATIENCE_S)
     for count, end in ((ABORTED, producer.abort_transaction), (COMMITTED, producer.commit_transaction)):

@@ -29,4 +29,4 @@ async def test_a_cancelled_wait_is_gone_at_once_and_no_thread_is_used(kafka_brok
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert loop.time() - begun < 5
-    assert loop._default_executor is None  # type: ignore[attr-defined]
+    assert loop._default_executor is None  # type: ignore[attr-defined]  # asyncio has no public way to ask

@@ -23,7 +23,7 @@ _CONSUMER = -1  # replica id
 
 
 class Question(Future[int]):
-    """Where one partition ends, for readers of all that is committed; `UNKNOWN` if its leader does not say."""
+    """The end of one partition for read_committed consumers; `UNKNOWN` if its leader does not say."""
 
     __slots__ = ("partition",)
 

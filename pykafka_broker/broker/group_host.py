@@ -195,8 +195,8 @@ class GroupHost:
     def answer(self, group_id: str, effects: Effects[R | None], later: Future[R]) -> Answer[R]: ...
 
     def answer(self, group_id: str, effects: Effects[Any], later: Future[Any] | None = None) -> Any:
-        """What to answer to a request on this group: the reply, once it is committed, or `later` if the request has to
-        wait for one.
+        """Return the answer to a request on this group: the reply, once its records are committed, or `later` if the
+        request has to wait for a reply.
         """
         self.apply(effects)
         if effects.reply is None:
@@ -208,7 +208,7 @@ class GroupHost:
         """Append, replay, and answer those who waited. If the log refuses, they are told so and nothing has changed."""
         if effects.records:
             try:
-                self._append(effects)
+                self._append(self.shards.number_of(effects.key), effects)
             except ApiError as error:
                 _refuse(effects.completions, error.code)
                 raise
@@ -217,9 +217,12 @@ class GroupHost:
             self.confirm_by_append(effects.key, *verdicts)
             self.committed(effects.key).add_done_callback(partial(_complete, effects.completions))
 
-    def _append(self, effects: Effects[Any], producer_id: int = NO_PRODUCER_ID, producer_epoch: int = -1) -> None:
-        number, now = self.shards.number_of(effects.key), self._node.clock.now
-        appended = self.shards.append(number, effects.records, producer_id=producer_id, producer_epoch=producer_epoch)
+    def _append(
+        self, shard: int, effects: Effects[Any], producer_id: int = NO_PRODUCER_ID, producer_epoch: int = -1
+    ) -> None:
+        """Append the records to the log of the shard, and replay them."""
+        now = self._node.clock.now
+        appended = self.shards.append(shard, effects.records, producer_id=producer_id, producer_epoch=producer_epoch)
         for offset, record in enumerate(effects.records, appended.base_offset):
             self.coordinator.replay(record, now, offset, producer_id)
 
@@ -239,9 +242,7 @@ class GroupHost:
         number = shards.find(request.group_id)
         effects = self.coordinator.commit_offsets(request, context.api_version, now)
         if effects.records:
-            appended = shards.append(number, effects.records)
-            for offset, record in enumerate(effects.records, appended.base_offset):
-                self.coordinator.replay(record, now, offset)
+            self._append(number, effects)
         else:
             self.confirm_by_append(request.group_id, *_verdicts(effects.reply))
         return when_committed(effects.reply, shards.shards_committed((number,)))
@@ -251,7 +252,7 @@ class GroupHost:
         self.require(request.group_id)
         effects = self.coordinator.txn_commit_offsets(request, self.caller(context), context.now)
         if effects.records:
-            self._append(effects, request.producer_id, request.producer_epoch)
+            self._append(self.shards.number_of(effects.key), effects, request.producer_id, request.producer_epoch)
         else:
             self.confirm_by_append(request.group_id, *_verdicts(effects.reply))
         return effects.reply

@@ -39,7 +39,7 @@ def refused_join(error: ErrorCode, implicit: bool, knows_abortable: bool) -> Api
 
 
 class Joined(NamedTuple):
-    """What this node's coordinator says, which may be told once it is `committed`."""
+    """The verdict of this node's coordinator, which may be told once it is `committed`."""
 
     verdict: ErrorCode
     committed: Future[None]

@@ -1,7 +1,7 @@
 """The broker's `LogListener`: events of its logs go to the replicas, the directories and the broker.
 
 Rule: events are passed on and nothing is kept. The parts are asked for when an event comes, since the logs are made
-before all of them.
+before all of them. Apart from `Broker`, its only reader, since it is the one place where the logs reach upward.
 """
 
 from __future__ import annotations

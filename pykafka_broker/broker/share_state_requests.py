@@ -73,7 +73,7 @@ StateBatch = write_share_group_state_request.StateBatch
 
 
 class Question(Future[Any]):
-    """What the coordinator says of one share partition, or the ApiError that it refuses with."""
+    """The future of the share coordinator's answer about one share partition, or of the ApiError that refuses it."""
 
     __slots__ = ("asked", "key", "kind", "tries")
 

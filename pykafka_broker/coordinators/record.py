@@ -1,4 +1,4 @@
-"""One record of a coordinator's log, and the bytes that stand for it there.
+"""A record of a coordinator's log, and the bytes that stand for it there.
 
 Rule: a record holds messages on its whole way, from a decision to the append and from a load to the replay; only the
 log has bytes. A key is its type as int16 and then the key message in version 0; a value is its version as int16 and

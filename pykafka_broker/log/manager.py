@@ -403,8 +403,8 @@ class LogManager:
         return found + [(key, each) for key, held in self.directory_map.withheld.items() for each in held]
 
     def put_aside(self, key: TopicPartition, directory: LogDirectory) -> None:
-        """What is there is no log of this node's any more: it is kept under another name. Where the disk refuses that,
-        it is out of service. At most retention has loaded it since the start.
+        """Keep a folder that is no log of this node any more under another name. Where the disk refuses that, the log
+        is out of service. Only retention may have loaded the log since the start.
         """
         if self._where.get(key) is directory:
             self.loaded.pop(key, None)

@@ -121,7 +121,7 @@ class UnsyncedFiles(NamedTuple):
 
 
 class PartitionLog:
-    """One partition's log; `loading.create_log` and `loading.load_log` make them.
+    """The log of one partition (Kafka: UnifiedLog); `loading.create_log` and `loading.load_log` make them.
 
     Attributes:
         high_watermark: records below it are committed (Kafka docs: "replication").

@@ -43,7 +43,7 @@ class CoordinatorType(IntEnum):
 
 
 class ConfigResourceType(IntEnum):
-    """What has configs (Kafka: ConfigResource.Type); ACLs number resources in another way."""
+    """Resources that have configs (Kafka: ConfigResource.Type); ACLs number resources in another way."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -63,7 +63,7 @@ class AlterConfigOp(IntEnum):
 
 
 class AclResourceType(IntEnum):
-    """What ACLs are about (Kafka: ResourceType); a config resource has other numbers."""
+    """Resources that ACLs are about (Kafka: ResourceType); a config resource has other numbers."""
 
     UNKNOWN = 0
     ANY = 1
@@ -86,7 +86,7 @@ class PatternType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """What an ACL allows or denies; ANY stands in filters alone."""
+    """Operations that an ACL allows or denies; ANY stands in filters alone."""
 
     UNKNOWN = 0
     ANY = 1
@@ -116,7 +116,7 @@ class AclPermissionType(IntEnum):
 
 
 class QuotaMatch(IntEnum):
-    """What DescribeClientQuotas asks of one part of an entity."""
+    """Ways in which DescribeClientQuotas matches one part of an entity."""
 
     EXACT = 0
     DEFAULT = 1

@@ -234,7 +234,7 @@ def test_a_new_epoch_is_written_into_batches(broker: LightBroker, alone: Partiti
 
 
 def test_what_a_crash_has_left_to_a_leader_is_the_partition(broker: LightBroker, alone: Partition) -> None:
-    """Its followers copy that, so a later leader has no more."""
+    """Followers copy the log of the leader, so a later leader has no more."""
     alone.log.gap = 0
     broker.change("t", 0, leader=1)
     assert alone.log.gap is None

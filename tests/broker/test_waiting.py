@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from functools import partial
 from typing import Any
 
 import pytest
@@ -124,7 +125,7 @@ def test_all_are_waited_for_and_the_first_error_is_told() -> None:
 
 def test_the_end_of_the_whole_is_the_end_of_its_parts() -> None:
     ended: list[str] = []
-    parts = [Future[None](lambda name=name: ended.append(name)) for name in "ab"]  # type: ignore[misc]
+    parts = [Future[None](partial(ended.append, name)) for name in "ab"]
     all_of(*parts).cancel()
     assert ended == ["a", "b"]
 

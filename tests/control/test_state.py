@@ -611,7 +611,7 @@ def test_what_is_kept_is_a_list(broker: KafkaBroker) -> None:
 
 
 def test_logs_that_begin_inside_a_batch_or_a_transaction_are_kept_as_they_are(broker: KafkaBroker) -> None:
-    """What was deleted does not come back with a snapshot, a fork, a restart or a dump, nor does what was aborted."""
+    """Deleted and aborted records do not come back with a snapshot, a fork, a restart or a dump."""
     for topic in ("inside", "within-aborted", "on-marker"):
         broker.create_topic(topic)
     broker.produce("inside", [str(n) for n in range(10)])

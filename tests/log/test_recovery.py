@@ -333,7 +333,7 @@ def test_an_index_whose_log_is_gone_goes_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("synced", [False, True])
 def test_a_clean_log_that_ends_before_its_checkpointed_start_begins_anew_there(tmp_path: Path, synced: bool) -> None:
-    """So does Kafka's, asked with a checkpoint changed by hand: all that was in the log is gone."""
+    """Kafka, asked with a checkpoint changed by hand, forgets all records of the log too."""
     crashed(tmp_path, 5, 5 if synced else 0)
     start(tmp_path).shutdown(NOW)
     (tmp_path / "logs/log-start-offset-checkpoint").write_text("0\n1\nt 0 9999\n")

@@ -1,4 +1,4 @@
-"""What altering and deleting the offsets of a share group have in common. Rule: the group must have no members, and
+"""Checks before the offsets of a share group are altered or deleted. Rule: the group must have no members, and
 only its coordinator changes what the share coordinator keeps.
 """
 

@@ -304,7 +304,7 @@ class MemberClocks:
         self._timers.set(key, now + member.rebalance_timeout_ms)
 
     def stop_rebalance(self, group: Group, member_id: str) -> None:
-        """There is nothing to be given back any more."""
+        """Cancel the rebalance timeout of a member that has nothing to give back any more."""
         self._timers.cancel(TimerKey(self.rebalance, group.group_id, member_id))
 
     def is_out(self, key: TimerKey, member: ReconciledMember) -> bool:

@@ -83,8 +83,8 @@ class ClientQuotas:
             self._rates[kind].get(limit.key, now).record(-amount, now)
 
     def most_bytes(self, kind: str, principal: str, client_id: str) -> int | None:
-        """So many may be used at once after a pause; None where there is no limit. A quota that is not a number gives
-        0, as a cast does in Java: a fetch gets one batch.
+        """Return how much may be used at once after a pause; None where there is no limit. A quota that is not a number
+        gives 0, as a cast does in Java: a fetch gets one batch.
         """
         limit = self.source.find(kind, principal, client_id)
         if limit is None:

@@ -286,7 +286,7 @@ def test_a_log_that_begins_anew_while_its_old_offset_is_fetched(following: Follo
 
 
 def test_a_partition_goes_on_when_the_throttle_lets_it(following: Following, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the throttle says is not for long: an operator may take the limit away."""
+    """An operator may take the limit of the throttle away at any time."""
     held_ms = [3_600_000]
     monkeypatch.setattr(Throttle, "held_ms", lambda *arguments: held_ms[0])
     following.answer(records(0))

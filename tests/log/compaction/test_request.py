@@ -1,4 +1,4 @@
-"""What a cleaning is told of producers."""
+"""The producers that a request for a cleaning names."""
 
 from __future__ import annotations
 

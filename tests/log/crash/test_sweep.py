@@ -40,15 +40,24 @@ OTHER_ID = bytes(reversed(TOPIC_ID))
 CONFIG = {"segment_bytes": 700, "index_interval_bytes": 100, "file_delete_delay_ms": 1000}
 
 
+class _Noting(logging.Handler):
+    """A handler that keeps the messages of errors."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
 @contextmanager
 def _errors_of(logger: logging.Logger) -> Iterator[list[str]]:
     """Yield the list of what is logged as an error meanwhile."""
-    errors: list[str] = []
-    handler = logging.Handler(logging.ERROR)
-    handler.emit = lambda record: errors.append(record.getMessage())  # type: ignore[method-assign]
+    handler = _Noting()
     logger.addHandler(handler)
     try:
-        yield errors
+        yield handler.messages
     finally:
         logger.removeHandler(handler)
 
