@@ -1,4 +1,5 @@
-"""Requests of two megabytes that a client may send, each with one array as long as the frame allows. Rule: everything
+"""Large requests that a client may send, each with one array of as many elements as every API serves, with what is in
+them (`FEWER_ELEMENTS` in protocol/runtime.py), or of two megabytes. Rule: everything
 around the array is right, so that the broker gets as far as its elements, which are all the same or all different.
 """
 
@@ -20,6 +21,7 @@ from pykafka_broker.protocol.messages.request_header import RequestHeader
 from pykafka_broker.protocol.runtime import ZERO_UUID, EncodeError, Fields, Message
 
 SIZE = 2_000_000
+ELEMENTS = 10_000  # each may hold two others
 TOPIC = "giant"
 PARTITIONS = 8
 LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
@@ -192,10 +194,10 @@ class Filling:
 
 
 def stretched(one: bytes, two: bytes, *, compact: bool) -> tuple[bytes, int]:
-    """From a request with one element and the same with two: one of `SIZE` bytes, and how many it has."""
+    """From a request with one element and the same with two: a large one, and how many it has."""
     size = len(two) - len(one)
     at = next(i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b)  # in the count, at its last byte
-    elements = (SIZE - len(one)) // size
+    elements = min(ELEMENTS, (SIZE - len(one)) // size)
     before, counted = (one[:at], _varint(elements + 1)) if compact else (one[: at - 3], struct.pack(">i", elements))
     return before + counted + one[at + 1 : at + 1 + size] * elements + one[at + 1 + size :], elements
 
@@ -226,8 +228,8 @@ def _numbers() -> list[bytes]:
 
 
 def many_tags() -> Giant:
-    """A header with as many tags as fit, none of which anybody knows."""
+    """A header with as many tags as one may have, none of which anybody knows."""
     body = ApiVersionsRequest("giants", "1").encode(3)
     header = RequestHeader(ApiKey.API_VERSIONS, 3, 1, "raw").encode(2)[:-1]  # without its number of tags
-    tags = [_varint(number) + b"\0" for number in range(1_000, 1_000 + SIZE // 4)]
+    tags = [_varint(number) + b"\0" for number in range(1_000, 1_000 + ELEMENTS)]
     return Giant(f"a header with {len(tags):,} tags", b"".join([header, _varint(len(tags)), *tags, body]), len(tags))

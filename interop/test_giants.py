@@ -1,4 +1,4 @@
-"""Requests of two megabytes that are legal, and batches that unpack to gigabytes: whoever sends them, another client is
+"""Large requests that are legal, and batches that unpack to gigabytes: whoever sends them, another client is
 served meanwhile, and memory stays bounded. With --slow every array of every API.
 """
 

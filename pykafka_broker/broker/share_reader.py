@@ -27,7 +27,7 @@ ACQUIRE_MODES = WHOLE_BATCHES, EXACTLY = 0, 1  # share_acquire_mode (KIP-1206)
 
 
 class Refused(NamedTuple):
-    """Why there is nothing of a partition; there may be half a million, hence no struct for each."""
+    """Why there is nothing of a partition; there may be very many, hence no struct for each."""
 
     error_code: int
     error_message: str | None

@@ -35,7 +35,6 @@ from pykafka_broker.protocol.messages.add_partitions_to_txn_response import (
 
 FENCED_FROM = 2
 BATCHED_FROM = 4
-_LIKE_ITEMS = 40  # that a transaction takes as long as
 
 
 @handles(ApiKey.ADD_PARTITIONS_TO_TXN)

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.transactions import Filters, select
@@ -22,22 +21,14 @@ from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
 from pykafka_broker.protocol.messages.list_transactions_response import ListTransactionsResponse, TransactionState
-from pykafka_broker.steps import counted
 
 
 @handles(ApiKey.LIST_TRANSACTIONS)
 def list_transactions(
     services: Services, context: RequestContext, request: ListTransactionsRequest
 ) -> Answer[ListTransactionsResponse]:
-    return services.slices.reply(_listed(services, context, request))
-
-
-def _listed(
-    services: Services, context: RequestContext, request: ListTransactionsRequest
-) -> Steps[Answer[ListTransactionsResponse]]:
-    titles = yield from counted(request.state_filters)
     filters = Filters(
-        titles,
+        dict.fromkeys(request.state_filters),
         frozenset(request.producer_id_filters),
         request.duration_filter,
         _matcher(request.transactional_id_pattern),

@@ -57,7 +57,7 @@ from pykafka_broker.protocol.messages.produce_response import (
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import TRANSACTIONAL_BIT, BatchHeader, read_header
 
-_NO_RECORDS: list[BatchIndexAndErrorMessage] = []  # never changed, and one for half a million answers
+_NO_RECORDS: list[BatchIndexAndErrorMessage] = []  # never changed, and one for all answers
 TOPIC_IDS_FROM = 13
 LEADER_FROM = 10  # the answer has room for the current leader
 INTERNAL_TOPICS_CLIENT = "__admin_client"  # what Kafka's own tools call themselves when they write internal topics

@@ -34,7 +34,7 @@ class AckResult(NamedTuple):
 
 
 _WELL = AckResult(ErrorCode.NONE, None)
-_NO_BATCHES: list[AckBatch] = []  # never changed, and one for half a million partitions
+_NO_BATCHES: list[AckBatch] = []  # never changed, and one for all partitions
 
 
 def member_of(

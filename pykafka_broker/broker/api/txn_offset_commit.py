@@ -34,7 +34,6 @@ from pykafka_broker.protocol.messages.txn_offset_commit_response import (
 if TYPE_CHECKING:
     from pykafka_broker.broker.join_requests import Question
 
-_LIKE_ITEMS = 2  # that a partition takes as long as
 ABORTABLE_FROM = 4
 IMPLICIT_ADD_FROM = 5
 # The group's coordinator speaks of itself, where the partition spoke of its replicas.
