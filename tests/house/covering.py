@@ -479,12 +479,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         coordinators/groups/offset_requests coordinators/groups/records coordinators/groups/stored
         """,
     ),
-    "coordinators/groups/test_re2.py": (
-        "compares with Python's `re`",
-        """
-        coordinators/groups/re2/charset coordinators/groups/re2/match coordinators/groups/re2/parse
-        """,
-    ),
     "coordinators/groups/test_topic_hash.py": (
         "compares with Kafka's hashes",
         """
