@@ -452,13 +452,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         config/registry
         """,
     ),
-    "coordinators/groups/test_assignors.py": (
-        "assigns with both assignors",
-        """
-        coordinators/groups/assignors/range_assignor coordinators/groups/assignors/spec
-        coordinators/groups/assignors/uniform_assignor
-        """,
-    ),
     "coordinators/groups/test_classic.py": (
         "walks a group at random through its states",
         """

@@ -11,13 +11,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from pykafka_broker.coordinators.effects import Effects
-from pykafka_broker.coordinators.groups.assignors import MemberSpec
+from pykafka_broker.coordinators.groups.assignors import MemberSpec, assign_simple
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, MemberClocks
 from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
 from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.coordinators.groups.topics import existing, topic_ids
 from pykafka_broker.coordinators.share import group_records
-from pykafka_broker.coordinators.share.assignor import assign_simple
 from pykafka_broker.coordinators.share.share_group import ShareGroup, ShareMember, Target, Topics
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
