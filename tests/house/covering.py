@@ -472,16 +472,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         coordinators/groups/offset_requests coordinators/groups/records coordinators/groups/stored
         """,
     ),
-    "coordinators/groups/test_topic_hash.py": (
-        "compares with Kafka's hashes",
-        """
-        coordinators/groups/xxh3
-        """,
-    ),
     "coordinators/share/test_membership.py": (
         "has members come and go",
         """
-        coordinators/groups/group coordinators/groups/topics coordinators/share/group_records
+        coordinators/share/group_records
         coordinators/share/share_group
         """,
     ),

@@ -21,8 +21,7 @@ from pykafka_broker.coordinators.groups.classic_group import (
 )
 from pykafka_broker.coordinators.groups.classic_join import ClassicJoin, Join, refusal
 from pykafka_broker.coordinators.groups.classic_rebalance import ClassicRebalance
-from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, GroupTable, WallAt, unchanged
-from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, GroupTable, TimerKey, WallAt, unchanged
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest

@@ -13,9 +13,14 @@ from typing import Any
 
 from pykafka_broker.coordinators.effects import Token
 from pykafka_broker.coordinators.groups.consumer_protocol import subscribed_topics
-from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, WallAt, unchanged
-from pykafka_broker.coordinators.groups.hash_order import hash_order
-from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.coordinators.groups.group import (
+    CONSUMER_PROTOCOL_TYPE,
+    UNKNOWN_MEMBER,
+    TimerKey,
+    WallAt,
+    hash_order,
+    unchanged,
+)
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember

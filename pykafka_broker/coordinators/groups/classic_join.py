@@ -28,8 +28,7 @@ from pykafka_broker.coordinators.groups.classic_rebalance import (
     described_members,
     generation_reply,
 )
-from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, Caller, GroupTable
-from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, Caller, GroupTable, TimerKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest

@@ -19,8 +19,7 @@ from pykafka_broker.coordinators.groups.classic_group import (
     ClassicGroup,
     ClassicMember,
 )
-from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, GroupTable
-from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, GroupTable, TimerKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from pykafka_broker.protocol.messages.sync_group_response import SyncGroupResponse

@@ -20,9 +20,8 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     topics_read,
 )
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, MemberClocks
-from pykafka_broker.coordinators.groups.group import Caller, GroupTable
+from pykafka_broker.coordinators.groups.group import Caller, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.reconciliation import OwnedTopics
-from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest

@@ -21,9 +21,8 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     MemberState,
 )
 from pykafka_broker.coordinators.groups.consumer_protocol import read_subscription
-from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, GroupTable
+from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.migration import Migration, classic_share
-from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import TopicPartitions

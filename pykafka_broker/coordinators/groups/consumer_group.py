@@ -16,8 +16,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     ReconciledMember,
     Since,
 )
-from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE
-from pykafka_broker.coordinators.groups.hash_order import hash_order
+from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, hash_order
 from pykafka_broker.coordinators.groups.topics import Topics, existing
 from pykafka_broker.protocol.messages.consumer_group_describe_response import (
     Assignment,

@@ -12,20 +12,27 @@ from typing import Any
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.coordinators.effects import Effects, Token
 from pykafka_broker.coordinators.groups import classic_group, consumer_group
-from pykafka_broker.coordinators.groups.absent_members import ABSENT, AbsentMembers
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
 from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol
 from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup
 from pykafka_broker.coordinators.groups.epoch_group import EpochGroup
-from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, WallAt, unchanged
+from pykafka_broker.coordinators.groups.group import (
+    DISCONNECTED,
+    Caller,
+    DisconnectedMembers,
+    Group,
+    GroupTable,
+    TimerKey,
+    WallAt,
+    unchanged,
+)
 from pykafka_broker.coordinators.groups.member_requests import ClassicRequests, ConsumerRequests
 from pykafka_broker.coordinators.groups.migration import Migration
 from pykafka_broker.coordinators.groups.offset_requests import OffsetRequests
 from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetStore
 from pykafka_broker.coordinators.groups.records import GroupReplay, group_tombstones
-from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.share import share_group
@@ -73,13 +80,13 @@ class GroupCoordinator:
         topics: Topics,
         new_id: Callable[[], str],
         group_config: Callable[[str], Mapping[str, str]] = lambda group_id: {},
-        absent_member_ms: int | None = None,
+        disconnected_member_ms: int | None = None,
         wall_at: WallAt = unchanged,
     ) -> None:
         """`wall_at` is for what is stored and compared after a restart: when offsets were committed, and since when a
         group is empty."""
         self.table = GroupTable(config, topics, new_id, group_config, wall_at)
-        self.absent = AbsentMembers(self.table, absent_member_ms)
+        self.disconnected = DisconnectedMembers(self.table, disconnected_member_ms)
         self.offsets = OffsetStore()
         self._classic = ClassicProtocol(self.table)
         self._consumer = ConsumerProtocol(self.table)
@@ -250,8 +257,8 @@ class GroupCoordinator:
             self._start_expiry(now)
         elif key.kind == EXPIRE:
             self._expire_offsets(key.group_id, effects, now)
-        elif key.kind == ABSENT:
-            self.absent.on_deadline(key, now)
+        elif key.kind == DISCONNECTED:
+            self.disconnected.on_deadline(key, now)
         elif isinstance(group, ClassicGroup):
             self._classic.rebalance.on_timer(key, group, effects, now)
         elif isinstance(group, ConsumerGroup):

@@ -13,8 +13,7 @@ from enum import IntEnum
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from pykafka_broker.coordinators.effects import Effects
-from pykafka_broker.coordinators.groups.group import Group, GroupTable
-from pykafka_broker.coordinators.groups.timers import TimerKey, Timers
+from pykafka_broker.coordinators.groups.group import Group, GroupTable, TimerKey, Timers
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode

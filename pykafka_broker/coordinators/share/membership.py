@@ -13,8 +13,7 @@ from typing import Any
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.assignors import MemberSpec, assign_simple
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, MemberClocks
-from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
-from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.topics import existing, topic_ids
 from pykafka_broker.coordinators.share import group_records
 from pykafka_broker.coordinators.share.share_group import ShareGroup, ShareMember, Target, Topics

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from heapq import nsmallest
 from typing import NamedTuple
 
-from pykafka_broker.coordinators.groups.hash_order import hash_order
+from pykafka_broker.coordinators.groups.group import hash_order
 from pykafka_broker.coordinators.groups.topics import Topics, existing
 from pykafka_broker.coordinators.streams.topology import copartition_groups, required_topics, source_topics
 from pykafka_broker.errors import ApiError

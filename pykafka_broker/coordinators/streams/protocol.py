@@ -12,9 +12,8 @@ from typing import Any
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, MemberClocks
-from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
+from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.stored import group_metadata_tombstone
-from pykafka_broker.coordinators.groups.timers import TimerKey
 from pykafka_broker.coordinators.streams import stored
 from pykafka_broker.coordinators.streams.change import MemberChange, assignment_configs, next_targets
 from pykafka_broker.coordinators.streams.checks import check_heartbeat
