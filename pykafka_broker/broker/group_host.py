@@ -26,7 +26,7 @@ from pykafka_broker.config.group import GroupConfig
 from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
 from pykafka_broker.coordinators.groups.group import Caller
-from pykafka_broker.coordinators.groups.stored import nothing
+from pykafka_broker.coordinators.groups.offsets import no_change_record
 from pykafka_broker.coordinators.record import decode
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import ConfigResourceType
@@ -160,7 +160,7 @@ class GroupHost:
         """
         for group_id in group_ids:
             if self.shards.refusal(group_id) is ErrorCode.NONE:
-                self.shards.confirm(self.shards.number_of(group_id), nothing(group_id))
+                self.shards.confirm(self.shards.number_of(group_id), no_change_record(group_id))
 
     def has_replicas(self, group_id: str) -> bool:
         """Return whether other nodes have replicas of the group's log, and so may become its coordinator."""
@@ -172,7 +172,7 @@ class GroupHost:
         """
         self.require(group_id)
         if self.has_replicas(group_id):
-            self.apply(Effects(records=[nothing(group_id)], key=group_id))
+            self.apply(Effects(records=[no_change_record(group_id)], key=group_id))
             yield self.committed(group_id)
             self.require(group_id)
 

@@ -455,7 +455,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "coordinators/groups/test_classic.py": (
         "walks a group at random through its states",
         """
-        coordinators/effects coordinators/groups/classic_rebalance
+        coordinators/effects
         """,
     ),
     "coordinators/groups/test_consumer.py": (
@@ -469,7 +469,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "coordinators/groups/test_offsets.py": (
         "commits and reads offsets",
         """
-        coordinators/groups/offset_requests coordinators/groups/records coordinators/groups/stored
+        coordinators/groups/records
         """,
     ),
     "coordinators/share/test_membership.py": (
@@ -627,7 +627,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/describe_groups broker/api/group_describe broker/api/heartbeat broker/api/join_group
         broker/api/leave_group broker/api/list_groups broker/api/offset_commit broker/api/offset_delete
         broker/api/offset_fetch broker/api/sync_group coordinators/groups/classic_group
-        coordinators/groups/classic_join coordinators/groups/member_requests
+        coordinators/groups/member_requests
         coordinators/groups/consumer_classic
         coordinators/groups/consumer_protocol coordinators/groups/coordinator
         coordinators/groups/epoch_group coordinators/groups/migration

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.coordinators.effects import Effects
+from pykafka_broker.coordinators.groups.classic import MEMBER_ID_REQUIRED_FROM, Join, join_refusal
 from pykafka_broker.coordinators.groups.classic_group import Protocols
-from pykafka_broker.coordinators.groups.classic_join import MEMBER_ID_REQUIRED_FROM, Join, refusal
 from pykafka_broker.coordinators.groups.consumer import JOIN, SYNC, Claim, ConsumerProtocol, known_static
 from pykafka_broker.coordinators.groups.consumer_change import MemberChange
 from pykafka_broker.coordinators.groups.consumer_group import (
@@ -61,7 +61,7 @@ class ClassicMembers:
             member_id = self._table.new_id()
             self._consumer.check_room(group, member_id)
             if instance_id is None and join.caller.version >= MEMBER_ID_REQUIRED_FROM:
-                join.effects.reply = refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+                join.effects.reply = join_refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id)
                 return
         self._consumer.check_room(group, member_id)
         subscription = _subscription(join.protocols)

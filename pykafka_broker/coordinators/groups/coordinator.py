@@ -30,8 +30,7 @@ from pykafka_broker.coordinators.groups.group import (
 )
 from pykafka_broker.coordinators.groups.member_requests import ClassicRequests, ConsumerRequests
 from pykafka_broker.coordinators.groups.migration import Migration
-from pykafka_broker.coordinators.groups.offset_requests import OffsetRequests
-from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetStore
+from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetRequests, OffsetStore
 from pykafka_broker.coordinators.groups.records import GroupReplay, group_tombstones
 from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.coordinators.record import CoordinatorRecord

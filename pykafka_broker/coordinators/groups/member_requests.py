@@ -10,10 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.coordinators.effects import Effects, R, Token
-from pykafka_broker.coordinators.groups import stored
-from pykafka_broker.coordinators.groups.classic import ClassicProtocol
-from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
-from pykafka_broker.coordinators.groups.classic_join import Join, refusal
+from pykafka_broker.coordinators.groups.classic import ClassicProtocol, Join, join_refusal
+from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
 from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol
 from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup
@@ -66,7 +64,7 @@ class ClassicRequests:
             # As Kafka has it: the refusal of a group of another protocol does not repeat the member's id.
             is_classic = isinstance(group, ClassicGroup | None) or error.code is ErrorCode.INVALID_SESSION_TIMEOUT
             member_id = request.member_id if is_classic else UNKNOWN_MEMBER
-            return Effects(refusal(error.code, member_id), key=request.group_id)
+            return Effects(join_refusal(error.code, member_id), key=request.group_id)
         return _own_reply(effects, token)
 
     def _check_join(self, request: JoinGroupRequest) -> None:
@@ -176,7 +174,7 @@ class ConsumerRequests:
         if isinstance(group, ClassicGroup):
             if not group.is_empty:
                 return self._migration.upgrade(group, effects, now)
-            effects.records.append(stored.group_metadata_tombstone(group_id))
+            effects.records.append(group_tombstone(group_id))
         return ConsumerGroup(group_id)
 
     def _no_group(self, group_id: str, what: str) -> ApiError:

@@ -10,10 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.coordinators.effects import Effects
-from pykafka_broker.coordinators.groups import consumer_stored, stored
-from pykafka_broker.coordinators.groups.classic_group import STABLE, ClassicGroup, ClassicMember
-from pykafka_broker.coordinators.groups.classic_join import refusal
-from pykafka_broker.coordinators.groups.classic_rebalance import ClassicRebalance
+from pykafka_broker.coordinators.groups import consumer_stored
+from pykafka_broker.coordinators.groups.classic import ClassicRebalance, join_refusal
+from pykafka_broker.coordinators.groups.classic_group import (
+    STABLE,
+    ClassicGroup,
+    ClassicMember,
+    group_metadata_record,
+    group_tombstone,
+)
 from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup, ConsumerMember, Target, topics_read
 from pykafka_broker.coordinators.groups.consumer_protocol import (
@@ -68,11 +73,11 @@ class Migration:
         for member in group.members.values():
             # Whoever waits has to join again, now as a classic member of a consumer group.
             if member.join_token is not None:
-                effects.complete(member.join_token, refusal(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+                effects.complete(member.join_token, join_refusal(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
             if member.sync_token is not None:
                 effects.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
             self._consumer.keep_alive(upgraded, member.member_id, now, member.session_timeout_ms)
-        effects.records.append(stored.group_metadata_tombstone(group.group_id))
+        effects.records.append(group_tombstone(group.group_id))
         effects.records += consumer_stored.group_records(upgraded)
         return upgraded
 
@@ -170,7 +175,7 @@ class Migration:
             )
         for member_id in group.members:
             self._table.timers.cancel_member(group.group_id, group.type_name, member_id)
-        effects.records.append(stored.group_metadata(back, back.assignments()))
+        effects.records.append(group_metadata_record(back, back.assignments()))
         self._table.groups[group.group_id] = back
         for classic in back.members.values():
             self._rebalance.keep_alive(classic, now)

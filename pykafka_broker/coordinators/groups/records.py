@@ -5,9 +5,9 @@ Rule: a record goes to the kind of group that knows its type.
 
 from __future__ import annotations
 
-from pykafka_broker.coordinators.groups import consumer_stored, stored
+from pykafka_broker.coordinators.groups import consumer_stored
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol
-from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
+from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup
 from pykafka_broker.coordinators.groups.consumer_stored import consumer_replay
 from pykafka_broker.coordinators.groups.group import Group, GroupTable
@@ -69,4 +69,4 @@ def group_tombstones(group: Group) -> list[CoordinatorRecord]:
         return consumer_stored.group_tombstones(group)
     if isinstance(group, ShareGroup):
         return share_records.group_tombstones(group)
-    return [stored.group_metadata_tombstone(group.group_id)]
+    return [group_tombstone(group.group_id)]

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pykafka_broker.coordinators.effects import Effects
-from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
+from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, MemberClocks
 from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, TimerKey
-from pykafka_broker.coordinators.groups.stored import group_metadata_tombstone
 from pykafka_broker.coordinators.streams import stored
 from pykafka_broker.coordinators.streams.change import MemberChange, assignment_configs, next_targets
 from pykafka_broker.coordinators.streams.checks import check_heartbeat
@@ -92,7 +91,7 @@ class StreamsProtocol:
         if group is not None:
             if request.member_epoch != JOIN_EPOCH or not (isinstance(group, ClassicGroup) and group.is_empty):
                 raise _other_kind(group_id)
-            effects.records.append(group_metadata_tombstone(group_id))
+            effects.records.append(group_tombstone(group_id))
         return StreamsGroup(group_id, self._table.topics)
 
     def _heartbeat(
