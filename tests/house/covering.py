@@ -461,9 +461,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "coordinators/groups/test_consumer.py": (
         "has members of the consumer protocol come and go",
         """
-        coordinators/groups/consumer_change coordinators/groups/consumer_group
-        coordinators/groups/consumer_stored
-        coordinators/groups/reconciliation
+        coordinators/groups/consumer_group
         """,
     ),
     "coordinators/groups/test_offsets.py": (
@@ -630,7 +628,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         coordinators/groups/member_requests
         coordinators/groups/consumer_classic
         coordinators/groups/consumer_protocol coordinators/groups/coordinator
-        coordinators/groups/epoch_group coordinators/groups/migration
+        coordinators/groups/epoch_group
         coordinators/streams/checks coordinators/streams/listing
         coordinators/streams/topology
         """,

@@ -13,7 +13,7 @@ from pykafka_broker.broker.replication.followed import FollowedPartition, Taken,
 from pykafka_broker.broker.replication.followers import Followers
 from pykafka_broker.cluster.partition_change import Election, _Change
 from pykafka_broker.coordinators.groups import offsets
-from pykafka_broker.coordinators.groups.reconciliation import Reconciliation
+from pykafka_broker.coordinators.groups.consumer import Reconciliation
 from pykafka_broker.log import loading, partition_log
 from pykafka_broker.log.compaction import cleaner
 from pykafka_broker.log.compaction.request import CleanRequest

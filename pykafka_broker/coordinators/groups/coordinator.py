@@ -15,7 +15,7 @@ from pykafka_broker.coordinators.groups import classic_group, consumer_group
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
 from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol
-from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers
+from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers, Migration
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup
 from pykafka_broker.coordinators.groups.epoch_group import EpochGroup
 from pykafka_broker.coordinators.groups.group import (
@@ -29,7 +29,6 @@ from pykafka_broker.coordinators.groups.group import (
     unchanged,
 )
 from pykafka_broker.coordinators.groups.member_requests import ClassicRequests, ConsumerRequests
-from pykafka_broker.coordinators.groups.migration import Migration
 from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetRequests, OffsetStore
 from pykafka_broker.coordinators.groups.records import GroupReplay, group_tombstones
 from pykafka_broker.coordinators.groups.topics import Topics

@@ -13,11 +13,10 @@ from pykafka_broker.coordinators.effects import Effects, R, Token
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol, Join, join_refusal
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
 from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol
-from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers
+from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers, Migration
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH
 from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, Caller, Group, GroupTable
-from pykafka_broker.coordinators.groups.migration import Migration
 from pykafka_broker.coordinators.groups.records import group_tombstones
 from pykafka_broker.coordinators.streams.group import StreamsGroup
 from pykafka_broker.errors import ApiError

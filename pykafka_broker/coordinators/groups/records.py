@@ -5,11 +5,10 @@ Rule: a record goes to the kind of group that knows its type.
 
 from __future__ import annotations
 
-from pykafka_broker.coordinators.groups import consumer_stored
+from pykafka_broker.coordinators.groups import consumer_group
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
-from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup
-from pykafka_broker.coordinators.groups.consumer_stored import consumer_replay
+from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup, consumer_replay
 from pykafka_broker.coordinators.groups.group import Group, GroupTable
 from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetStore
 from pykafka_broker.coordinators.record import CoordinatorRecord
@@ -66,7 +65,7 @@ def group_tombstones(group: Group) -> list[CoordinatorRecord]:
     if isinstance(group, StreamsGroup):
         return streams_stored.group_tombstones(group)
     if isinstance(group, ConsumerGroup):
-        return consumer_stored.group_tombstones(group)
+        return consumer_group.group_tombstones(group)
     if isinstance(group, ShareGroup):
         return share_records.group_tombstones(group)
     return [group_tombstone(group.group_id)]
