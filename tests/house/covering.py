@@ -470,25 +470,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         coordinators/groups/records
         """,
     ),
-    "coordinators/share/test_membership.py": (
-        "has members come and go",
-        """
-        coordinators/share/group_records
-        coordinators/share/share_group
-        """,
-    ),
-    "coordinators/share/test_share_partition.py": (
-        "acquires and acknowledges in any order",
-        """
-        coordinators/share/acquisition coordinators/share/in_flight
-        """,
-    ),
-    "coordinators/share/test_state.py": (
-        "writes and reads the records",
-        """
-        coordinators/share/state_records
-        """,
-    ),
     "coordinators/streams/test_restart.py": (
         "has members come and go, with a restart in between",
         """

@@ -34,8 +34,7 @@ from pykafka_broker.coordinators.groups.records import GroupReplay, group_tombst
 from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.share import share_group
-from pykafka_broker.coordinators.share.membership import ShareMembership
-from pykafka_broker.coordinators.share.share_group import ShareGroup
+from pykafka_broker.coordinators.share.share_group import ShareGroup, ShareMembership
 from pykafka_broker.coordinators.streams import listing as streams_listing
 from pykafka_broker.coordinators.streams.group import StreamsGroup
 from pykafka_broker.coordinators.streams.protocol import StreamsEffects, StreamsProtocol

@@ -12,7 +12,7 @@ from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup, con
 from pykafka_broker.coordinators.groups.group import Group, GroupTable
 from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetStore
 from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.share import group_records as share_records
+from pykafka_broker.coordinators.share import share_group
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.streams import stored as streams_stored
 from pykafka_broker.coordinators.streams.group import StreamsGroup
@@ -31,7 +31,7 @@ class GroupReplay:
         self._table = table
         self._offsets = offsets
         self._classic = classic
-        self._kinds = (consumer_replay(table), streams_replay(table), share_records.share_replay(table))
+        self._kinds = (consumer_replay(table), streams_replay(table), share_group.share_replay(table))
 
     def replay(
         self,
@@ -67,5 +67,5 @@ def group_tombstones(group: Group) -> list[CoordinatorRecord]:
     if isinstance(group, ConsumerGroup):
         return consumer_group.group_tombstones(group)
     if isinstance(group, ShareGroup):
-        return share_records.group_tombstones(group)
+        return share_group.group_tombstones(group)
     return [group_tombstone(group.group_id)]
