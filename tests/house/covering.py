@@ -473,8 +473,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "coordinators/streams/test_restart.py": (
         "has members come and go, with a restart in between",
         """
-        coordinators/streams/change coordinators/streams/group coordinators/streams/protocol
-        coordinators/streams/reconciliation coordinators/streams/tasks
+        coordinators/streams/protocol
         """,
     ),
     "coordinators/transactions/test_init_producer_id.py": (
@@ -610,8 +609,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         coordinators/groups/consumer_classic
         coordinators/groups/consumer_protocol coordinators/groups/coordinator
         coordinators/groups/epoch_group
-        coordinators/streams/checks coordinators/streams/listing
-        coordinators/streams/topology
         """,
     ),
     "scenarios/share/test_against_kafka.py": (

@@ -35,7 +35,7 @@ from pykafka_broker.coordinators.groups.topics import Topics
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.share import share_group
 from pykafka_broker.coordinators.share.share_group import ShareGroup, ShareMembership
-from pykafka_broker.coordinators.streams import listing as streams_listing
+from pykafka_broker.coordinators.streams import group as streams_group
 from pykafka_broker.coordinators.streams.group import StreamsGroup
 from pykafka_broker.coordinators.streams.protocol import StreamsEffects, StreamsProtocol
 from pykafka_broker.errors import ApiError
@@ -178,7 +178,7 @@ class GroupCoordinator:
 
     def describe_streams(self, group_id: str) -> DescribedStreamsGroup:
         """One group of a StreamsGroupDescribe request. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
-        return streams_listing.describe(self.streams.existing(group_id))
+        return streams_group.describe(self.streams.existing(group_id))
 
     def delete_group(self, group_id: str) -> Effects[ErrorCode]:
         """One group of a DeleteGroups request; the reply is an ErrorCode."""

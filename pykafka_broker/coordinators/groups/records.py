@@ -14,9 +14,8 @@ from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetSto
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.share import share_group
 from pykafka_broker.coordinators.share.share_group import ShareGroup
-from pykafka_broker.coordinators.streams import stored as streams_stored
-from pykafka_broker.coordinators.streams.group import StreamsGroup
-from pykafka_broker.coordinators.streams.stored import streams_replay
+from pykafka_broker.coordinators.streams import group as streams_group
+from pykafka_broker.coordinators.streams.group import StreamsGroup, streams_replay
 from pykafka_broker.protocol.stored.group_metadata_key import GroupMetadataKey
 from pykafka_broker.protocol.stored.legacy_offset_commit_key import LegacyOffsetCommitKey
 from pykafka_broker.protocol.stored.offset_commit_key import OffsetCommitKey
@@ -63,7 +62,7 @@ class GroupReplay:
 def group_tombstones(group: Group) -> list[CoordinatorRecord]:
     """All records of a group but its offsets."""
     if isinstance(group, StreamsGroup):
-        return streams_stored.group_tombstones(group)
+        return streams_group.group_tombstones(group)
     if isinstance(group, ConsumerGroup):
         return consumer_group.group_tombstones(group)
     if isinstance(group, ShareGroup):
