@@ -476,12 +476,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         coordinators/streams/protocol
         """,
     ),
-    "coordinators/transactions/test_init_producer_id.py": (
-        "takes the first of them",
-        """
-        coordinators/transactions/steps
-        """,
-    ),
     "coordinators/transactions/test_time.py": (
         "lets transactions end in time and too late",
         """
@@ -626,7 +620,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/add_offsets_to_txn broker/api/add_partitions_to_txn broker/api/describe_producers
         broker/api/describe_transactions broker/api/end_txn broker/api/find_coordinator broker/api/init_producer_id
         broker/api/list_transactions broker/api/txn_offset_commit broker/api/write_txn_markers
-        coordinators/transactions/verdicts
         broker/produce_joining
         """,
     ),
