@@ -240,7 +240,7 @@ class GroupHost:
         """
         shards, now = self.shards, context.now
         number = shards.find(request.group_id)
-        effects = self.coordinator.commit_offsets(request, context.api_version, now)
+        effects = self.coordinator.offset_requests.commit(request, context.api_version, now)
         if effects.records:
             self._append(number, effects)
         else:
@@ -250,7 +250,7 @@ class GroupHost:
     def txn_commit_offsets(self, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
         """Offsets that count once the producer's commit marker is there; ApiError if this node can't take them."""
         self.require(request.group_id)
-        effects = self.coordinator.txn_commit_offsets(request, self.caller(context), context.now)
+        effects = self.coordinator.offset_requests.txn_commit(request, self.caller(context), context.now)
         if effects.records:
             self._append(self.shards.number_of(effects.key), effects, request.producer_id, request.producer_epoch)
         else:

@@ -464,12 +464,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         coordinators/groups/consumer_group
         """,
     ),
-    "coordinators/groups/test_offsets.py": (
-        "commits and reads offsets",
-        """
-        coordinators/groups/records
-        """,
-    ),
     "coordinators/streams/test_restart.py": (
         "has members come and go, with a restart in between",
         """
@@ -599,7 +593,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/describe_groups broker/api/group_describe broker/api/heartbeat broker/api/join_group
         broker/api/leave_group broker/api/list_groups broker/api/offset_commit broker/api/offset_delete
         broker/api/offset_fetch broker/api/sync_group coordinators/groups/classic_group
-        coordinators/groups/member_requests
         coordinators/groups/consumer_classic
         coordinators/groups/consumer_protocol coordinators/groups/coordinator
         coordinators/groups/epoch_group

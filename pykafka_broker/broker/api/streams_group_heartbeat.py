@@ -35,7 +35,7 @@ def streams_group_heartbeat(
         if problem is not None:
             return StreamsGroupHeartbeatResponse(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=problem)
     host, now = services.groups, services.clock.now
-    effects = host.coordinator.streams_heartbeat(request, host.caller(context), now)
+    effects = host.coordinator.streams.heartbeat(request, host.caller(context), now)
     host.apply(effects)
     host.heard(context, request.group_id, request.member_id)
     reply = effects.reply

@@ -209,6 +209,9 @@ class ClassicGroup:
         if self.state is not EMPTY:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
+    def tombstones(self) -> list[CoordinatorRecord]:
+        return [group_tombstone(self.group_id)]
+
     # Members
 
     def check_member(self, member_id: str, instance_id: str | None) -> None:

@@ -29,7 +29,6 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     MemberState,
     Target,
     group_records,
-    group_tombstones,
     topics_read,
 )
 from pykafka_broker.coordinators.groups.consumer_protocol import (
@@ -177,7 +176,7 @@ class Migration:
     ) -> ClassicGroup:
         """Put a classic group with these members in the group's place. It counts from now on, since its members and
         deadlines are soft state; its records follow in the same batch."""
-        effects.records += group_tombstones(group)
+        effects.records += group.tombstones()
         back = ClassicGroup(group.group_id, now, STABLE, wall_at=self._table.wall_at)
         back.generation = group.epoch
         back.protocol_type_or_none = CONSUMER_PROTOCOL_TYPE

@@ -176,6 +176,27 @@ class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
     def assigned_since(self, member: ConsumerMember) -> Since:
         return member.assigned_since
 
+    def tombstones(self) -> list[CoordinatorRecord]:
+        group_id = self.group_id
+        return [
+            *(
+                CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None)
+                for member_id in self.members
+            ),
+            *(
+                CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None)
+                for member_id in self.members
+            ),
+            CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
+            *(
+                CoordinatorRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), None)
+                for member_id in self.members
+            ),
+            *(regex_record(group_id, pattern, None) for pattern in self.regexes),
+            partition_metadata_tombstone(group_id),
+            CoordinatorRecord(ConsumerGroupMetadataKey(group_id), None),
+        ]
+
     # Members
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
@@ -375,26 +396,6 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
         CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
         CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
         CoordinatorRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), None),
-    ]
-
-
-def group_tombstones(group: ConsumerGroup) -> list[CoordinatorRecord]:
-    """A group with all that belongs to it, offsets apart."""
-    group_id = group.group_id
-    return [
-        *(
-            CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None)
-            for member_id in group.members
-        ),
-        *(
-            CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None)
-            for member_id in group.members
-        ),
-        CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
-        *(CoordinatorRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), None) for member_id in group.members),
-        *(regex_record(group_id, pattern, None) for pattern in group.regexes),
-        partition_metadata_tombstone(group_id),
-        CoordinatorRecord(ConsumerGroupMetadataKey(group_id), None),
     ]
 
 

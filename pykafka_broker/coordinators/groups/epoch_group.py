@@ -140,6 +140,10 @@ class EpochGroup(ABC, Generic[M, T]):
         if self.members:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
+    @abstractmethod
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """Return the tombstones of all records of the group, offsets apart."""
+
     def member(self, member_id: str) -> M:
         """Raises UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.group import GroupConfig
 from pykafka_broker.coordinators.groups.topics import TopicHashes, Topics
+from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -74,6 +75,9 @@ class Group(Protocol):
 
     def check_delete(self) -> None:
         """Raise if the group may not be deleted."""
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """Return the tombstones of all records of the group, offsets apart."""
 
 
 WallAt = Callable[[int], int]  # what the wall clock shows at a time of the steady one

@@ -417,7 +417,9 @@ class OffsetRequests:
     # OffsetDelete
 
     def delete(self, request: OffsetDeleteRequest) -> Effects[OffsetDeleteResponse]:
-        """Offsets of topics that nobody in the group reads (KIP-496)."""
+        """Delete offsets of topics that no member of the group reads (KIP-496)."""
+        if not request.group_id:
+            return Effects(OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         effects: Effects[OffsetDeleteResponse] = Effects(key=request.group_id)
         try:
             group = self._table.existing(request.group_id)

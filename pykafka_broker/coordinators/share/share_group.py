@@ -132,6 +132,15 @@ class ShareGroup(EpochGroup[ShareMember, Target]):
     ) -> Callable[[bytes, int], ErrorCode] | None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
 
+    def tombstones(self) -> list[CoordinatorRecord]:
+        group_id = self.group_id
+        tombstones = [one for member_id in self.members for one in member_tombstones(group_id, member_id)]
+        tombstones.append(CoordinatorRecord(ShareGroupTargetAssignmentMetadataKey(group_id), None))
+        if self.has_state_record:
+            tombstones.append(CoordinatorRecord(ShareGroupStatePartitionMetadataKey(group_id), None))
+        tombstones.append(CoordinatorRecord(ShareGroupMetadataKey(group_id), None))
+        return tombstones
+
     # Members
 
     def with_member(self, member: ShareMember) -> list[ShareMember]:
@@ -221,17 +230,6 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
         CoordinatorRecord(ShareGroupTargetAssignmentMemberKey(group_id, member_id), None),
         CoordinatorRecord(ShareGroupMemberMetadataKey(group_id, member_id), None),
     ]
-
-
-def group_tombstones(group: ShareGroup) -> list[CoordinatorRecord]:
-    """A group with all that belongs to it."""
-    group_id = group.group_id
-    tombstones = [one for member_id in group.members for one in member_tombstones(group_id, member_id)]
-    tombstones.append(CoordinatorRecord(ShareGroupTargetAssignmentMetadataKey(group_id), None))
-    if group.has_state_record:
-        tombstones.append(CoordinatorRecord(ShareGroupStatePartitionMetadataKey(group_id), None))
-    tombstones.append(CoordinatorRecord(ShareGroupMetadataKey(group_id), None))
-    return tombstones
 
 
 def share_replay(table: GroupTable) -> EpochReplay[ShareGroup]:

@@ -219,6 +219,26 @@ class StreamsGroup(ReconciledGroup[StreamsMember, Target]):
 
         return since
 
+    def tombstones(self) -> list[CoordinatorRecord]:
+        group_id = self.group_id
+        return [
+            *(
+                CoordinatorRecord(StreamsGroupCurrentMemberAssignmentKey(group_id, member_id), None)
+                for member_id in self.members
+            ),
+            *(
+                CoordinatorRecord(StreamsGroupTargetAssignmentMemberKey(group_id, member_id), None)
+                for member_id in self.members
+            ),
+            CoordinatorRecord(StreamsGroupTargetAssignmentMetadataKey(group_id), None),
+            *(
+                CoordinatorRecord(StreamsGroupMemberMetadataKey(group_id, member_id), None)
+                for member_id in self.members
+            ),
+            CoordinatorRecord(StreamsGroupMetadataKey(group_id), None),
+            CoordinatorRecord(StreamsGroupTopologyKey(group_id), None),
+        ]
+
     # Members
 
     def target_of(self, member_id: str) -> Target:
@@ -421,25 +441,6 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
         CoordinatorRecord(StreamsGroupCurrentMemberAssignmentKey(group_id, member_id), None),
         CoordinatorRecord(StreamsGroupTargetAssignmentMemberKey(group_id, member_id), None),
         CoordinatorRecord(StreamsGroupMemberMetadataKey(group_id, member_id), None),
-    ]
-
-
-def group_tombstones(group: StreamsGroup) -> list[CoordinatorRecord]:
-    """A group with all that belongs to it, offsets apart."""
-    group_id = group.group_id
-    return [
-        *(
-            CoordinatorRecord(StreamsGroupCurrentMemberAssignmentKey(group_id, member_id), None)
-            for member_id in group.members
-        ),
-        *(
-            CoordinatorRecord(StreamsGroupTargetAssignmentMemberKey(group_id, member_id), None)
-            for member_id in group.members
-        ),
-        CoordinatorRecord(StreamsGroupTargetAssignmentMetadataKey(group_id), None),
-        *(CoordinatorRecord(StreamsGroupMemberMetadataKey(group_id, member_id), None) for member_id in group.members),
-        CoordinatorRecord(StreamsGroupMetadataKey(group_id), None),
-        CoordinatorRecord(StreamsGroupTopologyKey(group_id), None),
     ]
 
 
