@@ -502,10 +502,7 @@ class ClassicProtocol:
         self, group: ClassicGroup, request: SyncGroupRequest, token: Token, effects: Effects[Any], now: int
     ) -> None:
         """The leader's request carries everybody's share; the others' wait for it."""
-        error = self._sync_error(group, request)
-        if error is not ErrorCode.NONE:
-            effects.reply = SyncGroupResponse(error_code=error)
-            return
+        self._check_sync(group, request)
         member = group.members[request.member_id]
         self.rebalance.synced(group, member.member_id)
         if group.state is STABLE:
@@ -524,22 +521,18 @@ class ClassicProtocol:
                 group, assignments, effects, now
             )  # the group is stable once the record is replayed
 
-    def _sync_error(self, group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
+    def _check_sync(self, group: ClassicGroup, request: SyncGroupRequest) -> None:
         if group.state is EMPTY:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        try:
-            group.check_member(request.member_id, request.group_instance_id)
-        except ApiError as error:
-            return error.code
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        group.check_member(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:
-            return ErrorCode.ILLEGAL_GENERATION
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         if _differs(request.protocol_type, group.protocol_type_or_none) or _differs(
             request.protocol_name, group.protocol_name
         ):
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if group.state is PREPARING_REBALANCE:
-            return ErrorCode.REBALANCE_IN_PROGRESS
-        return ErrorCode.NONE
+            raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     # Heartbeat
 
@@ -547,15 +540,12 @@ class ClassicProtocol:
         """Keep the member alive; during the join phase this is how it learns that it has to join again."""
         member = group.members.get(request.member_id)
         if member is None or request.group_instance_id is not None:
-            try:
-                group.check_member(request.member_id, request.group_instance_id)
-            except ApiError as error:
-                return error.code
+            group.check_member(request.member_id, request.group_instance_id)
             member = group.members[request.member_id]
         if request.generation_id != group.generation:
-            return ErrorCode.ILLEGAL_GENERATION
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         if group.state is EMPTY or group.state is DEAD:
-            return ErrorCode.UNKNOWN_MEMBER_ID
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         self.rebalance.keep_alive(member, now)
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is PREPARING_REBALANCE else ErrorCode.NONE
 

@@ -155,13 +155,13 @@ class GroupCoordinator:
         if not request.group_id:
             return ErrorCode.INVALID_GROUP_ID
         group = self.table.groups.get(request.group_id)
-        if isinstance(group, ClassicGroup):
-            return self._classic.heartbeat(group, request, now)
-        if isinstance(group, ConsumerGroup):
-            try:
+        try:
+            if isinstance(group, ClassicGroup):
+                return self._classic.heartbeat(group, request, now)
+            if isinstance(group, ConsumerGroup):
                 return self._classic_members.heartbeat(group, request, now)
-            except ApiError as error:
-                return error.code
+        except ApiError as error:
+            return error.code
         return ErrorCode.UNKNOWN_MEMBER_ID
 
     def leave(self, request: LeaveGroupRequest, now: int) -> Effects[LeaveGroupResponse]:
