@@ -13,7 +13,7 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
 from pykafka_broker.coordinators.groups.consumer_protocol import read_assignment
-from pykafka_broker.coordinators.groups.group import Group
+from pykafka_broker.coordinators.groups.group import AnyGroup
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import DecodeError
@@ -66,21 +66,21 @@ class GroupDetails:
     offsets: list[CommittedPartition]
 
 
-def all_groups(services: Services) -> list[Group]:
+def all_groups(services: Services) -> list[AnyGroup]:
     """Every group, by name. Raises COORDINATOR_LOAD_IN_PROGRESS."""
     if CONSUMER_OFFSETS not in services.image.topics:
         return []  # nobody has used a group: the coordinator is not even made
     return sorted(services.groups.listed().groups.values(), key=lambda group: group.group_id)
 
 
-def find_group(services: Services, group_id: str) -> Group | None:
+def find_group(services: Services, group_id: str) -> AnyGroup | None:
     """None if there is no such group, or none is known yet."""
     if CONSUMER_OFFSETS not in services.image.topics or services.groups.shards.loading:
         return None
     return services.groups.coordinator.groups.get(group_id)
 
 
-def summary(group: Group) -> GroupSummary:
+def summary(group: AnyGroup) -> GroupSummary:
     return GroupSummary(group.group_id, group.type_name, group.state_name, group.protocol_type, len(_members_of(group)))
 
 
@@ -99,12 +99,12 @@ def details(services: Services, group_id: str) -> GroupDetails:
     )
 
 
-def _members_of(group: Group) -> Any:
+def _members_of(group: AnyGroup) -> Any:
     members: Any = getattr(group, "members", {})
     return members
 
 
-def _members(services: Services, group: Group) -> list[Member]:
+def _members(services: Services, group: AnyGroup) -> list[Member]:
     coordinator, group_id = services.groups.coordinator, group.group_id
     if isinstance(group, ClassicGroup):
         described = coordinator.describe_classic(group_id).members

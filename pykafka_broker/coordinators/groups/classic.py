@@ -19,7 +19,7 @@ from pykafka_broker.coordinators.groups.classic_group import (
     PREPARING_REBALANCE,
     STABLE,
     ClassicGroup,
-    ClassicMember,
+    ClassicGroupMember,
     Protocols,
     empty_group_record,
     group_metadata_record,
@@ -57,11 +57,11 @@ class ClassicRebalance:
 
     # Sessions
 
-    def keep_alive(self, member: ClassicMember, now: int, timeout_ms: int | None = None) -> None:
+    def keep_alive(self, member: ClassicGroupMember, now: int, timeout_ms: int | None = None) -> None:
         """Start the member's session anew."""
         self._timers.set(member.session_key, now + (member.session_timeout_ms if timeout_ms is None else timeout_ms))
 
-    def end_session(self, member: ClassicMember) -> None:
+    def end_session(self, member: ClassicGroupMember) -> None:
         self._timers.cancel(member.session_key)
 
     # Join phase
@@ -144,7 +144,11 @@ class ClassicRebalance:
         self._timers.set(group.sync_key, now + group.rebalance_timeout_ms)
 
     def answer_join(
-        self, group: ClassicGroup, member: ClassicMember, effects: Effects[Any], members: list[JoinGroupResponseMember]
+        self,
+        group: ClassicGroup,
+        member: ClassicGroupMember,
+        effects: Effects[Any],
+        members: list[JoinGroupResponseMember],
     ) -> None:
         """Tell a waiting member the current generation; a static member may have nobody waiting."""
         token = group.wait_for_join(member, None)
@@ -184,7 +188,7 @@ class ClassicRebalance:
 
     # Departures
 
-    def remove_member(self, group: ClassicGroup, member: ClassicMember, effects: Effects[Any], now: int) -> None:
+    def remove_member(self, group: ClassicGroup, member: ClassicGroupMember, effects: Effects[Any], now: int) -> None:
         """A member has timed out."""
         token = group.wait_for_join(member, None)
         if token is not None:  # it may still be there, so let it ask again
@@ -246,7 +250,7 @@ def described_members(group: ClassicGroup) -> list[JoinGroupResponseMember]:
 
 
 def generation_reply(
-    group: ClassicGroup, member: ClassicMember, members: list[JoinGroupResponseMember], leader: str | None = None
+    group: ClassicGroup, member: ClassicGroupMember, members: list[JoinGroupResponseMember], leader: str | None = None
 ) -> JoinGroupResponse:
     """The current generation, as an answer to JoinGroup."""
     return JoinGroupResponse(
@@ -359,7 +363,7 @@ class ClassicJoin:
 
     def _add(self, group: ClassicGroup, join: Join, member_id: str) -> None:
         request = join.request
-        member = ClassicMember(
+        member = ClassicGroupMember(
             group.group_id,
             member_id,
             request.group_instance_id,
@@ -398,7 +402,7 @@ class ClassicJoin:
             # While the leader computes shares for the old member id, only a new round can give this one its own.
             self._rebalance.prepare(group, join.effects, join.now)
 
-    def _fence(self, group: ClassicGroup, old: ClassicMember, effects: Effects[Any]) -> None:
+    def _fence(self, group: ClassicGroup, old: ClassicGroupMember, effects: Effects[Any]) -> None:
         """Whoever still waits under the old member id is told that it has been replaced."""
         if old.join_token is not None:
             group.awaiting_join -= 1
@@ -409,7 +413,7 @@ class ClassicJoin:
             old.sync_token = None
 
     def _unchanged(
-        self, group: ClassicGroup, member: ClassicMember, join: Join, leader_before: str | None
+        self, group: ClassicGroup, member: ClassicGroupMember, join: Join, leader_before: str | None
     ) -> JoinGroupResponse:
         if join.caller.version < SKIP_ASSIGNMENT_FROM:
             # Under the old leader's id, so that a returning leader does not compute an assignment that nobody asked
@@ -439,7 +443,7 @@ class ClassicJoin:
                 return
             self._rejoin(group, join, group.members[member_id])
 
-    def _rejoin(self, group: ClassicGroup, join: Join, member: ClassicMember) -> None:
+    def _rejoin(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
         leads = member.member_id == group.leader
         unchanged = join.protocols == member.protocols
         if group.state is PREPARING_REBALANCE:
@@ -458,7 +462,7 @@ class ClassicJoin:
         else:
             join.refuse(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id)
 
-    def _update(self, group: ClassicGroup, join: Join, member: ClassicMember) -> None:
+    def _update(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.token)
         self._rebalance.prepare_or_complete(group, join.effects, join.now)
 

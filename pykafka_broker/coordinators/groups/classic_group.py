@@ -56,7 +56,7 @@ ALLOWED_FROM: dict[ClassicState, frozenset[ClassicState]] = {
 }
 
 
-class ClassicMember:
+class ClassicGroupMember:
     """A member: its subscription, its part of the current assignment and the request of it that waits, if any."""
 
     __slots__ = (
@@ -126,7 +126,7 @@ class ClassicGroup:
         self.protocol_type_or_none: str | None = None
         self.protocol_name: str | None = None
         self.leader: str | None = None
-        self.members: dict[str, ClassicMember] = {}
+        self.members: dict[str, ClassicGroupMember] = {}
         self.static_members: dict[str, str] = {}  # instance id -> member id
         self.pending_joins: set[str] = set()  # ids handed out with MEMBER_ID_REQUIRED that have not come back
         self.pending_syncs: set[str] = set()  # members that were sent the generation and have not asked for their part
@@ -225,7 +225,7 @@ class ClassicGroup:
         if member_id not in self.members:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
 
-    def add(self, member: ClassicMember, token: Token) -> None:
+    def add(self, member: ClassicGroupMember, token: Token) -> None:
         """Take in a member whose join request waits under `token`."""
         if not self.members:
             self.protocol_type_or_none = member.protocol_type
@@ -235,7 +235,7 @@ class ClassicGroup:
         self.pending_joins.discard(member.member_id)
         self.wait_for_join(member, token)
 
-    def restore(self, member: ClassicMember) -> None:
+    def restore(self, member: ClassicGroupMember) -> None:
         """Take in a member that the log tells of; nobody waits for it."""
         self.members[member.member_id] = member
         self._count_support(member, 1)
@@ -244,7 +244,7 @@ class ClassicGroup:
 
     def update(
         self,
-        member: ClassicMember,
+        member: ClassicGroupMember,
         protocols: Protocols,
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
@@ -272,10 +272,10 @@ class ClassicGroup:
         self.pending_joins.discard(member_id)
         self.pending_syncs.discard(member_id)
 
-    def replace_static(self, old_id: str, new_id: str) -> tuple[ClassicMember, ClassicMember]:
+    def replace_static(self, old_id: str, new_id: str) -> tuple[ClassicGroupMember, ClassicGroupMember]:
         """Hand a static member's place to its next incarnation; returns (old, new)."""
         old = self.members.pop(old_id)
-        new = ClassicMember(
+        new = ClassicGroupMember(
             self.group_id,
             new_id,
             old.instance_id,
@@ -295,7 +295,7 @@ class ClassicGroup:
         self.pending_syncs.discard(old_id)
         return old, new
 
-    def wait_for_join(self, member: ClassicMember, token: Token | None) -> Token | None:
+    def wait_for_join(self, member: ClassicGroupMember, token: Token | None) -> Token | None:
         """Set or clear the join request that waits; returns the one before."""
         before = member.join_token
         self.awaiting_join += (token is not None) - (before is not None)
@@ -337,7 +337,7 @@ class ClassicGroup:
         """Protocols that all members support."""
         return {name for name, count in self._support.items() if count == len(self.members)}
 
-    def _count_support(self, member: ClassicMember, step: int) -> None:
+    def _count_support(self, member: ClassicGroupMember, step: int) -> None:
         for name in {name for name, _ in member.protocols}:
             count = self._support.get(name, 0) + step
             if count:
@@ -416,7 +416,7 @@ def describe(group: ClassicGroup) -> DescribedGroup:
     )
 
 
-def _describe_member(group: ClassicGroup, member: ClassicMember, stable: bool) -> DescribedGroupMember:
+def _describe_member(group: ClassicGroup, member: ClassicGroupMember, stable: bool) -> DescribedGroupMember:
     return DescribedGroupMember(
         member.member_id,
         member.instance_id,
@@ -477,7 +477,7 @@ def restored(group_id: str, value: GroupMetadataValue, now: int, wall_at: WallAt
     group.protocol_type_or_none = value.protocol_type or None
     group.protocol_name = value.protocol
     for stored_member in value.members:
-        member = ClassicMember(
+        member = ClassicGroupMember(
             group_id,
             stored_member.member_id,
             stored_member.group_instance_id,

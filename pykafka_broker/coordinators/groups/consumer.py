@@ -16,7 +16,7 @@ from pykafka_broker.coordinators.groups.assignors import ASSIGNORS, GroupSpec, M
 from pykafka_broker.coordinators.groups.consumer_group import (
     UNOWNED,
     ConsumerGroup,
-    ConsumerMember,
+    ConsumerGroupMember,
     MemberState,
     Owned,
     ResolvedRegex,
@@ -56,7 +56,7 @@ JOIN = "consumer-join"  # a classic member that was told to join again
 SYNC = "consumer-sync"  # a classic member that has joined and not asked for its share
 
 # Turns a consumer group into a classic one if nothing but classic members is left without those named; True if it did.
-Downgrade = Callable[[ConsumerGroup, list[ConsumerMember], Effects[Any], int], bool]
+Downgrade = Callable[[ConsumerGroup, list[ConsumerGroupMember], Effects[Any], int], bool]
 
 
 class Claim(NamedTuple):
@@ -105,7 +105,7 @@ class ConsumerProtocol:
         self.check_room(group, member_id)
         claim = Claim(member_id, request.instance_id, request.member_epoch, request.topic_partitions)
         before = self.find_member(group, claim, effects)
-        change = MemberChange(self._table, group, before, effects, now, caller.may_see)
+        change = ConsumerMemberChange(self._table, group, before, effects, now, caller.may_see)
         _take_over(change.member, request, caller)
         change.subscribe()
         change.reconcile(change.retarget(), request.topic_partitions)
@@ -152,7 +152,7 @@ class ConsumerProtocol:
 
     # Who it is
 
-    def find_member(self, group: ConsumerGroup, claim: Claim, effects: Effects[Any]) -> ConsumerMember:
+    def find_member(self, group: ConsumerGroup, claim: Claim, effects: Effects[Any]) -> ConsumerGroupMember:
         """The member that speaks, or a new one. Raises if it is not who it says it is, or has been left behind."""
         if claim.joins:
             return self._find_joining(group, claim, effects)
@@ -163,12 +163,12 @@ class ConsumerProtocol:
         group.check_epoch(member, claim.epoch, lambda: _is_subset(claim.says_it_owns, member.assigned))
         return member
 
-    def _find_joining(self, group: ConsumerGroup, claim: Claim, effects: Effects[Any]) -> ConsumerMember:
+    def _find_joining(self, group: ConsumerGroup, claim: Claim, effects: Effects[Any]) -> ConsumerGroupMember:
         member_id, instance_id = claim.member_id, claim.instance_id
         existing = None if instance_id is None else group.static_member(instance_id)
         if existing is None:
             member = group.members.get(member_id)
-            return ConsumerMember(member_id) if member is None else member
+            return ConsumerGroupMember(member_id) if member is None else member
         if not claim.is_classic and existing.classic is None and existing.epoch != LEAVE_STATIC_EPOCH:
             raise ApiError(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
@@ -180,8 +180,8 @@ class ConsumerProtocol:
         return self._replace(group, existing, member_id, effects)
 
     def _replace(
-        self, group: ConsumerGroup, existing: ConsumerMember, member_id: str, effects: Effects[Any]
-    ) -> ConsumerMember:
+        self, group: ConsumerGroup, existing: ConsumerGroupMember, member_id: str, effects: Effects[Any]
+    ) -> ConsumerGroupMember:
         """A static member is back under another id: it takes over subscription, target and assignment."""
         member = existing.copy()
         member.member_id = member_id
@@ -218,7 +218,7 @@ class ConsumerProtocol:
         effects.records.append(assignment_record(group.group_id, away))
         self._clocks.stop_rebalance(group, member.member_id)
 
-    def fence(self, group: ConsumerGroup, leaving: list[ConsumerMember], effects: Effects[Any], now: int) -> None:
+    def fence(self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], effects: Effects[Any], now: int) -> None:
         """Take members out of the group; the others share what they had from the next epoch on."""
         if not leaving or self.downgrade(group, leaving, effects, now):
             return
@@ -236,7 +236,7 @@ class ConsumerProtocol:
 
     # Time
 
-    def session_ms(self, group: ConsumerGroup, member: ConsumerMember | None) -> int:
+    def session_ms(self, group: ConsumerGroup, member: ConsumerGroupMember | None) -> int:
         """A classic member has said how long its session is; for the others the group's configs say it."""
         if member is not None and member.classic is not None:
             return member.classic.session_timeout_ms
@@ -263,8 +263,8 @@ class ConsumerProtocol:
 
 
 def known_static(
-    group: ConsumerGroup, instance_id: str, member_id: str, existing: ConsumerMember | None
-) -> ConsumerMember:
+    group: ConsumerGroup, instance_id: str, member_id: str, existing: ConsumerGroupMember | None
+) -> ConsumerGroupMember:
     """Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another member has the instance id."""
     if existing is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -283,7 +283,7 @@ def _is_subset(says_it_owns: OwnedTopics, assigned: Owned) -> bool:
     )
 
 
-def _take_over(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> None:
+def _take_over(member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> None:
     """What the request says; what it leaves out stays as it was."""
     if request.instance_id is not None:
         member.instance_id = request.instance_id
@@ -374,7 +374,7 @@ def rights_are_old(table: GroupTable, resolved: ResolvedRegex, now: int) -> bool
     return now >= resolved.resolved_at + table.config.group_consumer_regex_refresh_interval_ms
 
 
-class MemberChange(EpochChange[ConsumerGroup, ConsumerMember]):
+class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
     """The change of one member by one request. The order of the records is Kafka's: member, patterns, group epoch,
     targets, current assignment.
     """
@@ -383,7 +383,7 @@ class MemberChange(EpochChange[ConsumerGroup, ConsumerMember]):
         self,
         table: GroupTable,
         group: ConsumerGroup,
-        before: ConsumerMember,
+        before: ConsumerGroupMember,
         effects: Effects[Any],
         now: int,
         may_see: MaySee | None,
@@ -423,10 +423,10 @@ class MemberChange(EpochChange[ConsumerGroup, ConsumerMember]):
         if group.has_partition_metadata:
             self.records.append(partition_metadata_tombstone(group.group_id))
 
-    def _members(self) -> list[ConsumerMember]:
+    def _members(self) -> list[ConsumerGroupMember]:
         return self._group.with_change(self._replaced(), self.member)
 
-    def _replaced(self) -> ConsumerMember | None:
+    def _replaced(self) -> ConsumerGroupMember | None:
         """The static member whose place this one takes, if there is one."""
         instance_id = self.member.instance_id
         return None if instance_id is None else self._group.static_member(instance_id)
@@ -503,7 +503,7 @@ def next_target(
     table: GroupTable,
     group: ConsumerGroup,
     regexes: Mapping[str, ResolvedRegex],
-    members: list[ConsumerMember],
+    members: list[ConsumerGroupMember],
     epoch: int,
     now: int,
     records: list[CoordinatorRecord],
@@ -547,7 +547,7 @@ class Reconciliation:
     def __init__(
         self,
         group: ConsumerGroup,
-        member: ConsumerMember,
+        member: ConsumerGroupMember,
         topic_ids: Set[bytes],
         target_epoch: int,
         target: Target,

@@ -16,16 +16,23 @@ from pykafka_broker.coordinators.groups.classic import MEMBER_ID_REQUIRED_FROM, 
 from pykafka_broker.coordinators.groups.classic_group import (
     STABLE,
     ClassicGroup,
-    ClassicMember,
+    ClassicGroupMember,
     Protocols,
     group_metadata_record,
     group_tombstone,
 )
-from pykafka_broker.coordinators.groups.consumer import JOIN, SYNC, Claim, ConsumerProtocol, MemberChange, known_static
+from pykafka_broker.coordinators.groups.consumer import (
+    JOIN,
+    SYNC,
+    Claim,
+    ConsumerMemberChange,
+    ConsumerProtocol,
+    known_static,
+)
 from pykafka_broker.coordinators.groups.consumer_group import (
     UNOWNED,
     ConsumerGroup,
-    ConsumerMember,
+    ConsumerGroupMember,
     MemberState,
     Target,
     group_records,
@@ -38,7 +45,7 @@ from pykafka_broker.coordinators.groups.consumer_protocol import (
     write_assignment,
 )
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, GroupTable, TimerKey
-from pykafka_broker.coordinators.groups.topics import Topics
+from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
@@ -112,7 +119,7 @@ class Migration:
         for classic in group.members.values():
             target = self._target_of(group, classic)
             subscription = read_subscription(classic.metadata(group.protocol_name))
-            member = ConsumerMember(classic.member_id)
+            member = ConsumerGroupMember(classic.member_id)
             member.instance_id = classic.instance_id
             member.rack_id = subscription.rack_id or None
             member.client_id = classic.client_id
@@ -133,7 +140,7 @@ class Migration:
         )
         return upgraded
 
-    def _target_of(self, group: ClassicGroup, member: ClassicMember) -> Target:
+    def _target_of(self, group: ClassicGroup, member: ClassicGroupMember) -> Target:
         if not member.assignment:
             return {}
         assignment = read_assignment(member.assignment)
@@ -148,7 +155,9 @@ class Migration:
 
     # Down
 
-    def downgrade(self, group: ConsumerGroup, leaving: list[ConsumerMember], effects: Effects[Any], now: int) -> bool:
+    def downgrade(
+        self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], effects: Effects[Any], now: int
+    ) -> bool:
         """Turn back if only classic members are left without those that leave."""
         gone = {member.member_id for member in leaving}
         staying = [member for member in group.members.values() if member.member_id not in gone]
@@ -157,13 +166,13 @@ class Migration:
         self.convert_back(group, staying, effects, now, rebalance=True)
         return True
 
-    def downgrades_with(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
+    def downgrades_with(self, group: ConsumerGroup, replaced: ConsumerGroupMember) -> bool:
         """Whether the group turns back when this static member is replaced by a classic one."""
         staying = [member for member in group.members.values() if member.member_id != replaced.member_id]
         return replaced.classic is None and self._may_downgrade(group, [*staying, replaced], replaced)
 
     def _may_downgrade(
-        self, group: ConsumerGroup, members: list[ConsumerMember], but: ConsumerMember | None = None
+        self, group: ConsumerGroup, members: list[ConsumerGroupMember], but: ConsumerGroupMember | None = None
     ) -> bool:
         return (
             self._allows("DOWNGRADE")
@@ -172,7 +181,13 @@ class Migration:
         )
 
     def convert_back(
-        self, group: ConsumerGroup, staying: list[ConsumerMember], effects: Effects[Any], now: int, *, rebalance: bool
+        self,
+        group: ConsumerGroup,
+        staying: list[ConsumerGroupMember],
+        effects: Effects[Any],
+        now: int,
+        *,
+        rebalance: bool,
     ) -> ClassicGroup:
         """Put a classic group with these members in the group's place. It counts from now on, since its members and
         deadlines are soft state; its records follow in the same batch."""
@@ -201,7 +216,7 @@ class Migration:
         return back
 
 
-def classic_share(topics: Topics, partitions: Target, metadata: bytes) -> bytes:
+def classic_share(topics: ClusterTopics, partitions: Target, metadata: bytes) -> bytes:
     """An assignment in the words of the classic protocol, in the version in which the member subscribed."""
     assigned = [
         TopicPartition(topic.name, sorted(indexes))
@@ -211,9 +226,9 @@ def classic_share(topics: Topics, partitions: Target, metadata: bytes) -> bytes:
     return write_assignment(ConsumerProtocolAssignment(assigned), subscription_version(metadata))
 
 
-def _as_classic(group_id: str, member: ConsumerMember) -> ClassicMember:
+def _as_classic(group_id: str, member: ConsumerGroupMember) -> ClassicGroupMember:
     assert member.classic is not None
-    return ClassicMember(
+    return ClassicGroupMember(
         group_id,
         member.member_id,
         member.instance_id,
@@ -265,7 +280,7 @@ class ClassicMembers:
         if instance_id is not None and request.member_id != UNKNOWN_MEMBER:
             known_static(group, instance_id, member_id, existing)
         before = self._consumer.find_member(group, Claim(member_id, instance_id, is_classic=True), join.effects)
-        change = MemberChange(self._table, group, before, join.effects, join.now, join.caller.may_see)
+        change = ConsumerMemberChange(self._table, group, before, join.effects, join.now, join.caller.may_see)
         _take_over(change.member, join, subscription)
         change.subscribe()
         member = change.member
@@ -286,7 +301,12 @@ class ClassicMembers:
         )
 
     def _turn_back(
-        self, group: ConsumerGroup, replaced: ConsumerMember, member: ConsumerMember, join: Join, rebalance: bool
+        self,
+        group: ConsumerGroup,
+        replaced: ConsumerGroupMember,
+        member: ConsumerGroupMember,
+        join: Join,
+        rebalance: bool,
     ) -> None:
         """A classic member takes the place of the last one that spoke the consumer protocol."""
         del join.effects.records[:]  # all records of the consumer group go
@@ -302,7 +322,7 @@ class ClassicMembers:
             if one.topic in known
         ]
 
-    def _restart_clocks(self, group: ConsumerGroup, member: ConsumerMember, join: Join) -> None:
+    def _restart_clocks(self, group: ConsumerGroup, member: ConsumerGroupMember, join: Join) -> None:
         member_id, timers = member.member_id, self._table.timers
         timers.cancel(TimerKey(JOIN, group.group_id, member_id))
         timers.set(TimerKey(SYNC, group.group_id, member_id), join.now + member.rebalance_timeout_ms)
@@ -348,14 +368,14 @@ class ClassicMembers:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    def _await_join(self, group: ConsumerGroup, member: ConsumerMember, now: int) -> None:
+    def _await_join(self, group: ConsumerGroup, member: ConsumerGroupMember, now: int) -> None:
         key = TimerKey(JOIN, group.group_id, member.member_id)
         if key not in self._table.timers:
             self._table.timers.set(key, now + member.rebalance_timeout_ms)
 
     def _classic_member(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
-    ) -> ConsumerMember:
+    ) -> ConsumerGroupMember:
         if instance_id is None:
             member = group.member(member_id)
         else:
@@ -370,7 +390,7 @@ class ClassicMembers:
 
     def leave(self, group: ConsumerGroup, request: LeaveGroupRequest, effects: Effects[Any], now: int) -> None:
         """Members go one by one, and the group moves on once."""
-        leaving: dict[str, ConsumerMember] = {}
+        leaving: dict[str, ConsumerGroupMember] = {}
         replies = []
         for identity in request.members:
             error = ErrorCode.NONE
@@ -383,7 +403,7 @@ class ClassicMembers:
         self._consumer.fence(group, list(leaving.values()), effects, now)
         effects.reply = LeaveGroupResponse(members=replies)
 
-    def _leaving(self, group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
+    def _leaving(self, group: ConsumerGroup, identity: MemberIdentity) -> ConsumerGroupMember:
         instance_id = identity.group_instance_id
         if instance_id is None:
             return group.member(identity.member_id)
@@ -411,7 +431,7 @@ def _subscription(protocols: Protocols) -> ConsumerProtocolSubscription:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Malformed embedded consumer protocol: {error}") from None
 
 
-def _take_over(member: ConsumerMember, join: Join, subscription: ConsumerProtocolSubscription) -> None:
+def _take_over(member: ConsumerGroupMember, join: Join, subscription: ConsumerProtocolSubscription) -> None:
     request = join.request
     if request.group_instance_id is not None:
         member.instance_id = request.group_instance_id
@@ -428,7 +448,7 @@ def _take_over(member: ConsumerMember, join: Join, subscription: ConsumerProtoco
     )
 
 
-def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
+def _waits_for_others(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
     """Whether a partition of the member's target is still somebody else's."""
     return any(
         partition not in member.assigned.get(topic_id, {}) and group.partition_epoch(topic_id, partition) != UNOWNED

@@ -14,15 +14,15 @@ from typing import Any
 from pykafka_broker.coordinators.groups.epoch_group import (
     FIRST_GROUP_EPOCH,
     EpochReplay,
+    GroupRecordRules,
     KeyTypes,
-    Kind,
     ReconciledGroup,
-    ReconciledMember,
+    ReconciledGroupMember,
     Since,
     no_more,
 )
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, GroupTable, hash_order
-from pykafka_broker.coordinators.groups.topics import Topics, existing
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.protocol.messages.consumer_group_describe_response import (
     Assignment,
@@ -78,7 +78,7 @@ class MemberState(IntEnum):
     UNKNOWN = 127  # written by a release that knows more states
 
 
-class ConsumerMember(ReconciledMember):
+class ConsumerGroupMember(ReconciledGroupMember):
     """One member of a consumer group."""
 
     __slots__ = ("classic", "server_assignor", "topic_names", "topic_regex")
@@ -130,7 +130,9 @@ class ResolvedRegex:
         self.resolved_at = resolved_at
 
 
-def topics_read(topics: Topics, members: Iterable[ConsumerMember], regexes: Mapping[str, ResolvedRegex]) -> set[str]:
+def topics_read(
+    topics: ClusterTopics, members: Iterable[ConsumerGroupMember], regexes: Mapping[str, ResolvedRegex]
+) -> set[str]:
     """The topics that these members read, of those that there are; of a pattern those that it was resolved to."""
     found: set[str] = set()
     for member in members:
@@ -141,7 +143,7 @@ def topics_read(topics: Topics, members: Iterable[ConsumerMember], regexes: Mapp
     return found
 
 
-class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
+class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
     """A group of the consumer protocol; some of its members may still speak the classic one."""
 
     type_name = "consumer"
@@ -170,10 +172,10 @@ class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
         resolved = self.regexes.get(pattern) if pattern else None
         return resolved is not None and topic in resolved.topics
 
-    def knows_epochs(self, member: ConsumerMember) -> bool:
+    def knows_epochs(self, member: ConsumerGroupMember) -> bool:
         return member.classic is None
 
-    def assigned_since(self, member: ConsumerMember) -> Since:
+    def assigned_since(self, member: ConsumerGroupMember) -> Since:
         return member.assigned_since
 
     def tombstones(self) -> list[CoordinatorRecord]:
@@ -199,18 +201,20 @@ class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
 
     # Members
 
-    def static_member(self, instance_id: str) -> ConsumerMember | None:
+    def static_member(self, instance_id: str) -> ConsumerGroupMember | None:
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
-    def target_of(self, member: ConsumerMember) -> Target:
+    def target_of(self, member: ConsumerGroupMember) -> Target:
         """What the member should have; a returning static member takes over its predecessor's target."""
         member_id = member.member_id
         if member_id not in self.targets and member.instance_id is not None:
             member_id = self.static_members.get(member.instance_id, member_id)
         return self.targets.get(member_id, {})
 
-    def with_change(self, before: ConsumerMember | None, after: ConsumerMember | None) -> list[ConsumerMember]:
+    def with_change(
+        self, before: ConsumerGroupMember | None, after: ConsumerGroupMember | None
+    ) -> list[ConsumerGroupMember]:
         """The members as they will be once `before` has become `after`."""
         gone = {member.member_id for member in (before, after) if member is not None}
         members = [member for member in self.members.values() if member.member_id not in gone]
@@ -222,7 +226,7 @@ class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
         """Whether a member names one of these topics, be there such a topic or not."""
         return any(not topics.isdisjoint(member.topic_names) for member in self.members.values())
 
-    def preferred_assignor(self, members: Iterable[ConsumerMember]) -> str | None:
+    def preferred_assignor(self, members: Iterable[ConsumerGroupMember]) -> str | None:
         """The one that most members ask for, if any does; of as many votes the first in Kafka's order."""
         votes: dict[str, int] = {}
         for member in members:
@@ -236,7 +240,7 @@ class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
 
     # Hard state, by replay alone
 
-    def set_member(self, member: ConsumerMember) -> None:
+    def set_member(self, member: ConsumerGroupMember) -> None:
         before = self.members.get(member.member_id)
         if before is not None:
             self._release(before)
@@ -255,7 +259,7 @@ class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
             del self.static_members[member.instance_id]
 
-    def _release(self, member: ConsumerMember) -> None:
+    def _release(self, member: ConsumerGroupMember) -> None:
         for owned in (member.assigned, member.revoking):
             for topic_id, partitions in owned.items():
                 epochs = self.partition_epochs.get(topic_id)
@@ -278,7 +282,7 @@ def frozen_target(partitions: Mapping[bytes, Iterable[int]]) -> Target:
 CLASSIC, CONSUMER = 0, 1  # member_type
 
 
-def describe(group: ConsumerGroup, topics: Topics, default_assignor: str) -> DescribedGroup:
+def describe(group: ConsumerGroup, topics: ClusterTopics, default_assignor: str) -> DescribedGroup:
     """Return the group with its members. What a member has to give back is still shown as its own."""
     return DescribedGroup(
         group_id=group.group_id,
@@ -290,7 +294,7 @@ def describe(group: ConsumerGroup, topics: Topics, default_assignor: str) -> Des
     )
 
 
-def _describe_member(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Member:
+def _describe_member(group: ConsumerGroup, member: ConsumerGroupMember, topics: ClusterTopics) -> Member:
     has = {topic_id: set(owned) for topic_id, owned in member.assigned.items()}
     for topic_id, owned in member.revoking.items():
         has.setdefault(topic_id, set()).update(owned)
@@ -309,7 +313,7 @@ def _describe_member(group: ConsumerGroup, member: ConsumerMember, topics: Topic
     )
 
 
-def _assignment(partitions: Mapping[bytes, Iterable[int]], topics: Topics) -> Assignment:
+def _assignment(partitions: Mapping[bytes, Iterable[int]], topics: ClusterTopics) -> Assignment:
     """Return an assignment without the topics that have been deleted."""
     return Assignment(
         [
@@ -326,7 +330,7 @@ def _assignment(partitions: Mapping[bytes, Iterable[int]], topics: Topics) -> As
 KNOWN_STATES = frozenset(MemberState)
 
 
-def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
+def member_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:
     value = ConsumerGroupMemberMetadataValue(
         member.instance_id,
         member.rack_id,
@@ -342,7 +346,7 @@ def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
     return CoordinatorRecord(key, value)
 
 
-def assignment_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
+def assignment_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member.epoch,
         member.previous_epoch,
@@ -411,7 +415,7 @@ def group_records(group: ConsumerGroup) -> list[CoordinatorRecord]:
     ]
 
 
-def _take_member_metadata(member: ConsumerMember, value: ConsumerGroupMemberMetadataValue) -> None:
+def _take_member_metadata(member: ConsumerGroupMember, value: ConsumerGroupMemberMetadataValue) -> None:
     member.instance_id = value.instance_id
     member.rack_id = value.rack_id
     member.client_id = value.client_id
@@ -425,7 +429,7 @@ def _take_member_metadata(member: ConsumerMember, value: ConsumerGroupMemberMeta
     member.classic = classic if classic is not None and classic.supported_protocols else None
 
 
-def _take_current_assignment(member: ConsumerMember, value: ConsumerGroupCurrentMemberAssignmentValue) -> None:
+def _take_current_assignment(member: ConsumerGroupMember, value: ConsumerGroupCurrentMemberAssignmentValue) -> None:
     member.epoch = value.member_epoch
     member.previous_epoch = value.previous_member_epoch
     member.state = MemberState(value.state) if value.state in KNOWN_STATES else MemberState.UNKNOWN
@@ -449,10 +453,10 @@ def _read_target(value: ConsumerGroupTargetAssignmentMemberValue) -> Target:
     return frozen_target(partitions)
 
 
-KIND = Kind(
+KIND = GroupRecordRules(
     ConsumerGroup,
     ConsumerGroup,
-    ConsumerMember,
+    ConsumerGroupMember,
     no_more,
     _take_member_metadata,
     _take_current_assignment,

@@ -24,16 +24,16 @@ from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, EpochGrou
 from pykafka_broker.coordinators.groups.group import (
     DISCONNECTED,
     UNKNOWN_MEMBER,
+    AnyGroup,
     Caller,
     DisconnectedMembers,
-    Group,
     GroupTable,
     TimerKey,
     WallAt,
     unchanged,
 )
 from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetRequests, OffsetStore
-from pykafka_broker.coordinators.groups.topics import Topics
+from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.share import share_group
 from pykafka_broker.coordinators.share.share_group import ShareGroup, ShareMembership, share_replay
@@ -71,7 +71,7 @@ class GroupCoordinator:
     def __init__(
         self,
         config: BrokerConfig,
-        topics: Topics,
+        topics: ClusterTopics,
         new_id: Callable[[], str],
         group_config: Callable[[str], Mapping[str, str]] = lambda group_id: {},
         disconnected_member_ms: int | None = None,
@@ -92,7 +92,7 @@ class GroupCoordinator:
         self._replays = (consumer_replay(self.table), streams_replay(self.table), share_replay(self.table))
 
     @property
-    def groups(self) -> Mapping[str, Group]:
+    def groups(self) -> Mapping[str, AnyGroup]:
         """All groups of this node, by id."""
         return self.table.groups
 
@@ -204,7 +204,7 @@ class GroupCoordinator:
         return effects
 
     def _consumer_group(
-        self, group_id: str, group: Group | None, joins: bool, effects: Effects[Any], now: int
+        self, group_id: str, group: AnyGroup | None, joins: bool, effects: Effects[Any], now: int
     ) -> ConsumerGroup:
         """The group, or what it will be once somebody has joined."""
         if isinstance(group, ConsumerGroup):

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from pykafka_broker.coordinators.effects import Effects
-from pykafka_broker.coordinators.groups.group import Group, GroupTable, TimerKey, Timers
+from pykafka_broker.coordinators.groups.group import AnyGroup, GroupTable, TimerKey, Timers
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -27,7 +27,7 @@ COMMIT_VERSION = 9  # the first OffsetCommit that knows member epochs
 Since = Callable[[bytes, int], int | None]  # (topic id, partition) -> the epoch since which a member has it
 
 
-class EpochMember(ABC):
+class EpochGroupMember(ABC):
     """One member; requests work on a `copy`."""
 
     __slots__ = ("assigned", "client_host", "client_id", "epoch", "member_id", "previous_epoch", "rack_id")
@@ -68,7 +68,7 @@ class EpochMember(ABC):
         self.assigned = self.NOTHING
 
 
-class ReconciledMember(EpochMember):
+class ReconciledGroupMember(EpochGroupMember):
     """A member that has to give back what it loses before somebody else gets it."""
 
     __slots__ = ("instance_id", "rebalance_timeout_ms", "revoking", "state")
@@ -105,8 +105,8 @@ class ReconciledMember(EpochMember):
         self.revoking = self.NOTHING
 
 
-M = TypeVar("M", bound=EpochMember)
-R = TypeVar("R", bound=ReconciledMember)
+M = TypeVar("M", bound=EpochGroupMember)
+R = TypeVar("R", bound=ReconciledGroupMember)
 T = TypeVar("T")  # what a member should have
 
 
@@ -289,11 +289,13 @@ class MemberClocks:
         self.session = f"{kind}-session"
         self.rebalance = f"{kind}-rebalance"
 
-    def keep_alive(self, group: Group, member_id: str, deadline: int) -> None:
+    def keep_alive(self, group: AnyGroup, member_id: str, deadline: int) -> None:
         """Start the member's session anew."""
         self._timers.set(TimerKey(self.session, group.group_id, member_id), deadline)
 
-    def follow_state(self, group: Group, before: ReconciledMember, member: ReconciledMember, now: int) -> None:
+    def follow_state(
+        self, group: AnyGroup, before: ReconciledGroupMember, member: ReconciledGroupMember, now: int
+    ) -> None:
         """Start or stop the rebalance timeout, if the member has moved."""
         if member.current() == before.current():
             return
@@ -302,15 +304,15 @@ class MemberClocks:
         else:
             self.stop_rebalance(group, member.member_id)
 
-    def await_revocation(self, group: Group, member: ReconciledMember, now: int) -> None:
+    def await_revocation(self, group: AnyGroup, member: ReconciledGroupMember, now: int) -> None:
         key = TimerKey(self.rebalance, group.group_id, member.member_id)
         self._timers.set(key, now + member.rebalance_timeout_ms)
 
-    def stop_rebalance(self, group: Group, member_id: str) -> None:
+    def stop_rebalance(self, group: AnyGroup, member_id: str) -> None:
         """Cancel the rebalance timeout of a member that has nothing to give back any more."""
         self._timers.cancel(TimerKey(self.rebalance, group.group_id, member_id))
 
-    def is_out(self, key: TimerKey, member: ReconciledMember) -> bool:
+    def is_out(self, key: TimerKey, member: ReconciledGroupMember) -> bool:
         """Whether a deadline that has passed still means something: the member may have given back in time."""
         return key.kind != self.rebalance or member.state is member.UNREVOKED
 
@@ -318,7 +320,7 @@ class MemberClocks:
 # Replay: the five types of records that all three kinds have
 
 
-class Kind(NamedTuple):
+class GroupRecordRules(NamedTuple):
     """How one kind of group meets its records."""
 
     group: type[Any]  # an EpochGroup
@@ -354,7 +356,7 @@ class EpochReplay(Generic[G]):
     def __init__(
         self,
         table: GroupTable,
-        kind: Kind,
+        kind: GroupRecordRules,
         keys: KeyTypes,
         more: dict[type, Callable[[G, Any, Any], None]],
     ) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.group import GroupConfig
-from pykafka_broker.coordinators.groups.topics import TopicHashes, Topics
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, TopicHashes
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -32,7 +32,7 @@ class Caller(NamedTuple):
     may_see: Callable[[str], bool] | None = None  # a topic, by its name; None where everybody may see all
 
 
-class Group(Protocol):
+class AnyGroup(Protocol):
     """What the table, ListGroups and the offsets need of a group of any kind."""
 
     group_id: str
@@ -94,7 +94,7 @@ class GroupTable:
     def __init__(
         self,
         config: BrokerConfig,
-        topics: Topics,
+        topics: ClusterTopics,
         new_id: Callable[[], str],
         group_config: Callable[[str], Mapping[str, str]] = lambda group_id: {},
         wall_at: WallAt = unchanged,
@@ -104,7 +104,7 @@ class GroupTable:
         self.topics = topics
         self.new_id = new_id  # a random UUID as text, 36 characters
         self.group_config = group_config  # the overrides of a GROUP config resource
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, AnyGroup] = {}
         self.timers = Timers()
         self.hashes = TopicHashes(topics)
         self.metadata_version = 0  # grows with every change of the cluster's metadata
@@ -124,7 +124,7 @@ class GroupTable:
             settings = self._settings[key] = GroupConfig.resolve(self.config, overrides)
         return settings
 
-    def existing(self, group_id: str) -> Group:
+    def existing(self, group_id: str) -> AnyGroup:
         """Raises GROUP_ID_NOT_FOUND."""
         group = self.groups.get(group_id)
         if group is None:
@@ -269,7 +269,7 @@ class DisconnectedMembers:
             del self._connection_of[key]
             self._table.timers.set(key, now + self._patience_ms)
 
-    def loaded(self, group: Group, now: int) -> None:
+    def loaded(self, group: AnyGroup, now: int) -> None:
         """The group was read from the log of a broker whose connections this one has: its members have to be heard of
         on one of them."""
         if self._patience_ms is None:

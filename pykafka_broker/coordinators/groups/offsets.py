@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.classic_group import PREPARING_REBALANCE, STABLE, ClassicGroup
-from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
-from pykafka_broker.coordinators.groups.topics import Partitions
+from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable
+from pykafka_broker.coordinators.groups.topics import ClusterTopic
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -275,7 +275,7 @@ class OffsetRequests:
             if one.partition_index in image.partitions
         ]
 
-    def _find(self, topic: OffsetCommitRequestTopic, version: int) -> Partitions | None:
+    def _find(self, topic: OffsetCommitRequestTopic, version: int) -> ClusterTopic | None:
         if version >= TOPIC_IDS_FROM:
             return self._table.topics.topics_by_id.get(topic.topic_id)
         return self._table.topics.topics.get(topic.name)
@@ -486,7 +486,7 @@ class OffsetRequests:
 
 
 def _verdict(
-    group: Group,
+    group: AnyGroup,
     partitions: Callable[[], list[tuple[bytes, int]]],
     member_id: str,
     instance_id: str | None,

@@ -12,21 +12,21 @@ from struct import Struct
 from typing import Protocol
 
 
-class Partition(Protocol):
+class ClusterPartition(Protocol):
     """Where the copies of a partition are."""
 
     @property
     def replicas(self) -> Sequence[int]: ...
 
 
-class Node(Protocol):
+class ClusterNode(Protocol):
     """A broker."""
 
     @property
     def rack(self) -> str | None: ...
 
 
-class Partitions(Protocol):
+class ClusterTopic(Protocol):
     """A topic."""
 
     @property
@@ -36,29 +36,29 @@ class Partitions(Protocol):
     def id(self) -> bytes: ...
 
     @property
-    def partitions(self) -> Mapping[int, Partition]: ...
+    def partitions(self) -> Mapping[int, ClusterPartition]: ...
 
 
-class Topics(Protocol):
+class ClusterTopics(Protocol):
     """All topics, and the brokers that they are on."""
 
     @property
-    def topics(self) -> Mapping[str, Partitions]: ...
+    def topics(self) -> Mapping[str, ClusterTopic]: ...
 
     @property
-    def topics_by_id(self) -> Mapping[bytes, Partitions]: ...
+    def topics_by_id(self) -> Mapping[bytes, ClusterTopic]: ...
 
     @property
-    def brokers(self) -> Mapping[int, Node]: ...
+    def brokers(self) -> Mapping[int, ClusterNode]: ...
 
 
-def existing(topics: Topics, names: Set[str]) -> list[str]:
+def existing(topics: ClusterTopics, names: Set[str]) -> list[str]:
     """Those of the names that topics have. A group may name far more of them than there are."""
     known = topics.topics
     return list(filter(names.__contains__, known) if len(known) < len(names) else filter(known.__contains__, names))
 
 
-def topic_ids(topics: Topics, names: Set[str]) -> frozenset[bytes]:
+def topic_ids(topics: ClusterTopics, names: Set[str]) -> frozenset[bytes]:
     """The ids of those that exist."""
     known = topics.topics
     return frozenset(known[name].id for name in existing(topics, names))
@@ -76,9 +76,9 @@ _I64 = Struct("<q")
 class TopicHashes:
     """The hashes of topics as they are now, and of groups over them."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: ClusterTopics) -> None:
         self._topics = topics
-        self._known: dict[str, tuple[Partitions, int, bytes]] = {}
+        self._known: dict[str, tuple[ClusterTopic, int, bytes]] = {}
 
     def of_group(self, names: Set[str]) -> int:
         """Over the topics that exist among these; 0 if there are none."""
@@ -87,7 +87,7 @@ class TopicHashes:
         parts = [self._of_topic(topics[name]) for name in there]
         return _signed(xxh3_64(b"".join(parts))) if parts else NO_TOPICS
 
-    def _of_topic(self, topic: Partitions) -> bytes:
+    def _of_topic(self, topic: ClusterTopic) -> bytes:
         """A topic's hash, 8 bytes; anew if it is another one than last time, or has grown."""
         count = len(topic.partitions)
         known = self._known.get(topic.name)
@@ -97,7 +97,7 @@ class TopicHashes:
         self._known[topic.name] = (topic, count, found)
         return found
 
-    def _described(self, topic: Partitions) -> bytes:
+    def _described(self, topic: ClusterTopic) -> bytes:
         """All of a topic that matters to assignors: id, name, and the racks of each partition's replicas."""
         parts = [
             bytes((LAYOUT,)),

@@ -19,16 +19,15 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     EpochGroup,
-    EpochMember,
+    EpochGroupMember,
     EpochReplay,
+    GroupRecordRules,
     KeyTypes,
-    Kind,
     MemberClocks,
     no_more,
 )
-from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, TimerKey
-from pykafka_broker.coordinators.groups.topics import Topics as ClusterTopics
-from pykafka_broker.coordinators.groups.topics import existing, topic_ids
+from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, topic_ids
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -76,7 +75,7 @@ Target = dict[bytes, frozenset[int]]  # topic id -> partitions
 Topics = dict[bytes, tuple[str, frozenset[int]]]  # topic id -> name and partitions
 
 
-class ShareMember(EpochMember):
+class ShareGroupMember(EpochGroupMember):
     """One member of a share group."""
 
     __slots__ = ("topic_names",)
@@ -90,7 +89,7 @@ class ShareMember(EpochMember):
         return self.rack_id, self.client_id, self.client_host, self.topic_names
 
 
-class ShareGroup(EpochGroup[ShareMember, Target]):
+class ShareGroup(EpochGroup[ShareGroupMember, Target]):
     """A share group."""
 
     type_name = "share"
@@ -143,7 +142,7 @@ class ShareGroup(EpochGroup[ShareMember, Target]):
 
     # Members
 
-    def with_member(self, member: ShareMember) -> list[ShareMember]:
+    def with_member(self, member: ShareGroupMember) -> list[ShareGroupMember]:
         """The members as they will be with this one."""
         return [*(one for one in self.members.values() if one.member_id != member.member_id), member]
 
@@ -165,7 +164,7 @@ def describe(group: ShareGroup, topics: ClusterTopics) -> DescribedGroup:
     )
 
 
-def _describe_member(member: ShareMember, topics: ClusterTopics) -> Member:
+def _describe_member(member: ShareGroupMember, topics: ClusterTopics) -> Member:
     assigned = [
         TopicPartitions(topic_id, topic.name, sorted(partitions))
         for topic_id, partitions in member.assigned.items()
@@ -188,7 +187,7 @@ def _describe_member(member: ShareMember, topics: ClusterTopics) -> Member:
 _STABLE = 0  # the only state of a member
 
 
-def member_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
+def member_record(group_id: str, member: ShareGroupMember) -> CoordinatorRecord:
     value = ShareGroupMemberMetadataValue(
         member.rack_id, member.client_id, member.client_host, sorted(member.topic_names)
     )
@@ -210,7 +209,7 @@ def target_epoch_record(group_id: str, epoch: int, timestamp: int) -> Coordinato
     return CoordinatorRecord(ShareGroupTargetAssignmentMetadataKey(group_id), value)
 
 
-def assignment_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
+def assignment_record(group_id: str, member: ShareGroupMember) -> CoordinatorRecord:
     topics = [StoredPartitions(topic_id, sorted(partitions)) for topic_id, partitions in member.assigned.items()]
     value = ShareGroupCurrentMemberAssignmentValue(member.epoch, member.previous_epoch, _STABLE, topics)
     return CoordinatorRecord(ShareGroupCurrentMemberAssignmentKey(group_id, member.member_id), value)
@@ -233,8 +232,8 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 
 
 def share_replay(table: GroupTable) -> EpochReplay[ShareGroup]:
-    kind = Kind(
-        ShareGroup, ShareGroup, ShareMember, no_more, _take_member_metadata, _take_current_assignment, _read_target
+    kind = GroupRecordRules(
+        ShareGroup, ShareGroup, ShareGroupMember, no_more, _take_member_metadata, _take_current_assignment, _read_target
     )
     keys = KeyTypes(
         ShareGroupMetadataKey,
@@ -246,14 +245,14 @@ def share_replay(table: GroupTable) -> EpochReplay[ShareGroup]:
     return EpochReplay(table, kind, keys, {ShareGroupStatePartitionMetadataKey: _take_initialized})
 
 
-def _take_member_metadata(member: ShareMember, value: ShareGroupMemberMetadataValue) -> None:
+def _take_member_metadata(member: ShareGroupMember, value: ShareGroupMemberMetadataValue) -> None:
     member.rack_id = value.rack_id
     member.client_id = value.client_id
     member.client_host = value.client_host
     member.topic_names = frozenset(value.subscribed_topic_names)
 
 
-def _take_current_assignment(member: ShareMember, value: ShareGroupCurrentMemberAssignmentValue) -> None:
+def _take_current_assignment(member: ShareGroupMember, value: ShareGroupCurrentMemberAssignmentValue) -> None:
     member.epoch = value.member_epoch
     member.previous_epoch = value.previous_member_epoch
     member.assigned = {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.assigned_partitions}
@@ -344,25 +343,25 @@ class ShareMembership:
             )
 
     def _joinable(self, group_id: str) -> ShareGroup:
-        group: Group | None = self._table.groups.get(group_id)
+        group: AnyGroup | None = self._table.groups.get(group_id)
         return ShareGroup(group_id) if group is None else self.group(group_id)
 
-    def _member(self, group: ShareGroup, request: ShareGroupHeartbeatRequest, joins: bool) -> ShareMember:
+    def _member(self, group: ShareGroup, request: ShareGroupHeartbeatRequest, joins: bool) -> ShareGroupMember:
         if not joins:
             member = group.member(request.member_id)
             check_epoch(group, member, request.member_epoch)
             return member
         if request.member_id not in group.members:
             group.check_room(self._table.config.group_share_max_size)
-        return group.members.get(request.member_id) or ShareMember(request.member_id)
+        return group.members.get(request.member_id) or ShareGroupMember(request.member_id)
 
     # Epochs and targets
 
     def _reconcile(
         self,
         group: ShareGroup,
-        before: ShareMember,
-        member: ShareMember,
+        before: ShareGroupMember,
+        member: ShareGroupMember,
         effects: Effects[Any],
         now: int,
         at_once: bool,
@@ -391,12 +390,12 @@ class ShareMembership:
             member.assigned = {topic_id: parts for topic_id, parts in target.items() if topic_id in readable}
             effects.records.append(assignment_record(group.group_id, member))
 
-    def _read(self, members: Iterable[ShareMember]) -> set[str]:
+    def _read(self, members: Iterable[ShareGroupMember]) -> set[str]:
         """The topics that these members read, of those that there are."""
         topics = self._table.topics
         return set[str]().union(*(existing(topics, member.topic_names) for member in members))
 
-    def _assignable(self, group: ShareGroup, members: list[ShareMember]) -> Target:
+    def _assignable(self, group: ShareGroup, members: list[ShareGroupMember]) -> Target:
         wanted = topic_ids(self._table.topics, self._read(members))
         return {topic_id: parts for topic_id, (_, parts) in group.initialized.items() if topic_id in wanted and parts}
 
@@ -409,7 +408,7 @@ class ShareMembership:
         return {topic_id: parts[0].union(*parts[1:]) for topic_id, parts in found.items()}
 
     def _new_targets(
-        self, group: ShareGroup, members: list[ShareMember], epoch: int, effects: Effects[Any], now: int
+        self, group: ShareGroup, members: list[ShareGroupMember], epoch: int, effects: Effects[Any], now: int
     ) -> dict[str, Target]:
         topics = self._table.topics
         specs = {
@@ -477,7 +476,7 @@ class ShareMembership:
 
     # Leaving and time
 
-    def _remove(self, group: ShareGroup, member: ShareMember, effects: Effects[Any]) -> None:
+    def _remove(self, group: ShareGroup, member: ShareGroupMember, effects: Effects[Any]) -> None:
         """Take a member out; the others share what it had from the next epoch on."""
         effects.records += member_tombstones(group.group_id, member.member_id)
         left = [one for one in group.members.values() if one is not member]
@@ -518,7 +517,7 @@ def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
 
 
-def check_epoch(group: ShareGroup, member: ShareMember, epoch: int) -> None:
+def check_epoch(group: ShareGroup, member: ShareGroupMember, epoch: int) -> None:
     """Raises FENCED_MEMBER_EPOCH; the epoch before the last is fine for a member that has missed one answer."""
     if epoch > member.epoch:
         raise group.fenced("greater", epoch, member.epoch)

@@ -51,7 +51,7 @@ class Run:
         return StateRun(self.first, self.last, self.state, self.deliveries)
 
 
-class Batch:
+class InFlightBatch:
     """The extent of an acquisition, and what has become of its offsets."""
 
     __slots__ = ("first", "last", "runs")
@@ -98,7 +98,7 @@ class InFlight:
     """
 
     def __init__(self) -> None:
-        self.batches: list[Batch] = []
+        self.batches: list[InFlightBatch] = []
 
     def __bool__(self) -> bool:
         return bool(self.batches)
@@ -107,9 +107,9 @@ class InFlight:
         self, first: int, last: int, state: RecordState, deliveries: int, member: str = "", deadline: int = 0
     ) -> None:
         """A new batch at the end."""
-        self.batches.append(Batch(first, last, [Run(first, last, state, deliveries, member, deadline)]))
+        self.batches.append(InFlightBatch(first, last, [Run(first, last, state, deliveries, member, deadline)]))
 
-    def overlapping(self, first: int, last: int) -> Iterator[Batch]:
+    def overlapping(self, first: int, last: int) -> Iterator[InFlightBatch]:
         """The batches that have one of these offsets."""
         batches = self.batches
         index = max(0, bisect_right(batches, first, key=_first_of) - 1)
@@ -157,7 +157,7 @@ class InFlight:
         )
 
 
-def _first_of(batch: Batch) -> int:
+def _first_of(batch: InFlightBatch) -> int:
     return batch.first
 
 
@@ -211,7 +211,7 @@ class Acquisition:
             self._take_from(batch, first, last)
             batch.tidy()
 
-    def _take_from(self, batch: Batch, first: int, last: int) -> None:
+    def _take_from(self, batch: InFlightBatch, first: int, last: int) -> None:
         allowed: int | None = self._left if self._exactly else None
         taken = 0
         for run in list(batch.runs):
@@ -290,7 +290,7 @@ _BEFORE_ALL = -2  # offset -1 is taken too, and means nothing
 _NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."
 
 
-class Limits(NamedTuple):
+class SharePartitionLimits(NamedTuple):
     """The group's settings, as they are at the time of a call."""
 
     lock_ms: int
@@ -356,11 +356,11 @@ class SharePartition:
             self._may_redeliver = False
         return self.end_offset + 1
 
-    def can_acquire(self, limits: Limits) -> bool:
+    def can_acquire(self, limits: SharePartitionLimits) -> bool:
         """Whether there is room, or something to be delivered again."""
         return self.next_fetch_offset <= self.end_offset or self.room(limits) > 0
 
-    def room(self, limits: Limits) -> int:
+    def room(self, limits: SharePartitionLimits) -> int:
         """How many new records may be under way."""
         return limits.locks - (self.end_offset - self.start_offset + 1)
 
@@ -371,7 +371,7 @@ class SharePartition:
         max_records: int,
         batch_size: int,
         exactly: bool,
-        limits: Limits,
+        limits: SharePartitionLimits,
         now: int,
     ) -> list[StateRun]:
         """Hand out what has been read from `next_fetch_offset` on; returns what the member has got. `exactly`: not
@@ -421,7 +421,7 @@ class SharePartition:
     # Acknowledging
 
     def acknowledge(
-        self, member: str, batches: Sequence[AckBatch], limits: Limits, now: int, store: Store
+        self, member: str, batches: Sequence[AckBatch], limits: SharePartitionLimits, now: int, store: Store
     ) -> Callable[[], None]:
         """Take all of it or, raising what is wrong, nothing. It is stored, and shows when the result is called."""
         decided: list[StateRun] = []
@@ -467,13 +467,13 @@ class SharePartition:
         if run.member != member:
             raise ApiError(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of batch record")
 
-    def release(self, member: str, limits: Limits, store: Store) -> Callable[[], None] | None:
+    def release(self, member: str, limits: SharePartitionLimits, store: Store) -> Callable[[], None] | None:
         """The member's session has ended: what it has is free again, once the result is called. None if it has
         nothing.
         """
         return self._free([run for run in self._acquired() if run.member == member], limits, store)
 
-    def on_deadline(self, limits: Limits, now: int, store: Store) -> Callable[[], None] | None:
+    def on_deadline(self, limits: SharePartitionLimits, now: int, store: Store) -> Callable[[], None] | None:
         """Free what has been locked for too long, in the same way."""
         freed = self._free([run for run in self._acquired() if run.deadline <= now], limits, store)
         if freed is None:
@@ -486,7 +486,7 @@ class SharePartition:
     def _acquired(self) -> list[Run]:
         return [run for run in self.in_flight.runs() if run.state is RecordState.ACQUIRED]
 
-    def _free(self, runs: list[Run], limits: Limits, store: Store) -> Callable[[], None] | None:
+    def _free(self, runs: list[Run], limits: SharePartitionLimits, store: Store) -> Callable[[], None] | None:
         if not runs:
             return None
         decided = [_decision(run, RELEASE, limits) for run in runs]
@@ -540,7 +540,7 @@ def _by_type(batch: AckBatch) -> list[tuple[int, int, int]]:
     return runs
 
 
-def _decision(run: Run, kind: int, limits: Limits) -> StateRun:
+def _decision(run: Run, kind: int, limits: SharePartitionLimits) -> StateRun:
     """What becomes of it."""
     state = RecordState.ARCHIVED
     if kind == ACCEPT:

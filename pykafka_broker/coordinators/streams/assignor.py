@@ -12,19 +12,19 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from pykafka_broker.coordinators.streams.group import Target, Task, collect, pairs
+from pykafka_broker.coordinators.streams.group import Task, TasksTuple, collect, pairs
 
 
-class MemberSpec(NamedTuple):
+class TaskMemberSpec(NamedTuple):
     """A member, and its target so far."""
 
     process_id: str
-    before: Target
+    before: TasksTuple
 
 
 def assign(
-    members: Mapping[str, MemberSpec], task_counts: Mapping[str, int], stateful: Collection[str], standbys: int
-) -> dict[str, Target]:
+    members: Mapping[str, TaskMemberSpec], task_counts: Mapping[str, int], stateful: Collection[str], standbys: int
+) -> dict[str, TasksTuple]:
     """A target for every member."""
     assignment = _Assignment(members)
     # Partition by partition, so that a member gets tasks of several subtopologies.
@@ -57,7 +57,7 @@ class _Process:
 class _Member:
     """A member and what it has been given."""
 
-    def __init__(self, member_id: str, spec: MemberSpec, process: _Process) -> None:
+    def __init__(self, member_id: str, spec: TaskMemberSpec, process: _Process) -> None:
         self.id = member_id
         self.process = process
         process.threads += 1
@@ -80,7 +80,7 @@ class _Member:
 class _Assignment:
     """One assignment on its way."""
 
-    def __init__(self, members: Mapping[str, MemberSpec]) -> None:
+    def __init__(self, members: Mapping[str, TaskMemberSpec]) -> None:
         processes = {spec.process_id: _Process(spec.process_id) for spec in members.values()}
         self._members = [
             _Member(member_id, members[member_id], processes[members[member_id].process_id])
@@ -95,8 +95,8 @@ class _Assignment:
             for task in member.had_standby:
                 self._standby_owners.setdefault(task, []).append(member)
 
-    def targets(self) -> dict[str, Target]:
-        return {member.id: Target(collect(member.active), collect(member.standby)) for member in self._members}
+    def targets(self) -> dict[str, TasksTuple]:
+        return {member.id: TasksTuple(collect(member.active), collect(member.standby)) for member in self._members}
 
     # Active tasks
 

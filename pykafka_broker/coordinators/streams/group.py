@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.coordinators.groups.epoch_group import (
     EpochReplay,
+    GroupRecordRules,
     KeyTypes,
-    Kind,
     ReconciledGroup,
-    ReconciledMember,
+    ReconciledGroupMember,
     Since,
 )
 from pykafka_broker.coordinators.groups.group import GroupTable
-from pykafka_broker.coordinators.groups.topics import Topics
+from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.streams.topology import ConfiguredTopology, required_topics, topics_read
 from pykafka_broker.protocol.messages.streams_group_describe_response import (
@@ -65,7 +65,7 @@ ActiveTasks = Mapping[str, Mapping[int, int]]  # the epoch since which the membe
 NO_TASKS: Tasks = {}
 
 
-class Target(NamedTuple):
+class TasksTuple(NamedTuple):
     """What a member should have."""
 
     active: Tasks = NO_TASKS
@@ -73,7 +73,7 @@ class Target(NamedTuple):
     warmup: Tasks = NO_TASKS
 
 
-class Owned(NamedTuple):
+class TasksTupleWithEpochs(NamedTuple):
     """What a member has, or has to give back."""
 
     active: ActiveTasks = {}
@@ -84,7 +84,7 @@ class Owned(NamedTuple):
     def is_empty(self) -> bool:
         return not (self.active or self.standby or self.warmup)
 
-    def overlaps(self, reported: Target) -> bool:
+    def overlaps(self, reported: TasksTuple) -> bool:
         """Whether one of these tasks is among those that a member has reported, each role for itself."""
         return any(
             not has.keys().isdisjoint(said)
@@ -97,8 +97,8 @@ class Owned(NamedTuple):
         )
 
 
-NOTHING = Target()
-NONE_OWNED = Owned()
+NOTHING = TasksTuple()
+NONE_OWNED = TasksTupleWithEpochs()
 
 
 def collect(pairs: Iterable[Task]) -> Tasks:
@@ -128,7 +128,7 @@ FIRST_ASSIGNMENT_EPOCH = 1
 NO_TOPOLOGY = -1
 
 
-class MemberState(IntEnum):
+class StreamsMemberState(IntEnum):
     """How far a member is with its target."""
 
     STABLE = 1
@@ -137,16 +137,16 @@ class MemberState(IntEnum):
     UNKNOWN = 127  # written by a release that knows more states
 
 
-class StreamsMember(ReconciledMember):
+class StreamsGroupMember(ReconciledGroupMember):
     """One stream thread."""
 
     __slots__ = ("client_tags", "endpoint", "process_id", "topology_epoch")
     NOTHING = NONE_OWNED
-    STABLE = MemberState.STABLE
-    UNREVOKED = MemberState.UNREVOKED_TASKS
-    state: MemberState
-    assigned: Owned
-    revoking: Owned
+    STABLE = StreamsMemberState.STABLE
+    UNREVOKED = StreamsMemberState.UNREVOKED_TASKS
+    state: StreamsMemberState
+    assigned: TasksTupleWithEpochs
+    revoking: TasksTupleWithEpochs
 
     def __init__(self, member_id: str) -> None:
         super().__init__(member_id)
@@ -178,13 +178,13 @@ class StreamsMember(ReconciledMember):
         return None
 
 
-class StreamsGroup(ReconciledGroup[StreamsMember, Target]):
+class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
     """A group of stream threads that run one topology."""
 
     type_name = "streams"
     protocol_type = STREAMS_PROTOCOL_TYPE
 
-    def __init__(self, group_id: str, topics: Topics) -> None:
+    def __init__(self, group_id: str, topics: ClusterTopics) -> None:
         super().__init__(group_id, FIRST_ASSIGNMENT_EPOCH)
         self._topics = topics
         self.validated_topology_epoch = NO_TOPOLOGY
@@ -210,7 +210,7 @@ class StreamsGroup(ReconciledGroup[StreamsMember, Target]):
     def is_subscribed_to(self, topic: str) -> bool:
         return bool(self.members) and topic in self.read_by()
 
-    def assigned_since(self, member: StreamsMember) -> Since:
+    def assigned_since(self, member: StreamsGroupMember) -> Since:
         subtopology_of = self.read_by()
 
         def since(topic_id: bytes, partition: int) -> int | None:
@@ -241,10 +241,10 @@ class StreamsGroup(ReconciledGroup[StreamsMember, Target]):
 
     # Members
 
-    def target_of(self, member_id: str) -> Target:
+    def target_of(self, member_id: str) -> TasksTuple:
         return self.targets.get(member_id, NOTHING)
 
-    def with_change(self, member: StreamsMember) -> list[StreamsMember]:
+    def with_change(self, member: StreamsGroupMember) -> list[StreamsGroupMember]:
         """The members as they will be with this one."""
         return list((self.members | {member.member_id: member}).values())
 
@@ -331,7 +331,7 @@ def _describe_topics(topics: Iterable[stored_value.TopicInfo], partitions: Mappi
     ]
 
 
-def _describe_member(group: StreamsGroup, member: StreamsMember) -> Member:
+def _describe_member(group: StreamsGroup, member: StreamsGroupMember) -> Member:
     return Member(
         member_id=member.member_id,
         member_epoch=member.epoch,
@@ -346,7 +346,7 @@ def _describe_member(group: StreamsGroup, member: StreamsMember) -> Member:
         else DescribedEndpoint(member.endpoint.host, member.endpoint.port),
         client_tags=[KeyValue(key, value) for key, value in member.client_tags.items()],
         assignment=_describe_assignment(*member.assigned),
-        target_assignment=_describe_assignment(*group.targets.get(member.member_id, Target())),
+        target_assignment=_describe_assignment(*group.targets.get(member.member_id, TasksTuple())),
     )
 
 
@@ -361,12 +361,12 @@ def _described_tasks(tasks: Mapping[str, Iterable[int]]) -> list[TaskIds]:
 # Records, as Kafka 4.3 writes them
 
 
-KNOWN_STATES = frozenset(MemberState)
+KNOWN_STATES = frozenset(StreamsMemberState)
 
 # Writing
 
 
-def member_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
+def member_record(group_id: str, member: StreamsGroupMember) -> CoordinatorRecord:
     value = StreamsGroupMemberMetadataValue(
         member.instance_id,
         member.rack_id,
@@ -393,7 +393,7 @@ def epoch_record(
     return CoordinatorRecord(StreamsGroupMetadataKey(group_id), value)
 
 
-def target_record(group_id: str, member_id: str, assignment: Target) -> CoordinatorRecord:
+def target_record(group_id: str, member_id: str, assignment: TasksTuple) -> CoordinatorRecord:
     value = target_value.StreamsGroupTargetAssignmentMemberValue(*(_stored_target_tasks(tasks) for tasks in assignment))
     return CoordinatorRecord(StreamsGroupTargetAssignmentMemberKey(group_id, member_id), value)
 
@@ -407,7 +407,7 @@ def target_epoch_record(group_id: str, epoch: int, timestamp: int) -> Coordinato
     return CoordinatorRecord(StreamsGroupTargetAssignmentMetadataKey(group_id), value)
 
 
-def assignment_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
+def assignment_record(group_id: str, member: StreamsGroupMember) -> CoordinatorRecord:
     owned, revoking = member.assigned, member.revoking
     value = current_value.StreamsGroupCurrentMemberAssignmentValue(
         member.epoch,
@@ -452,7 +452,7 @@ def _take_epoch(group: StreamsGroup, value: StreamsGroupMetadataValue) -> None:
     group.assignment_configs = {one.key: one.value for one in value.last_assignment_configs or ()}
 
 
-def _take_member_metadata(member: StreamsMember, value: StreamsGroupMemberMetadataValue) -> None:
+def _take_member_metadata(member: StreamsGroupMember, value: StreamsGroupMemberMetadataValue) -> None:
     member.instance_id = value.instance_id
     member.rack_id = value.rack_id
     member.client_id = value.client_id
@@ -465,17 +465,17 @@ def _take_member_metadata(member: StreamsMember, value: StreamsGroupMemberMetada
 
 
 def _take_current_assignment(
-    member: StreamsMember, value: current_value.StreamsGroupCurrentMemberAssignmentValue
+    member: StreamsGroupMember, value: current_value.StreamsGroupCurrentMemberAssignmentValue
 ) -> None:
     member.epoch = value.member_epoch
     member.previous_epoch = value.previous_member_epoch
-    member.state = MemberState(value.state) if value.state in KNOWN_STATES else MemberState.UNKNOWN
-    member.assigned = Owned(
+    member.state = StreamsMemberState(value.state) if value.state in KNOWN_STATES else StreamsMemberState.UNKNOWN
+    member.assigned = TasksTupleWithEpochs(
         _read_active_tasks(value.active_tasks, member.epoch),
         read_tasks(value.standby_tasks),
         read_tasks(value.warmup_tasks),
     )
-    member.revoking = Owned(
+    member.revoking = TasksTupleWithEpochs(
         _read_active_tasks(value.active_tasks_pending_revocation, member.epoch),
         read_tasks(value.standby_tasks_pending_revocation),
         read_tasks(value.warmup_tasks_pending_revocation),
@@ -494,8 +494,8 @@ def _read_active_tasks(tasks: Iterable[current_value.TaskIds], epoch: int) -> Ac
     return found
 
 
-def _read_target(value: target_value.StreamsGroupTargetAssignmentMemberValue) -> Target:
-    return Target(read_tasks(value.active_tasks), read_tasks(value.standby_tasks), read_tasks(value.warmup_tasks))
+def _read_target(value: target_value.StreamsGroupTargetAssignmentMemberValue) -> TasksTuple:
+    return TasksTuple(read_tasks(value.active_tasks), read_tasks(value.standby_tasks), read_tasks(value.warmup_tasks))
 
 
 # Replay
@@ -503,10 +503,10 @@ def _read_target(value: target_value.StreamsGroupTargetAssignmentMemberValue) ->
 
 def streams_replay(table: GroupTable) -> EpochReplay[StreamsGroup]:
     """Return the replay of streams groups: the types that `EpochReplay` knows, and the topology."""
-    kind = Kind(
+    kind = GroupRecordRules(
         StreamsGroup,
         lambda group_id: StreamsGroup(group_id, table.topics),
-        StreamsMember,
+        StreamsGroupMember,
         _take_epoch,
         _take_member_metadata,
         _take_current_assignment,

@@ -16,21 +16,21 @@ from typing import Any, NamedTuple
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, EpochChange, MemberClocks
-from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, TimerKey
-from pykafka_broker.coordinators.groups.topics import Topics
+from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.streams.assignor import MemberSpec, assign
+from pykafka_broker.coordinators.streams.assignor import TaskMemberSpec, assign
 from pykafka_broker.coordinators.streams.group import (
     NO_TOPOLOGY,
     NOTHING,
     ActiveTasks,
-    MemberState,
-    Owned,
     StreamsGroup,
-    StreamsMember,
-    Target,
+    StreamsGroupMember,
+    StreamsMemberState,
     Task,
     Tasks,
+    TasksTuple,
+    TasksTupleWithEpochs,
     assignment_record,
     epoch_record,
     member_record,
@@ -119,7 +119,7 @@ class StreamsProtocol:
         return group
 
     def _new_group(
-        self, group: Group | None, request: StreamsGroupHeartbeatRequest, effects: StreamsEffects
+        self, group: AnyGroup | None, request: StreamsGroupHeartbeatRequest, effects: StreamsEffects
     ) -> StreamsGroup:
         """What the group will be once its first member has joined; an empty classic group makes way."""
         group_id = request.group_id
@@ -142,11 +142,11 @@ class StreamsProtocol:
         joins = request.member_epoch == JOIN_EPOCH
         if joins:
             group.check_room(self._table.config.group_streams_max_size)  # also for one that comes back to a full group
-            before = group.members.get(request.member_id) or StreamsMember(request.member_id)
+            before = group.members.get(request.member_id) or StreamsGroupMember(request.member_id)
         else:
             before = group.member(request.member_id)
             group.check_epoch(before, request.member_epoch, lambda: _has_only(request, before.assigned))
-        change = MemberChange(self._table, group, before, effects, now)
+        change = StreamsMemberChange(self._table, group, before, effects, now)
         member = change.member
         _take_over(member, request, caller)
         change.take_over(request)
@@ -164,7 +164,7 @@ class StreamsProtocol:
         self._tell_tasks(group, change, joins, reply)
         self._tell_endpoints(group, change, request, reply)
 
-    def _reply(self, group: StreamsGroup, change: MemberChange) -> StreamsGroupHeartbeatResponse:
+    def _reply(self, group: StreamsGroup, change: StreamsMemberChange) -> StreamsGroupHeartbeatResponse:
         interval = self._table.group_settings(group.group_id).streams_heartbeat_interval_ms
         statuses = change.statuses
         if change.configured.problem is not None:
@@ -185,7 +185,7 @@ class StreamsProtocol:
         )
 
     def _tell_tasks(
-        self, group: StreamsGroup, change: MemberChange, joins: bool, reply: StreamsGroupHeartbeatResponse
+        self, group: StreamsGroup, change: StreamsMemberChange, joins: bool, reply: StreamsGroupHeartbeatResponse
     ) -> None:
         """The member's tasks, if it joins or if they have changed; either is news for those who ask by endpoint."""
         owned = change.member.assigned
@@ -199,7 +199,7 @@ class StreamsProtocol:
     def _tell_endpoints(
         self,
         group: StreamsGroup,
-        change: MemberChange,
+        change: StreamsMemberChange,
         request: StreamsGroupHeartbeatRequest,
         reply: StreamsGroupHeartbeatResponse,
     ) -> None:
@@ -219,7 +219,7 @@ class StreamsProtocol:
         )
         self._fence(group, group.member(request.member_id), effects)
 
-    def _fence(self, group: StreamsGroup, member: StreamsMember, effects: Effects[Any]) -> None:
+    def _fence(self, group: StreamsGroup, member: StreamsGroupMember, effects: Effects[Any]) -> None:
         """Take a member out of the group; the others share what it had from the next epoch on."""
         group_id = group.group_id
         effects.records += member_tombstones(group_id, member.member_id)
@@ -268,7 +268,7 @@ class StreamsProtocol:
         """The log has been read: members have a full session to come back in."""
         for member in group.members.values():
             self.keep_alive(group, member.member_id, now)
-            if member.state is MemberState.UNREVOKED_TASKS:
+            if member.state is StreamsMemberState.UNREVOKED_TASKS:
                 self._clocks.await_revocation(group, member, now)
 
 
@@ -276,7 +276,7 @@ def _other_kind(group_id: str) -> ApiError:
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
 
 
-def _has_only(request: StreamsGroupHeartbeatRequest, owned: Owned) -> bool:
+def _has_only(request: StreamsGroupHeartbeatRequest, owned: TasksTupleWithEpochs) -> bool:
     """Whether the member tells its tasks, and only tasks that are its own."""
     if request.active_tasks is None:
         return False
@@ -292,7 +292,7 @@ def _is_subset(some: Tasks, tasks: Tasks) -> bool:
     return all(partitions <= tasks.get(name, frozenset()) for name, partitions in some.items())
 
 
-def _take_over(member: StreamsMember, request: StreamsGroupHeartbeatRequest, caller: Caller) -> None:
+def _take_over(member: StreamsGroupMember, request: StreamsGroupHeartbeatRequest, caller: Caller) -> None:
     """What the request says; what it leaves out stays as it was."""
     if request.rack_id is not None:
         member.rack_id = request.rack_id
@@ -310,7 +310,7 @@ def _take_over(member: StreamsMember, request: StreamsGroupHeartbeatRequest, cal
     member.client_host = caller.client_host
 
 
-def _note_stale(change: MemberChange) -> None:
+def _note_stale(change: StreamsMemberChange) -> None:
     theirs, ours = change.member.topology_epoch, change.topology.epoch
     if theirs < ours:
         detail = f"The member's topology epoch {theirs} is behind the group's topology epoch {ours}."
@@ -426,16 +426,18 @@ def assignment_configs(table: GroupTable, group_id: str) -> dict[str, str]:
 
 def next_targets(
     group: StreamsGroup,
-    members: list[StreamsMember],
+    members: list[StreamsGroupMember],
     configured: ConfiguredTopology,
     configs: dict[str, str],
     epoch: int,
     now: int,
     records: list[CoordinatorRecord],
-) -> dict[str, Target]:
+) -> dict[str, TasksTuple]:
     """Compute the targets of these members for a group epoch; records for what changes are added. While the topology
     does not fit, nobody has a task."""
-    specs = {member.member_id: MemberSpec(member.process_id, group.target_of(member.member_id)) for member in members}
+    specs = {
+        member.member_id: TaskMemberSpec(member.process_id, group.target_of(member.member_id)) for member in members
+    }
     task_counts = configured.task_counts if configured.is_ready else {}
     targets = assign(specs, task_counts, configured.stateful, int(configs.get(STANDBYS, "0")))
     for member_id, target in targets.items():
@@ -445,11 +447,11 @@ def next_targets(
     return targets
 
 
-class MemberChange(EpochChange[StreamsGroup, StreamsMember]):
+class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
     """From what a member was to what a heartbeat makes of it."""
 
     def __init__(
-        self, table: GroupTable, group: StreamsGroup, before: StreamsMember, effects: Effects[Any], now: int
+        self, table: GroupTable, group: StreamsGroup, before: StreamsGroupMember, effects: Effects[Any], now: int
     ) -> None:
         super().__init__(table, group, before, effects, now)
         self.statuses: list[Status] = []
@@ -514,7 +516,7 @@ class MemberChange(EpochChange[StreamsGroup, StreamsMember]):
 
     # Target and assignment
 
-    def retarget(self, configs: dict[str, str], is_delayed: bool) -> tuple[int, Target]:
+    def retarget(self, configs: dict[str, str], is_delayed: bool) -> tuple[int, TasksTuple]:
         """The member's target and its epoch; a new one for all if the group epoch is ahead and nothing delays it."""
         group, member_id = self._group, self.member.member_id
         if is_delayed:
@@ -533,14 +535,14 @@ class MemberChange(EpochChange[StreamsGroup, StreamsMember]):
     def _note_delay(self, what: str) -> None:
         self.statuses.append(Status(ASSIGNMENT_DELAYED, f"Assignment delayed due to the configured {what}."))
 
-    def reconcile(self, epoch: int, target: Target, request: StreamsGroupHeartbeatRequest) -> None:
+    def reconcile(self, epoch: int, target: TasksTuple, request: StreamsGroupHeartbeatRequest) -> None:
         """Move the member on, and write down where it is now."""
         member = self.member
         if member.is_reconciled_to(epoch):
             return
         has = None
         if request.active_tasks is not None:
-            has = Target(
+            has = TasksTuple(
                 read_tasks(request.active_tasks), read_tasks(request.standby_tasks), read_tasks(request.warmup_tasks)
             )
         before = member.current()
@@ -556,18 +558,18 @@ UNKNOWN_STATE = "The streams group member is in a unknown state. The member must
 
 
 def reconcile(
-    group: StreamsGroup, member: StreamsMember, target_epoch: int, target: Target, reported: Target | None
+    group: StreamsGroup, member: StreamsGroupMember, target_epoch: int, target: TasksTuple, reported: TasksTuple | None
 ) -> None:
     """Move the member, a copy, as far as it can go now. `reported`: what it says it has; None: no news."""
     state = member.state
-    if state is MemberState.STABLE:
+    if state is StreamsMemberState.STABLE:
         if member.epoch != target_epoch:
             _Step(group, member, target_epoch, target, reported).go_on(member.epoch)
-    elif state is MemberState.UNREVOKED_TASKS:
+    elif state is StreamsMemberState.UNREVOKED_TASKS:
         if reported is not None and not member.revoking.overlaps(reported):
             # It has followed as far as the epoch at which it had to give back.
             _Step(group, member, target_epoch, target, reported).go_on(member.epoch + 1)
-    elif state is MemberState.UNRELEASED_TASKS:
+    elif state is StreamsMemberState.UNRELEASED_TASKS:
         _Step(group, member, target_epoch, target, reported).go_on(member.epoch)
     elif reported is None or any(reported):
         raise ApiError(ErrorCode.FENCED_MEMBER_EPOCH, UNKNOWN_STATE)
@@ -588,7 +590,12 @@ class _Step:
     """One step of one member."""
 
     def __init__(
-        self, group: StreamsGroup, member: StreamsMember, target_epoch: int, target: Target, reported: Target | None
+        self,
+        group: StreamsGroup,
+        member: StreamsGroupMember,
+        target_epoch: int,
+        target: TasksTuple,
+        reported: TasksTuple | None,
     ) -> None:
         self._member = member
         self._target_epoch = target_epoch
@@ -612,20 +619,20 @@ class _Step:
         active = _difference(held, target.active, lambda task: task in self._active or task in self._here)
         standby = _difference(has.standby, target.standby, self._here.__contains__)
         warmup = _difference(has.warmup, target.warmup, self._here.__contains__)
-        kept = Owned(_pick_tasks(has.active, active.stays), standby.stays, warmup.stays)
-        going = Owned(_pick_tasks(has.active, active.goes), standby.goes, warmup.goes)
+        kept = TasksTupleWithEpochs(_pick_tasks(has.active, active.stays), standby.stays, warmup.stays)
+        going = TasksTupleWithEpochs(_pick_tasks(has.active, active.goes), standby.goes, warmup.goes)
         if not going.is_empty and (self._reported is None or going.overlaps(self._reported)):
-            member.move_to(epoch, MemberState.UNREVOKED_TASKS, kept, going)
+            member.move_to(epoch, StreamsMemberState.UNREVOKED_TASKS, kept, going)
             return
         new = {name: dict.fromkeys(sorted(tasks), self._target_epoch) for name, tasks in active.comes.items()}
-        owned = Owned(
+        owned = TasksTupleWithEpochs(
             {name: {**kept.active.get(name, {}), **new.get(name, {})} for name in {**kept.active, **new}},
             _merged(kept.standby, standby.comes),
             _merged(kept.warmup, warmup.comes),
         )
         waits = active.waits or standby.waits or warmup.waits
-        state = MemberState.UNRELEASED_TASKS if waits else MemberState.STABLE
-        member.move_to(self._target_epoch, state, owned, Owned())
+        state = StreamsMemberState.UNRELEASED_TASKS if waits else StreamsMemberState.STABLE
+        member.move_to(self._target_epoch, state, owned, TasksTupleWithEpochs())
 
 
 def _difference(has: Tasks, wanted: Tasks, is_taken: Callable[[Task], bool]) -> _Difference:
@@ -659,7 +666,9 @@ def _merged(some: Tasks, more: Tasks) -> Tasks:
 # Endpoints: what interactive queries of Kafka Streams go by
 
 
-def partitions_by_endpoint(group: StreamsGroup, change: MemberChange, topics: Topics) -> list[EndpointToPartitions]:
+def partitions_by_endpoint(
+    group: StreamsGroup, change: StreamsMemberChange, topics: ClusterTopics
+) -> list[EndpointToPartitions]:
     """Return the endpoints of all members, each with the source topics of the member's tasks.
 
     A member without an endpoint is not listed, nor are changelogs. Kafka fails on an endpoint while source topics are
@@ -683,7 +692,7 @@ def partitions_by_endpoint(group: StreamsGroup, change: MemberChange, topics: To
     ]
 
 
-def _partitions_read(sources: dict[str, list[str]], tasks: Tasks, topics: Topics) -> list[TopicPartition]:
+def _partitions_read(sources: dict[str, list[str]], tasks: Tasks, topics: ClusterTopics) -> list[TopicPartition]:
     found = []
     for subtopology_id, names in sources.items():
         owned = tasks.get(subtopology_id, frozenset())

@@ -13,7 +13,7 @@ from heapq import nsmallest
 from typing import NamedTuple
 
 from pykafka_broker.coordinators.groups.group import hash_order
-from pykafka_broker.coordinators.groups.topics import Topics, existing
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import streams_group_heartbeat_request as wire
@@ -162,7 +162,7 @@ class ConfiguredTopology(NamedTuple):
         return self.problem is None
 
 
-def configure(topology: StreamsGroupTopologyValue, topics: Topics, metadata_hash: int) -> ConfiguredTopology:
+def configure(topology: StreamsGroupTopologyValue, topics: ClusterTopics, metadata_hash: int) -> ConfiguredTopology:
     """Raises STREAMS_INVALID_TOPOLOGY."""
     required = required_topics(topology)
     counts = {name: len(topics.topics[name].partitions) for name in existing(topics, required)}
