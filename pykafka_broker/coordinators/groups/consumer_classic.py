@@ -281,7 +281,7 @@ class ClassicMembers:
             known_static(group, instance_id, member_id, existing)
         before = self._consumer.find_member(group, Claim(member_id, instance_id, is_classic=True), join.effects)
         change = ConsumerMemberChange(self._table, group, before, join.effects, join.now, join.caller.may_see)
-        _take_over(change.member, join, subscription)
+        _apply_request(change.member, join, subscription)
         change.subscribe()
         member = change.member
         if existing is not None and self._migration.downgrades_with(group, existing):
@@ -431,7 +431,7 @@ def _subscription(protocols: Protocols) -> ConsumerProtocolSubscription:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Malformed embedded consumer protocol: {error}") from None
 
 
-def _take_over(member: ConsumerGroupMember, join: Join, subscription: ConsumerProtocolSubscription) -> None:
+def _apply_request(member: ConsumerGroupMember, join: Join, subscription: ConsumerProtocolSubscription) -> None:
     request = join.request
     if request.group_instance_id is not None:
         member.instance_id = request.group_instance_id

@@ -70,16 +70,16 @@ Owned = dict[bytes, dict[int, int]]  # topic id -> partition -> the epoch at whi
 
 
 class MemberState(IntEnum):
-    """How far a member is with its target."""
+    """The progress of a member towards the target."""
 
     STABLE = 0
-    UNREVOKED_PARTITIONS = 1  # it has to give partitions back first
-    UNRELEASED_PARTITIONS = 2  # others have to
+    UNREVOKED_PARTITIONS = 1  # the member has to give partitions back first
+    UNRELEASED_PARTITIONS = 2  # other members have to give partitions back first
     UNKNOWN = 127  # written by a release that knows more states
 
 
 class ConsumerGroupMember(ReconciledGroupMember):
-    """One member of a consumer group."""
+    """A member of a consumer group."""
 
     __slots__ = ("classic", "server_assignor", "topic_names", "topic_regex")
     STABLE = MemberState.STABLE
@@ -114,13 +114,13 @@ class ConsumerGroupMember(ReconciledGroupMember):
         )
 
     def assigned_since(self, topic_id: bytes, partition: int) -> int | None:
-        """Since which epoch the partition is the member's, also while it is to be given back; None if it is not."""
+        """Return the epoch since which the partition is the member's, also while revoked; None for others."""
         epoch = self.assigned.get(topic_id, {}).get(partition)
         return self.revoking.get(topic_id, {}).get(partition) if epoch is None else epoch
 
 
 class ResolvedRegex:
-    """The topics that a pattern stands for, as of a version of the metadata."""
+    """The topics of a pattern, as of a version of the metadata."""
 
     __slots__ = ("resolved_at", "topics", "version")
 
@@ -133,7 +133,7 @@ class ResolvedRegex:
 def topics_read(
     topics: ClusterTopics, members: Iterable[ConsumerGroupMember], regexes: Mapping[str, ResolvedRegex]
 ) -> set[str]:
-    """The topics that these members read, of those that there are; of a pattern those that it was resolved to."""
+    """Return the existing topics of members' subscriptions; a pattern stands for the topics of the last resolution."""
     found: set[str] = set()
     for member in members:
         found.update(existing(topics, member.topic_names))
@@ -144,7 +144,7 @@ def topics_read(
 
 
 class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
-    """A group of the consumer protocol; some of its members may still speak the classic one."""
+    """A group of the consumer protocol; some members may still speak the classic protocol."""
 
     type_name = "consumer"
     protocol_type = CONSUMER_PROTOCOL_TYPE
@@ -156,7 +156,7 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
         self.partition_epochs: dict[bytes, dict[int, int]] = {}
         self.has_partition_metadata = False  # a record of Kafka before 4.1, to be removed
 
-    # What the table and the offsets ask
+    # Questions of the table and of the offsets
 
     @property
     def state_name(self) -> str:
@@ -206,7 +206,7 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
         return None if member_id is None else self.members.get(member_id)
 
     def target_of(self, member: ConsumerGroupMember) -> Target:
-        """What the member should have; a returning static member takes over its predecessor's target."""
+        """Return the member's target; a returning static member takes over the predecessor's target."""
         member_id = member.member_id
         if member_id not in self.targets and member.instance_id is not None:
             member_id = self.static_members.get(member.instance_id, member_id)
@@ -215,7 +215,7 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
     def with_change(
         self, before: ConsumerGroupMember | None, after: ConsumerGroupMember | None
     ) -> list[ConsumerGroupMember]:
-        """The members as they will be once `before` has become `after`."""
+        """Return the members after `before` has become `after`."""
         gone = {member.member_id for member in (before, after) if member is not None}
         members = [member for member in self.members.values() if member.member_id not in gone]
         if after is not None:
@@ -223,11 +223,11 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
         return members
 
     def reads_any(self, topics: frozenset[str]) -> bool:
-        """Whether a member names one of these topics, be there such a topic or not."""
+        """Whether a member names a topic of `topics`, which need not exist."""
         return any(not topics.isdisjoint(member.topic_names) for member in self.members.values())
 
     def preferred_assignor(self, members: Iterable[ConsumerGroupMember]) -> str | None:
-        """The one that most members ask for, if any does; of as many votes the first in Kafka's order."""
+        """Return the assignor with most votes of members, if any; of as many votes the first in Kafka's order."""
         votes: dict[str, int] = {}
         for member in members:
             if member.server_assignor is not None:
@@ -235,7 +235,7 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
         return max(hash_order(list(votes)), key=lambda name: votes[name]) if votes else None
 
     def partition_epoch(self, topic_id: bytes, partition: int) -> int:
-        """The epoch of the member that has the partition, or UNOWNED."""
+        """Return the epoch of the partition's owner, or UNOWNED."""
         return self.partition_epochs.get(topic_id, {}).get(partition, UNOWNED)
 
     # Hard state, by replay alone
@@ -273,7 +273,7 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
 
 
 def frozen_target(partitions: Mapping[bytes, Iterable[int]]) -> Target:
-    """A target with no empty topics."""
+    """Return a target without empty topics."""
     return {topic_id: frozenset(indexes) for topic_id, indexes in partitions.items() if indexes}
 
 
@@ -283,7 +283,7 @@ CLASSIC, CONSUMER = 0, 1  # member_type
 
 
 def describe(group: ConsumerGroup, topics: ClusterTopics, default_assignor: str) -> DescribedGroup:
-    """Return the group with its members. What a member has to give back is still shown as its own."""
+    """Return the group with all members. Partitions to be given back are still shown as the member's."""
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -314,7 +314,7 @@ def _describe_member(group: ConsumerGroup, member: ConsumerGroupMember, topics: 
 
 
 def _assignment(partitions: Mapping[bytes, Iterable[int]], topics: ClusterTopics) -> Assignment:
-    """Return an assignment without the topics that have been deleted."""
+    """Return an assignment without deleted topics."""
     return Assignment(
         [
             TopicPartitions(topic_id, topic.name, sorted(indexes))
@@ -381,7 +381,7 @@ def target_epoch_record(group_id: str, epoch: int, timestamp: int) -> Coordinato
 
 
 def regex_record(group_id: str, pattern: str, resolved: ResolvedRegex | None) -> CoordinatorRecord:
-    """What a pattern stands for, or its tombstone."""
+    """Return the record of a pattern's topics, or the tombstone."""
     key = ConsumerGroupRegularExpressionKey(group_id, pattern)
     if resolved is None:
         return CoordinatorRecord(key, None)
@@ -390,12 +390,12 @@ def regex_record(group_id: str, pattern: str, resolved: ResolvedRegex | None) ->
 
 
 def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
-    """Removes what releases before 4.1 wrote."""
+    """Return the tombstone for a record of releases before 4.1."""
     return CoordinatorRecord(ConsumerGroupPartitionMetadataKey(group_id), None)
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """A member with all that belongs to it."""
+    """Return the tombstones of all records of a member."""
     return [
         CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
         CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
@@ -404,7 +404,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 
 
 def group_records(group: ConsumerGroup) -> list[CoordinatorRecord]:
-    """A whole group, for one that has been converted."""
+    """Return all records of a converted group."""
     group_id = group.group_id
     return [
         *(member_record(group_id, member) for member in group.members.values()),
@@ -424,7 +424,7 @@ def _take_member_metadata(member: ConsumerGroupMember, value: ConsumerGroupMembe
     member.topic_regex = value.subscribed_topic_regex
     member.rebalance_timeout_ms = value.rebalance_timeout_ms
     member.server_assignor = value.server_assignor
-    # Left out, as by the first releases, it reads as an empty one.
+    # A record of the first releases has no classic metadata, which reads as empty metadata.
     classic = value.classic_member_metadata
     member.classic = classic if classic is not None and classic.supported_protocols else None
 
@@ -438,7 +438,10 @@ def _take_current_assignment(member: ConsumerGroupMember, value: ConsumerGroupCu
 
 
 def _read_owned(topics: Iterable[StoredPartitions], epoch: int) -> Owned:
-    """Records from before 4.3 don't say since when a member has a partition: its epoch is as good as any."""
+    """Return the partitions of a record with assignment epochs.
+
+    Records from before 4.3 don't say since when a member has a partition: the member's epoch stands for that.
+    """
     owned: Owned = {}
     for topic in topics:
         epochs = topic.assignment_epochs or [epoch] * len(topic.partitions)
@@ -472,7 +475,7 @@ KEYS = KeyTypes(
 
 
 def consumer_replay(table: GroupTable) -> EpochReplay[ConsumerGroup]:
-    """Return the replay of consumer groups: the types that `EpochReplay` knows, and patterns."""
+    """Return the replay of consumer groups: the types of `EpochReplay`, and patterns."""
     return EpochReplay(
         table,
         KIND,

@@ -313,7 +313,7 @@ class GroupCoordinator:
             effects = Effects[None](key=group_id)
             group = self.groups[group_id]
             if isinstance(group, ClassicGroup):
-                self._classic.send_away(group, effects)
+                self._classic.reject_waiting(group, effects)
             self.table.remove(group_id)
             self.offsets.forget_group(group_id)
             done.append(effects)
