@@ -25,7 +25,7 @@ PRONOUN_LINES = {
     "cluster": 86,
     "config": 19,
     "control": 69,
-    "coordinators": 68,
+    "coordinators": 31,
     "log": 40,
     "peers": 1,
     "protocol": 2,

@@ -70,7 +70,7 @@ CUSTOM_ASSIGNOR = (
 
 
 class Migration:
-    """Converts groups of a table."""
+    """The conversion of groups of a table between the classic and the consumer protocol."""
 
     def __init__(self, table: GroupTable, rebalance: ClassicRebalance, consumer: ConsumerProtocol) -> None:
         self._table = table
@@ -85,17 +85,21 @@ class Migration:
     def disabled(self) -> bool:
         return self._table.config.group_consumer_migration_policy.upper() == "DISABLED"
 
-    # Up
+    # From classic to consumer
 
     def upgrade(self, group: ClassicGroup, effects: Effects[Any], now: int) -> ConsumerGroup:
-        """The consumer group that the classic one becomes with these records. Raises GROUP_ID_NOT_FOUND."""
+        """Return the consumer group for a classic group, and add the records of the change.
+
+        Raises:
+            GROUP_ID_NOT_FOUND: The group can't be converted.
+        """
         self._check_upgrade(group)
         try:
             upgraded = self._converted(group)
         except DecodeError:
             raise _can_not_upgrade(group, "the embedded consumer protocol is malformed.") from None
         for member in group.members.values():
-            # Whoever waits has to join again, now as a classic member of a consumer group.
+            # Waiting members have to join again, now as classic members of a consumer group.
             if member.join_token is not None:
                 effects.complete(member.join_token, join_refusal(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
             if member.sync_token is not None:
@@ -148,17 +152,17 @@ class Migration:
             raise _can_not_upgrade(group, CUSTOM_ASSIGNOR)
         known = self._table.topics.topics
         return {
-            known[one.topic].id: frozenset(one.partitions)
-            for one in assignment.assigned_partitions
-            if one.topic in known and one.partitions
+            known[assigned.topic].id: frozenset(assigned.partitions)
+            for assigned in assignment.assigned_partitions
+            if assigned.topic in known and assigned.partitions
         }
 
-    # Down
+    # From consumer to classic
 
     def downgrade(
         self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], effects: Effects[Any], now: int
     ) -> bool:
-        """Turn back if only classic members are left without those that leave."""
+        """Turn the group back if only classic members are left without `leaving`. Returns whether the group has."""
         gone = {member.member_id for member in leaving}
         staying = [member for member in group.members.values() if member.member_id not in gone]
         if not staying or not self._may_downgrade(group, staying):
@@ -167,7 +171,7 @@ class Migration:
         return True
 
     def downgrades_with(self, group: ConsumerGroup, replaced: ConsumerGroupMember) -> bool:
-        """Whether the group turns back when this static member is replaced by a classic one."""
+        """Whether the group turns back when a classic member replaces the static member."""
         staying = [member for member in group.members.values() if member.member_id != replaced.member_id]
         return replaced.classic is None and self._may_downgrade(group, [*staying, replaced], replaced)
 
@@ -189,8 +193,11 @@ class Migration:
         *,
         rebalance: bool,
     ) -> ClassicGroup:
-        """Put a classic group with these members in the group's place. It counts from now on, since its members and
-        deadlines are soft state; its records follow in the same batch."""
+        """Put a classic group with the members `staying` in the group's place.
+
+        The classic group counts from now on, since its members and deadlines are soft state; its records follow in the
+        same batch.
+        """
         effects.records += group.tombstones()
         back = ClassicGroup(group.group_id, now, STABLE, wall_at=self._table.wall_at)
         back.generation = group.epoch
@@ -217,7 +224,7 @@ class Migration:
 
 
 def classic_share(topics: ClusterTopics, partitions: Target, metadata: bytes) -> bytes:
-    """An assignment in the words of the classic protocol, in the version in which the member subscribed."""
+    """Return an assignment in the format of the classic protocol, in the version of the member's subscription."""
     assigned = [
         TopicPartition(topic.name, sorted(indexes))
         for topic_id, indexes in partitions.items()
@@ -262,7 +269,11 @@ class ClassicMembers:
     # JoinGroup
 
     def join(self, group: ConsumerGroup, join: Join) -> None:
-        """Answered at once; raises what the member is told instead."""
+        """Let a classic member join a consumer group; the answer comes at once.
+
+        Raises:
+            ApiError: The refusal of the join.
+        """
         request = join.request
         if self._migration.disabled or not _supports(group, request.protocol_type, join.protocols):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -285,10 +296,10 @@ class ClassicMembers:
         change.subscribe()
         member = change.member
         if existing is not None and self._migration.downgrades_with(group, existing):
-            # Where members must join again, the one that has joined is told of no generation yet.
+            # If all members must join again, the joined member gets no generation yet.
             rebalance = group.assignment_epoch < change.group_epoch
             generation = member.epoch if rebalance else group.epoch
-            self._turn_back(group, existing, member, join, rebalance)
+            self._downgrade_with(group, existing, member, join, rebalance)
         else:
             change.reconcile(change.retarget(), self._owned(subscription))
             generation = member.epoch
@@ -300,7 +311,7 @@ class ClassicMembers:
             member_id=member.member_id,
         )
 
-    def _turn_back(
+    def _downgrade_with(
         self,
         group: ConsumerGroup,
         replaced: ConsumerGroupMember,
@@ -308,7 +319,7 @@ class ClassicMembers:
         join: Join,
         rebalance: bool,
     ) -> None:
-        """A classic member takes the place of the last one that spoke the consumer protocol."""
+        """Turn the group back: a classic member replaces the last member of the consumer protocol."""
         del join.effects.records[:]  # all records of the consumer group go
         member.epoch = group.epoch
         staying = group.with_change(replaced, member)
@@ -317,9 +328,9 @@ class ClassicMembers:
     def _owned(self, subscription: ConsumerProtocolSubscription) -> list[TopicPartitions]:
         known = self._table.topics.topics
         return [
-            TopicPartitions(known[one.topic].id, one.partitions)
-            for one in subscription.owned_partitions
-            if one.topic in known
+            TopicPartitions(known[owned.topic].id, owned.partitions)
+            for owned in subscription.owned_partitions
+            if owned.topic in known
         ]
 
     def _restart_clocks(self, group: ConsumerGroup, member: ConsumerGroupMember, join: Join) -> None:
@@ -331,7 +342,11 @@ class ClassicMembers:
     # SyncGroup
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, effects: Effects[Any], now: int) -> None:
-        """The share that the coordinator has worked out. Raises what the member is told instead."""
+        """Answer with the share of the coordinator's assignment.
+
+        Raises:
+            ApiError: The refusal of the request.
+        """
         member = self._classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
         assert member.classic is not None
         protocol = member.classic.supported_protocols[0]
@@ -355,7 +370,11 @@ class ClassicMembers:
     # Heartbeat
 
     def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest, now: int) -> ErrorCode:
-        """REBALANCE_IN_PROGRESS where a join would change something. Raises what the member is told instead."""
+        """Keep the member alive. Returns REBALANCE_IN_PROGRESS if a join would change something.
+
+        Raises:
+            ApiError: The refusal of the heartbeat.
+        """
         member = self._classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
         assert member.classic is not None
         self._consumer.keep_alive(group, member.member_id, now, member.classic.session_timeout_ms)
@@ -389,7 +408,7 @@ class ClassicMembers:
     # LeaveGroup
 
     def leave(self, group: ConsumerGroup, request: LeaveGroupRequest, effects: Effects[Any], now: int) -> None:
-        """Members go one by one, and the group moves on once."""
+        """Check the leaving members separately, and fence them in a single change of the group."""
         leaving: dict[str, ConsumerGroupMember] = {}
         replies = []
         for identity in request.members:
@@ -414,7 +433,7 @@ class ClassicMembers:
 
 
 def _supports(group: ConsumerGroup, protocol_type: str, protocols: Protocols) -> bool:
-    """Whether a classic member with these protocols fits in: all classic members must know one of them."""
+    """Whether a classic member with these protocols fits in: all classic members must know a common protocol."""
     if protocol_type != CONSUMER_PROTOCOL_TYPE or not protocols:
         return False
     common = {name for name, _ in protocols}
@@ -449,7 +468,7 @@ def _apply_request(member: ConsumerGroupMember, join: Join, subscription: Consum
 
 
 def _waits_for_others(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
-    """Whether a partition of the member's target is still somebody else's."""
+    """Whether a partition of the member's target still belongs to another member."""
     return any(
         partition not in member.assigned.get(topic_id, {}) and group.partition_epoch(topic_id, partition) != UNOWNED
         for topic_id, partitions in group.targets.get(member.member_id, {}).items()

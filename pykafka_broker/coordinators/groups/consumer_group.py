@@ -19,7 +19,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     ReconciledGroup,
     ReconciledGroupMember,
     Since,
-    no_more,
+    no_more_fields,
 )
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, GroupTable, hash_order
 from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing
@@ -460,7 +460,7 @@ KIND = GroupRecordRules(
     ConsumerGroup,
     ConsumerGroup,
     ConsumerGroupMember,
-    no_more,
+    no_more_fields,
     _take_member_metadata,
     _take_current_assignment,
     _read_target,

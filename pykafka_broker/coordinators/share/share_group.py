@@ -24,7 +24,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     GroupRecordRules,
     KeyTypes,
     MemberClocks,
-    no_more,
+    no_more_fields,
 )
 from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, topic_ids
@@ -233,7 +233,13 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 
 def share_replay(table: GroupTable) -> EpochReplay[ShareGroup]:
     kind = GroupRecordRules(
-        ShareGroup, ShareGroup, ShareGroupMember, no_more, _take_member_metadata, _take_current_assignment, _read_target
+        ShareGroup,
+        ShareGroup,
+        ShareGroupMember,
+        no_more_fields,
+        _take_member_metadata,
+        _take_current_assignment,
+        _read_target,
     )
     keys = KeyTypes(
         ShareGroupMetadataKey,
