@@ -76,7 +76,7 @@ Topics = dict[bytes, tuple[str, frozenset[int]]]  # topic id -> name and partiti
 
 
 class ShareGroupMember(EpochGroupMember):
-    """One member of a share group."""
+    """A member of a share group."""
 
     __slots__ = ("topic_names",)
     assigned: Target
@@ -90,20 +90,20 @@ class ShareGroupMember(EpochGroupMember):
 
 
 class ShareGroup(EpochGroup[ShareGroupMember, Target]):
-    """A share group."""
+    """The state of a share group."""
 
     type_name = "share"
     protocol_type = "share"
-    goes_when_empty = False  # it knows which partitions have a state with the share coordinator
+    goes_when_empty = False  # the group knows the partitions with a state at the share coordinator
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id, FIRST_GROUP_EPOCH)
-        self.initialized: Topics = {}  # what has a state with the share coordinator
+        self.initialized: Topics = {}  # the partitions with a state at the share coordinator
         self.has_state_record = False
-        self.asked_epoch = 0  # no coordinator has initialized partitions under a later group epoch
+        self.asked_epoch = 0  # the last group epoch under which a coordinator has initialized partitions
         self.is_initializing = False
 
-    # What the table and the offsets ask
+    # Questions of the table and of the offsets
 
     @property
     def state_name(self) -> str:
@@ -113,18 +113,18 @@ class ShareGroup(EpochGroup[ShareGroupMember, Target]):
         return any(topic in member.topic_names for member in self.members.values())
 
     def reads_any(self, topics: frozenset[str]) -> bool:
-        """Whether a member names one of these topics, be there such a topic or not."""
+        """Whether a member names a topic of `topics`, which need not exist."""
         return any(not topics.isdisjoint(member.topic_names) for member in self.members.values())
 
     def expiry_base(self) -> Callable[[int], int] | None:
-        """Share groups have no committed offsets that could expire."""
+        """Return None: share groups have no committed offsets to expire."""
         return None
 
     def check_offset_delete(self) -> None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """There are none to see."""
+        """Allow every fetch: no offsets exist."""
 
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, epoch: int, version: int, transactional: bool
@@ -133,7 +133,7 @@ class ShareGroup(EpochGroup[ShareGroupMember, Target]):
 
     def tombstones(self) -> list[CoordinatorRecord]:
         group_id = self.group_id
-        tombstones = [one for member_id in self.members for one in member_tombstones(group_id, member_id)]
+        tombstones = [tombstone for member_id in self.members for tombstone in member_tombstones(group_id, member_id)]
         tombstones.append(CoordinatorRecord(ShareGroupTargetAssignmentMetadataKey(group_id), None))
         if self.has_state_record:
             tombstones.append(CoordinatorRecord(ShareGroupStatePartitionMetadataKey(group_id), None))
@@ -143,8 +143,8 @@ class ShareGroup(EpochGroup[ShareGroupMember, Target]):
     # Members
 
     def with_member(self, member: ShareGroupMember) -> list[ShareGroupMember]:
-        """The members as they will be with this one."""
-        return [*(one for one in self.members.values() if one.member_id != member.member_id), member]
+        """Return the members after a change of `member`."""
+        return [*(other for other in self.members.values() if other.member_id != member.member_id), member]
 
 
 # ShareGroupDescribe
@@ -153,7 +153,7 @@ ASSIGNOR = "simple"
 
 
 def describe(group: ShareGroup, topics: ClusterTopics) -> DescribedGroup:
-    """Return the group with its members, without the topics that have been deleted."""
+    """Return the group with all members, without deleted topics."""
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -216,14 +216,14 @@ def assignment_record(group_id: str, member: ShareGroupMember) -> CoordinatorRec
 
 
 def initialized_record(group_id: str, topics: Topics) -> CoordinatorRecord:
-    """Which partitions have a state with the share coordinator."""
+    """Return the record of the partitions with a state at the share coordinator."""
     infos = [TopicPartitionsInfo(topic_id, name, sorted(parts)) for topic_id, (name, parts) in topics.items()]
     value = ShareGroupStatePartitionMetadataValue([], infos, [])
     return CoordinatorRecord(ShareGroupStatePartitionMetadataKey(group_id), value)
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """A member with all that belongs to it."""
+    """Return the tombstones of all records of a member."""
     return [
         CoordinatorRecord(ShareGroupCurrentMemberAssignmentKey(group_id, member_id), None),
         CoordinatorRecord(ShareGroupTargetAssignmentMemberKey(group_id, member_id), None),
@@ -269,7 +269,11 @@ def _read_target(value: ShareGroupTargetAssignmentMemberValue) -> Target:
 
 
 def _take_initialized(group: ShareGroup, key: ShareGroupStatePartitionMetadataKey, value: Any) -> None:
-    """What was being initialized or deleted when another broker stopped is initialized anew when it is read."""
+    """Apply the record of initialized partitions.
+
+    Partitions that another broker was about to initialize or delete when it stopped are initialized anew when they are
+    read.
+    """
     group.has_state_record = value is not None
     topics = () if value is None else value.initialized_topics
     group.initialized = {bytes(topic.topic_id): (topic.topic_name, frozenset(topic.partitions)) for topic in topics}
@@ -289,7 +293,7 @@ class ShareMembership:
         self._clocks = MemberClocks(table.timers, ShareGroup.type_name)
 
     def group(self, group_id: str, kind: str = "Group") -> ShareGroup:
-        """Raises GROUP_ID_NOT_FOUND."""
+        """Return the group. Raises GROUP_ID_NOT_FOUND."""
         group = self._table.groups.get(group_id)
         if isinstance(group, ShareGroup):
             return group
@@ -302,8 +306,11 @@ class ShareMembership:
     def heartbeat(
         self, request: ShareGroupHeartbeatRequest, caller: Caller, now: int, *, at_once: bool = False
     ) -> Effects[ShareGroupHeartbeatResponse]:
-        """Join with epoch 0, go on, or leave with epoch -1. `at_once`: a new target need not wait until the last one
-        is old enough, since that one had nothing to assign yet."""
+        """Decide a ShareGroupHeartbeat: join with epoch 0, go on, or leave with epoch -1.
+
+        Args:
+            at_once: Assign now, even if the last target is young: the last target had nothing to assign yet.
+        """
         effects: Effects[ShareGroupHeartbeatResponse] = Effects(key=request.group_id)
         try:
             check_heartbeat(request)
@@ -372,7 +379,7 @@ class ShareMembership:
         now: int,
         at_once: bool,
     ) -> None:
-        """A new group epoch if what is read has changed, a new target for it, and the member's part of that."""
+        """Start a group epoch if topics have changed, assign for that epoch, and give the member its share."""
         members = group.with_member(member)
         epoch, target_epoch = group.epoch, group.assignment_epoch
         bump = member.topic_names != before.topic_names or member.member_id not in group.members
@@ -384,7 +391,7 @@ class ShareMembership:
                 epoch += 1
                 effects.records.append(epoch_record(group.group_id, epoch, new_hash))
             else:
-                group.metadata_stale = False  # not before the new hash is written: the log may refuse it
+                group.metadata_stale = False  # else stale until the new hash is replayed: the log may refuse the record
         target = group.targets.get(member.member_id, {})
         interval_ms = self._table.group_settings(group.group_id).share_assignment_interval_ms
         if epoch > target_epoch and (at_once or group.may_retarget(interval_ms, now)):
@@ -397,7 +404,7 @@ class ShareMembership:
             effects.records.append(assignment_record(group.group_id, member))
 
     def _read(self, members: Iterable[ShareGroupMember]) -> set[str]:
-        """The topics that these members read, of those that there are."""
+        """Return the existing topics of the members' subscriptions."""
         topics = self._table.topics
         return set[str]().union(*(existing(topics, member.topic_names) for member in members))
 
@@ -439,7 +446,7 @@ class ShareMembership:
     # States of partitions
 
     def uninitialized(self, group_id: str) -> Topics:
-        """Partitions that members want to read and that have no state with the share coordinator."""
+        """Return the subscribed partitions without a state at the share coordinator."""
         group = self._table.groups.get(group_id)
         if not isinstance(group, ShareGroup):
             return {}
@@ -454,8 +461,9 @@ class ShareMembership:
         return missing
 
     def initializing(self, group: ShareGroup) -> Effects[int]:
-        """Begin to initialize partitions; the reply is the state epoch for that, which the records make that of the
-        group. Each attempt has an epoch of its own: a request of an earlier one, or of an earlier coordinator, that
+        """Begin to initialize partitions; the reply is the state epoch to use, which becomes the group's epoch.
+
+        Each attempt has an epoch of its own: a request of an earlier attempt, or of an earlier coordinator, that
         arrives late is fenced, and resets nothing that members have begun to read.
         """
         epoch = group.asked_epoch = max(group.epoch, group.asked_epoch + 1)
@@ -463,7 +471,7 @@ class ShareMembership:
         return Effects(epoch, [record], key=group.group_id)
 
     def initialized(self, group_id: str, topics: Topics) -> Effects[None]:
-        """These have a state now, whether the group is there already or comes with its first offsets."""
+        """Note new states of partitions, for an existing group or for a group which the first offsets create."""
         group = self._table.groups.get(group_id)
         known = dict(group.initialized) if isinstance(group, ShareGroup) else {}
         for topic_id, (name, parts) in topics.items():
@@ -471,21 +479,21 @@ class ShareMembership:
         return Effects(records=[initialized_record(group_id, known)], key=group_id)
 
     def forget_topics(self, group_id: str, gone: set[bytes]) -> Effects[None]:
-        """These have no state any more."""
+        """Note the deletion of topics' states."""
         group = self.group(group_id)
         left = {topic_id: topic for topic_id, topic in group.initialized.items() if topic_id not in gone}
         return Effects(records=[initialized_record(group_id, left)], key=group_id)
 
     def deleted_topics(self, group: ShareGroup) -> set[bytes]:
-        """Those that had a state and are no more."""
+        """Return the deleted topics with a state."""
         return group.initialized.keys() - self._table.topics.topics_by_id.keys()
 
     # Leaving and time
 
     def _remove(self, group: ShareGroup, member: ShareGroupMember, effects: Effects[Any]) -> None:
-        """Take a member out; the others share what it had from the next epoch on."""
+        """Remove a member; the others share its partitions from the next epoch on."""
         effects.records += member_tombstones(group.group_id, member.member_id)
-        left = [one for one in group.members.values() if one is not member]
+        left = [other for other in group.members.values() if other is not member]
         new_hash = self._table.hashes.of_group(self._read(left))
         effects.records.append(epoch_record(group.group_id, group.epoch + 1, new_hash))
 
@@ -495,14 +503,16 @@ class ShareMembership:
         self._clocks.keep_alive(group, member_id, now + session_ms)
 
     def on_timer(self, key: TimerKey, group: ShareGroup, effects: Effects[Any]) -> None:
-        """A session has ended."""
+        """Remove a member after the session timeout."""
         member = group.members.get(key.member_id)
         if member is not None:
             self._remove(group, member, effects)
 
     def on_loaded(self, group: ShareGroup, now: int) -> None:
-        """The log has been read: members have a full session to come back in. The coordinator before may have asked
-        for states under the epoch that there is.
+        """Begin the sessions after a load: members have a full session to come back.
+
+        The coordinator before may have asked for states under the group's epoch, so the next attempt takes a higher
+        epoch.
         """
         group.asked_epoch = group.epoch
         for member_id in group.members:
@@ -510,7 +520,7 @@ class ShareMembership:
 
 
 def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
-    """Raises INVALID_REQUEST for what makes no sense, in Kafka's order and words."""
+    """Check the request alone, in Kafka's order and words. Raises INVALID_REQUEST."""
     if not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     if not request.group_id:
@@ -524,7 +534,10 @@ def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
 
 
 def check_epoch(group: ShareGroup, member: ShareGroupMember, epoch: int) -> None:
-    """Raises FENCED_MEMBER_EPOCH; the epoch before the last is fine for a member that has missed one answer."""
+    """Raise FENCED_MEMBER_EPOCH for a wrong epoch.
+
+    The epoch before the last is fine for a member that has missed an answer.
+    """
     if epoch > member.epoch:
         raise group.fenced("greater", epoch, member.epoch)
     if epoch < member.epoch and epoch != member.previous_epoch:

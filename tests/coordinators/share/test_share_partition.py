@@ -22,7 +22,7 @@ from pykafka_broker.coordinators.share.share_partition import (
     SharePartition,
     SharePartitionLimits,
 )
-from pykafka_broker.coordinators.share.state import TERMINAL, RecordState, StateRun, laid_over
+from pykafka_broker.coordinators.share.state import TERMINAL, RecordState, StateRun, overlaid
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -304,7 +304,7 @@ class AnyOrder(RuleBasedStateMachine):
         start = 0
         for change in self.reader.changes:
             start = change.start_offset
-            stored = laid_over(stored, change.runs, start)
+            stored = overlaid(stored, change.runs, start)
         done = {offset for run in stored if run.state in TERMINAL for offset in range(run.first, run.last + 1)}
         assert done | set(range(start)) == self.done
 
