@@ -328,7 +328,7 @@ def _as_reply(assigned: Owned) -> Assignment:
     return Assignment([TopicPartitions(topic_id, sorted(owned)) for topic_id, owned in assigned.items()])
 
 
-# What a heartbeat must look like before any group is asked
+# Checks of a heartbeat alone
 
 MEMBER_CHOOSES_ID_FROM = 1
 
@@ -378,7 +378,7 @@ def _invalid_request(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
-# What a request makes of a member
+# The change of a member by a request
 
 
 MaySee = Callable[[str], bool]
