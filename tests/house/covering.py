@@ -452,75 +452,22 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         config/registry
         """,
     ),
-    "coordinators/groups/test_assignors.py": (
-        "assigns with both assignors",
-        """
-        coordinators/groups/assignors/range_assignor coordinators/groups/assignors/spec
-        coordinators/groups/assignors/uniform_assignor
-        """,
-    ),
     "coordinators/groups/test_classic.py": (
         "walks a group at random through its states",
         """
-        coordinators/effects coordinators/groups/classic_rebalance
+        coordinators/effects
         """,
     ),
     "coordinators/groups/test_consumer.py": (
         "has members of the consumer protocol come and go",
         """
-        coordinators/groups/consumer_change coordinators/groups/consumer_group
-        coordinators/groups/consumer_stored
-        coordinators/groups/reconciliation
-        """,
-    ),
-    "coordinators/groups/test_offsets.py": (
-        "commits and reads offsets",
-        """
-        coordinators/groups/offset_requests coordinators/groups/records coordinators/groups/stored
-        """,
-    ),
-    "coordinators/groups/test_re2.py": (
-        "compares with Python's `re`",
-        """
-        coordinators/groups/re2/charset coordinators/groups/re2/match coordinators/groups/re2/parse
-        """,
-    ),
-    "coordinators/groups/test_topic_hash.py": (
-        "compares with Kafka's hashes",
-        """
-        coordinators/groups/xxh3
-        """,
-    ),
-    "coordinators/share/test_membership.py": (
-        "has members come and go",
-        """
-        coordinators/groups/group coordinators/groups/topics coordinators/share/group_records
-        coordinators/share/share_group
-        """,
-    ),
-    "coordinators/share/test_share_partition.py": (
-        "acquires and acknowledges in any order",
-        """
-        coordinators/share/acquisition coordinators/share/in_flight
-        """,
-    ),
-    "coordinators/share/test_state.py": (
-        "writes and reads the records",
-        """
-        coordinators/share/state_records
+        coordinators/groups/consumer_group
         """,
     ),
     "coordinators/streams/test_restart.py": (
         "has members come and go, with a restart in between",
         """
-        coordinators/streams/change coordinators/streams/group coordinators/streams/protocol
-        coordinators/streams/reconciliation coordinators/streams/tasks
-        """,
-    ),
-    "coordinators/transactions/test_init_producer_id.py": (
-        "takes the first of them",
-        """
-        coordinators/transactions/steps
+        coordinators/streams/protocol
         """,
     ),
     "coordinators/transactions/test_time.py": (
@@ -646,12 +593,9 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/describe_groups broker/api/group_describe broker/api/heartbeat broker/api/join_group
         broker/api/leave_group broker/api/list_groups broker/api/offset_commit broker/api/offset_delete
         broker/api/offset_fetch broker/api/sync_group coordinators/groups/classic_group
-        coordinators/groups/classic_join coordinators/groups/member_requests
         coordinators/groups/consumer_classic
         coordinators/groups/consumer_protocol coordinators/groups/coordinator
-        coordinators/groups/epoch_group coordinators/groups/migration
-        coordinators/streams/checks coordinators/streams/listing
-        coordinators/streams/topology
+        coordinators/groups/epoch_group
         """,
     ),
     "scenarios/share/test_against_kafka.py": (
@@ -669,7 +613,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/add_offsets_to_txn broker/api/add_partitions_to_txn broker/api/describe_producers
         broker/api/describe_transactions broker/api/end_txn broker/api/find_coordinator broker/api/init_producer_id
         broker/api/list_transactions broker/api/txn_offset_commit broker/api/write_txn_markers
-        coordinators/transactions/verdicts
         broker/produce_joining
         """,
     ),

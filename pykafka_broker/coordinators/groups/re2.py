@@ -1,14 +1,119 @@
-"""From the text of an expression to a tree.
+"""Regular expressions of subscriptions (KIP-848): RE2's syntax, matched in linear time.
 
-Rule: the syntax is RE2's (https://github.com/google/re2/wiki/Syntax) as Kafka's library takes it, and what that library
-refuses is refused with its words. Captures are groups like others: nobody asks what they held.
+Rule: the subject of a match is a topic name, so the alphabet is ASCII: no set has a character outside it. The syntax is
+RE2's (https://github.com/google/re2/wiki/Syntax) as Kafka's library takes it; an expression that the library refuses is
+refused in the library's words. A match follows all ways through the expression at once: a name of n characters costs at
+most n steps over the expression's states.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from pykafka_broker.coordinators.groups.re2 import charset
+# Sets of ASCII characters as integers, bit n for the character n
+
+
+EVERYTHING = (1 << 128) - 1
+NEWLINE = 1 << ord("\n")
+FOLDS_TO_ASCII = {0x212A: "k", 0x017F: "s"}  # the Kelvin sign and the long s
+
+
+def span(low: int, high: int) -> int:
+    """All characters from `low` to `high`."""
+    high = min(high, 127)
+    return 0 if low > high else (1 << high + 1) - (1 << low)
+
+
+def single(code: int) -> int:
+    return span(code, code)
+
+
+def chars(text: str) -> int:
+    mask = 0
+    for char in text:
+        mask |= single(ord(char))
+    return mask
+
+
+UPPER = span(ord("A"), ord("Z"))
+LOWER = span(ord("a"), ord("z"))
+DIGIT = span(ord("0"), ord("9"))
+WORD = UPPER | LOWER | DIGIT | chars("_")
+SPACE = chars("\t\n\f\r ")
+CASE_DISTANCE = ord("a") - ord("A")
+
+
+def fold(mask: int) -> int:
+    """The set, and its letters in the other case."""
+    return mask | (mask & UPPER) << CASE_DISTANCE | (mask & LOWER) >> CASE_DISTANCE
+
+
+def negate(mask: int) -> int:
+    return EVERYTHING & ~mask
+
+
+POSIX = {
+    "alnum": UPPER | LOWER | DIGIT,
+    "alpha": UPPER | LOWER,
+    "ascii": EVERYTHING,
+    "blank": chars("\t "),
+    "cntrl": span(0, 31) | single(127),
+    "digit": DIGIT,
+    "graph": span(33, 126),
+    "lower": LOWER,
+    "print": span(32, 126),
+    "punct": span(33, 47) | span(58, 64) | span(91, 96) | span(123, 126),
+    "space": chars("\t\n\v\f\r "),
+    "upper": UPPER,
+    "word": WORD,
+    "xdigit": DIGIT | chars("abcdefABCDEF"),
+}
+
+PERL = {"d": DIGIT, "s": SPACE, "w": WORD}
+
+# General categories, as far as ASCII has them; the others are known and empty.
+_CATEGORIES = {
+    "L": UPPER | LOWER,
+    "Lu": UPPER,
+    "Ll": LOWER,
+    "N": DIGIT,
+    "Nd": DIGIT,
+    "P": chars("!\"#%&'()*,-./:;?@[\\]_{}"),
+    "Pc": chars("_"),
+    "Pd": chars("-"),
+    "Ps": chars("([{"),
+    "Pe": chars(")]}"),
+    "Po": chars("!\"#%&'*,./:;?@\\"),
+    "S": chars("$+<=>^`|~"),
+    "Sc": chars("$"),
+    "Sk": chars("^`"),
+    "Sm": chars("+<=>|~"),
+    "Z": chars(" "),
+    "Zs": chars(" "),
+    "C": span(0, 31) | single(127),
+    "Cc": span(0, 31) | single(127),
+    "Any": EVERYTHING,
+    "Latin": UPPER | LOWER,
+    "Common": EVERYTHING & ~(UPPER | LOWER),
+}
+_EMPTY_CATEGORIES = "Lm Lo Lt M Mc Me Mn Nl No Pf Pi So Zl Zp Cf Co Cs"
+_SCRIPTS = """
+Arabic Armenian Avestan Balinese Bamum Batak Bengali Bopomofo Brahmi Braille Buginese Buhid Canadian_Aboriginal Carian
+Cham Cherokee Coptic Cuneiform Cypriot Cyrillic Deseret Devanagari Egyptian_Hieroglyphs Ethiopic Georgian Glagolitic
+Gothic Greek Gujarati Gurmukhi Han Hangul Hanunoo Hebrew Hiragana Imperial_Aramaic Inherited Inscriptional_Pahlavi
+Inscriptional_Parthian Javanese Kaithi Kannada Katakana Kayah_Li Kharoshthi Khmer Lao Lepcha Limbu Linear_B Lisu
+Lycian Lydian Malayalam Mandaic Meetei_Mayek Mongolian Myanmar New_Tai_Lue Nko Ogham Ol_Chiki Old_Italic Old_Persian
+Old_South_Arabian Old_Turkic Oriya Osmanya Phags_Pa Phoenician Rejang Runic Samaritan Saurashtra Shavian Sinhala
+Sundanese Syloti_Nagri Syriac Tagalog Tagbanwa Tai_Le Tai_Tham Tai_Viet Tamil Telugu Thaana Thai Tibetan Tifinagh
+Ugaritic Unknown Vai Yi
+"""
+# Where case does not count, lower-case letters get these two as their partners outside ASCII do, and no others.
+FOLDED_LL = LOWER | chars("KS")
+UNICODE = {**dict.fromkeys(f"{_EMPTY_CATEGORIES} {_SCRIPTS}".split(), 0), **_CATEGORIES}
+
+
+# From the text of an expression to a tree
+
 
 MAX_REPEAT = 1000
 MAX_DEPTH = 100
@@ -129,8 +234,8 @@ class _Parser:
 
     def _one(self, code: int) -> int:
         if not self._flags.fold:
-            return charset.one(code)
-        return charset.fold(charset.chars(charset.FOLDS_TO_ASCII.get(code, chr(code))))
+            return single(code)
+        return fold(chars(FOLDS_TO_ASCII.get(code, chr(code))))
 
     # What may come next
 
@@ -153,8 +258,8 @@ class _Parser:
         elif char == "\\":
             self._escape()
         elif char == ".":
-            everything = charset.EVERYTHING
-            self._add(Chars(everything if self._flags.dot_all else everything & ~charset.NEWLINE))
+            everything = EVERYTHING
+            self._add(Chars(everything if self._flags.dot_all else everything & ~NEWLINE))
         elif char == "^":
             self._add(Assertion("begin-line" if self._flags.multi_line else "begin"))
         elif char == "$":
@@ -273,10 +378,10 @@ class _Parser:
     def _class_escape(self) -> int | None:
         """The set that an escape stands for, if it stands for one; `_at` is behind the backslash."""
         char = self._text[self._at] if self._at < len(self._text) else ""
-        if char.lower() in charset.PERL and char:
+        if char.lower() in PERL and char:
             self._at += 1
-            mask = charset.PERL[char.lower()]
-            return charset.negate(mask) if char.isupper() else mask
+            mask = PERL[char.lower()]
+            return negate(mask) if char.isupper() else mask
         if char in ("p", "P"):
             self._at += 1
             return self._unicode_class(char == "P")
@@ -293,12 +398,12 @@ class _Parser:
             self._at = end + 1
         if name.startswith("^"):
             negated, name = not negated, name[1:]
-        if name not in charset.UNICODE:
+        if name not in UNICODE:
             raise RegexError(CHAR_RANGE)
-        mask = charset.UNICODE[name]
+        mask = UNICODE[name]
         if self._flags.fold:
-            mask = charset.FOLDED_LL if name == "Ll" else charset.fold(mask)
-        return charset.negate(mask) if negated else mask
+            mask = FOLDED_LL if name == "Ll" else fold(mask)
+        return negate(mask) if negated else mask
 
     def _char_escape(self) -> int:
         """The one character that an escape stands for."""
@@ -346,19 +451,19 @@ class _Parser:
             first = False
             mask |= self._class_item()
         self._at += 1
-        return charset.negate(mask) if negated else mask
+        return negate(mask) if negated else mask
 
     def _class_item(self) -> int:
         if self._peek("[:"):
             end = self._text.find(":]", self._at + 2)
             if end >= 0:
                 name = self._text[self._at + 2 : end]
-                mask = charset.POSIX.get(name.removeprefix("^"))
+                mask = POSIX.get(name.removeprefix("^"))
                 if mask is None:
                     raise RegexError(CHAR_RANGE)
                 self._at = end + 2
-                mask = charset.fold(mask) if self._flags.fold else mask
-                return charset.negate(mask) if name.startswith("^") else mask
+                mask = fold(mask) if self._flags.fold else mask
+                return negate(mask) if name.startswith("^") else mask
         if self._peek("\\"):
             self._at += 1
             mask_or_none = self._class_escape()
@@ -374,11 +479,11 @@ class _Parser:
         high = self._class_char()
         if high < low:
             raise RegexError(CHAR_RANGE)
-        mask = charset.span(low, high)
+        mask = span(low, high)
         if self._flags.fold:
-            for code, letter in charset.FOLDS_TO_ASCII.items():
-                mask |= charset.chars(letter) if low <= code <= high else 0
-            mask = charset.fold(mask)
+            for code, letter in FOLDS_TO_ASCII.items():
+                mask |= chars(letter) if low <= code <= high else 0
+            mask = fold(mask)
         return mask
 
     def _class_char(self) -> int:
@@ -389,3 +494,145 @@ class _Parser:
 def _is_number(text: str) -> bool:
     """A count as RE2 takes it: no sign, no leading zero."""
     return text.isascii() and text.isdigit() and (text == "0" or not text.startswith("0"))
+
+
+# From the tree to an automaton, and the matching
+
+
+MAX_STATES = 20_000
+MAX_REMEMBERED = 5_000
+TOO_LARGE = "expression is too large"
+
+END = -1  # stands for the character after the last one
+MATCH, CHARS, SPLIT, ASSERT = range(4)
+
+
+def compile_regex(pattern: str) -> Regex:
+    """Raises RegexError."""
+    builder = _Builder()
+    return Regex(builder.program, builder.add(parse(pattern), builder.emit(MATCH, 0, 0, 0)))
+
+
+class _Builder:
+    """Writes the program backwards: each piece is told where it goes on."""
+
+    def __init__(self) -> None:
+        # (operation, set or assertion, next, other next)
+        self.program: list[tuple[int, int | str, int, int]] = []
+
+    def emit(self, operation: int, what: int | str, first: int, second: int) -> int:
+        if len(self.program) >= MAX_STATES:
+            raise RegexError(TOO_LARGE)
+        self.program.append((operation, what, first, second))
+        return len(self.program) - 1
+
+    def add(self, node: Node, then: int) -> int:
+        """Where the piece for `node` begins that goes on at `then`."""
+        if isinstance(node, Chars):
+            return self.emit(CHARS, node.mask, then, 0)
+        if isinstance(node, Assertion):
+            return self.emit(ASSERT, node.kind, then, 0)
+        if isinstance(node, Concat):
+            for item in reversed(node.items):
+                then = self.add(item, then)
+            return then
+        if isinstance(node, Alternate):
+            start = self.add(node.items[-1], then)
+            for item in reversed(node.items[:-1]):
+                start = self.emit(SPLIT, 0, self.add(item, then), start)
+            return start
+        return self._add_repeat(node, then)
+
+    def _add_repeat(self, node: Repeat, then: int) -> int:
+        if node.most is None:
+            loop = self.emit(SPLIT, 0, 0, then)
+            self.program[loop] = (SPLIT, 0, self.add(node.item, loop), then)
+            start = loop
+        else:
+            start = then
+            for _ in range(node.most - node.least):
+                start = self.emit(SPLIT, 0, self.add(node.item, start), then)
+        for _ in range(node.least):
+            start = self.add(node.item, start)
+        return start
+
+
+class Regex:
+    """A compiled expression."""
+
+    def __init__(self, program: list[tuple[int, int | str, int, int]], start: int) -> None:
+        self._program = program
+        self._start = (frozenset((start,)), END)
+        self._remembered: dict[tuple[tuple[frozenset[int], int], int], tuple[frozenset[int], int] | bool] = {}
+
+    def matches(self, name: str) -> bool:
+        """Whether the expression matches the whole of `name`."""
+        state = self._start
+        for char in name:
+            following = self._follow(state, ord(char))
+            assert not isinstance(following, bool)
+            if not following[0]:
+                return False
+            state = following
+        return self._follow(state, END) is True
+
+    def _follow(self, state: tuple[frozenset[int], int], code: int) -> tuple[frozenset[int], int] | bool:
+        key = (state, code)
+        following = self._remembered.get(key)
+        if following is None:
+            if len(self._remembered) >= MAX_REMEMBERED:
+                self._remembered.clear()
+            following = self._remembered[key] = self._step(state, code)
+        return following
+
+    def _step(self, state: tuple[frozenset[int], int], code: int) -> tuple[frozenset[int], int] | bool:
+        """Where the states go with this character; at the end, whether one of them is the match."""
+        program, previous = self._program, state[1]
+        reached: set[int] = set()
+        matched = False
+        seen = set(state[0])
+        todo = list(state[0])
+        while todo:
+            operation, what, first, second = program[todo.pop()]
+            goes_on: tuple[int, ...] = ()
+            if operation == MATCH:
+                matched = True
+            elif operation == CHARS:
+                assert isinstance(what, int)
+                if 0 <= code < 128 and what >> code & 1:
+                    reached.add(first)
+            elif operation == SPLIT:
+                goes_on = (first, second)
+            elif _holds(str(what), previous, code):
+                goes_on = (first,)
+            for index in goes_on:
+                if index not in seen:
+                    seen.add(index)
+                    todo.append(index)
+        if code == END:
+            return matched
+        return frozenset(reached), _kind_of(code)
+
+
+def _kind_of(code: int) -> int:
+    """As much of a character as the assertions behind it look at: so that states are not told apart for nothing."""
+    if code == ord("\n"):
+        return code
+    return ord("w") if _is_word(code) else ord("-")
+
+
+def _is_word(code: int) -> bool:
+    return 0 <= code < 128 and bool(WORD >> code & 1)
+
+
+def _holds(kind: str, previous: int, code: int) -> bool:
+    newline = ord("\n")
+    if kind == "begin":
+        return previous == END
+    if kind == "end":
+        return code == END
+    if kind == "begin-line":
+        return previous in (END, newline)
+    if kind == "end-line":
+        return code in (END, newline)
+    return (_is_word(previous) != _is_word(code)) == (kind == "word")

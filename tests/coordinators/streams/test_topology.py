@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.coordinators.streams.configured import (
+from pykafka_broker.coordinators.streams.topology import (
     INCORRECTLY_PARTITIONED_TOPICS,
     MISSING_INTERNAL_TOPICS,
     MISSING_SOURCE_TOPICS,
     ConfiguredTopology,
+    as_stored,
     configure,
 )
-from pykafka_broker.coordinators.streams.topology import as_stored
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (

@@ -135,4 +135,4 @@ def test_who_is_no_member_is_not_kept(stage: Stage) -> None:
         assert one.heartbeat(member_id=f"nobody-{number}").error_code == ErrorCode.UNKNOWN_MEMBER_ID
     world = stage.world
     assert isinstance(world, LocalWorld)
-    assert len(world.broker.services.groups.coordinator.absent._connection_of) == 2
+    assert len(world.broker.services.groups.coordinator.disconnected._connection_of) == 2

@@ -1,7 +1,12 @@
 import pytest
 
-from pykafka_broker.coordinators.transactions import steps
-from pykafka_broker.coordinators.transactions.state import PREVIOUS, STATE_BY_TITLE, InvalidTransition, TransactionState
+from pykafka_broker.coordinators.transactions.transaction import (
+    PREVIOUS,
+    STATE_BY_TITLE,
+    InvalidTransition,
+    TransactionMetadata,
+    TransactionState,
+)
 
 S = TransactionState
 
@@ -33,8 +38,8 @@ def test_only_resting_states_have_no_transaction_open() -> None:
 
 
 def test_a_step_that_is_not_in_the_table_raises_with_both_names() -> None:
-    created = steps.created(1, 1000, 0)
+    created = TransactionMetadata.created(1, 1000, 0)
     with pytest.raises(InvalidTransition, match="EMPTY to PREPARE_COMMIT"):
-        steps.prepared(created, True, 0, -1, 0)
+        created.prepared(True, 0, -1, 0)
     with pytest.raises(InvalidTransition, match="EMPTY to COMPLETE_ABORT"):
-        steps.completed(created, 0)
+        created.completed(0)

@@ -12,8 +12,17 @@ from typing import Any
 import pytest
 
 from pykafka_broker.coordinators.record import CoordinatorRecord, decode, encode
-from pykafka_broker.coordinators.streams import stored
-from pykafka_broker.coordinators.streams.group import MemberState, StreamsGroup
+from pykafka_broker.coordinators.streams.group import (
+    MemberState,
+    StreamsGroup,
+    assignment_record,
+    epoch_record,
+    member_record,
+    member_tombstones,
+    target_epoch_record,
+    target_record,
+    topology_record,
+)
 from pykafka_broker.protocol.stored.streams_group_current_member_assignment_key import (
     StreamsGroupCurrentMemberAssignmentKey,
 )
@@ -36,20 +45,18 @@ BYTES = [
 ]
 RECORDS = [_present(decode(key, value, GROUP_RECORDS)) for key, value in BYTES]
 WRITERS: dict[str, Callable[[StreamsGroup, Any], CoordinatorRecord]] = {
-    "StreamsGroupMetadataKey": lambda group, key: stored.group_epoch(
+    "StreamsGroupMetadataKey": lambda group, key: epoch_record(
         group.group_id, group.epoch, group.metadata_hash, group.validated_topology_epoch, group.assignment_configs
     ),
-    "StreamsGroupTopologyKey": lambda group, key: stored.topology(group.group_id, _present(group.topology)),
-    "StreamsGroupMemberMetadataKey": lambda group, key: stored.member_metadata(
-        group.group_id, group.members[key.member_id]
-    ),
-    "StreamsGroupTargetAssignmentMetadataKey": lambda group, key: stored.target_metadata(
+    "StreamsGroupTopologyKey": lambda group, key: topology_record(group.group_id, _present(group.topology)),
+    "StreamsGroupMemberMetadataKey": lambda group, key: member_record(group.group_id, group.members[key.member_id]),
+    "StreamsGroupTargetAssignmentMetadataKey": lambda group, key: target_epoch_record(
         group.group_id, group.assignment_epoch, group.assignment_timestamp
     ),
-    "StreamsGroupTargetAssignmentMemberKey": lambda group, key: stored.target(
+    "StreamsGroupTargetAssignmentMemberKey": lambda group, key: target_record(
         group.group_id, key.member_id, group.targets[key.member_id]
     ),
-    "StreamsGroupCurrentMemberAssignmentKey": lambda group, key: stored.current_assignment(
+    "StreamsGroupCurrentMemberAssignmentKey": lambda group, key: assignment_record(
         group.group_id, group.members[key.member_id]
     ),
 }
@@ -100,7 +107,7 @@ def test_a_state_of_a_newer_release_is_unknown() -> None:
     assert machine.group("g").members["m"].state is MemberState.UNKNOWN
 
 
-@pytest.mark.parametrize("tombstone", [stored.member_tombstones("g", "m")])
+@pytest.mark.parametrize("tombstone", [member_tombstones("g", "m")])
 def test_tombstones_for_what_is_not_there_are_nothing_special(tombstone: list[CoordinatorRecord]) -> None:
     machine = Machine()
     for record in tombstone:

@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from pykafka_broker.coordinators.groups.topic_hash import TopicHashes
-from pykafka_broker.coordinators.groups.xxh3 import xxh3_64
+from pykafka_broker.coordinators.groups.topics import TopicHashes, xxh3_64
 from tests.coordinators.machine import Broker, TopicTable
 
 LONG = "long-name-" * 10

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykafka_broker.coordinators.groups.assignors import Assignment, MemberSpec
-from pykafka_broker.coordinators.share.assignor import assign_simple
+from pykafka_broker.coordinators.groups.assignors import Assignment, MemberSpec, assign_simple
 
 T, U = b"t" * 16, b"u" * 16
 

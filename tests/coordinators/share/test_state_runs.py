@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykafka_broker.coordinators.share.delivery import RecordState, StateRun, joined, laid_over
+from pykafka_broker.coordinators.share.state import RecordState, StateRun, joined, laid_over
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARCHIVED
 
