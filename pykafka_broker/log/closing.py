@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykafka_broker.log.flush import close_log
+from pykafka_broker.log.jobs import ThreadPool, in_threads
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.pool import ThreadPool, in_threads
-from pykafka_broker.log.producer_loading import QUICKLY_READ_BYTES
+from pykafka_broker.log.producer_state import QUICKLY_READ_BYTES
 
 _THREADS = 16  # they wait for the disk, which syncs many files in little more time than one
 _SEALING_THREADS = 2  # making files is the processor's work

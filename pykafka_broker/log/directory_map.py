@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.directory_ids import LOST, UNASSIGNED, is_reserved
+from pykafka_broker.log.checkpoints import LOST, UNASSIGNED, is_reserved
 from pykafka_broker.log.log_directory import (
     METADATA_TOPIC,
     LogDirectory,

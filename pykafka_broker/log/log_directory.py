@@ -14,8 +14,7 @@ import re
 from collections.abc import Callable
 
 from pykafka_broker.log import checkpoints
-from pykafka_broker.log.checkpoints import id_bytes, id_text
-from pykafka_broker.log.directory_ids import is_reserved
+from pykafka_broker.log.checkpoints import id_bytes, id_text, is_reserved
 from pykafka_broker.log.filesystem import FileLock, FileSystem, read_file, write_file
 from pykafka_broker.log.loading import Offsets
 from pykafka_broker.log.scan import remedy

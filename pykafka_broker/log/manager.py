@@ -16,26 +16,29 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.checkpoint_writer import CheckpointWriter
-from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID, PARTITION_METADATA, RECOVERY_POINTS, same_but_damaged
+from pykafka_broker.log.checkpoints import (
+    METADATA_TOPIC_ID,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    UNASSIGNED,
+    CheckpointWriter,
+    same_but_damaged,
+)
 from pykafka_broker.log.closing import close_directory
 from pykafka_broker.log.compaction.cleaner import Cleaner
-from pykafka_broker.log.deletion import Deletions
-from pykafka_broker.log.directory_ids import UNASSIGNED
+from pykafka_broker.log.deletion import Deletions, Remover
 from pykafka_broker.log.directory_map import DirectoryMap, put_aside
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem, is_passing
 from pykafka_broker.log.flush import Flushers, Waiter
 from pykafka_broker.log.fresh_folders import FreshFolders
-from pykafka_broker.log.jobs import Submit, run_inline
+from pykafka_broker.log.jobs import Submit, ThreadPool, run_inline
 from pykafka_broker.log.listener import LogListener
 from pykafka_broker.log.loading import ZERO_ID, begin_log, create_log, load_log
 from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, LogDirectoryError, TopicPartition
 from pykafka_broker.log.moving import Moves
 from pykafka_broker.log.opening import open_directories
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.pool import ThreadPool
-from pykafka_broker.log.removal import Remover
 from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.upkeep import Upkeep

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.log.checkpoints import MOVED, PARTITION_METADATA, id_text, read_partition_metadata
 from pykafka_broker.log.directory_map import DirectoryMap
+from pykafka_broker.log.jobs import in_threads
+from pykafka_broker.log.loading import FolderRecovery, recover_folder
 from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, LogDirectoryError, TopicPartition
-from pykafka_broker.log.pool import in_threads
-from pykafka_broker.log.recovery import FolderRecovery, recover_folder
 from pykafka_broker.log.scan import DamagedLog, remedy
 
 if TYPE_CHECKING:

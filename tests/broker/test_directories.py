@@ -13,7 +13,7 @@ import pytest
 from pykafka_broker.cluster.image import PartitionImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion, decode_versioned
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.directory_ids import UNASSIGNED
+from pykafka_broker.log.checkpoints import UNASSIGNED
 from pykafka_broker.log.listener import LogListener
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager

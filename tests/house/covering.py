@@ -538,7 +538,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "log/compaction/test_cleaner.py": (
         "has the cleaner at work",
         """
-        log/compaction/job log/segment_files
+        log/compaction/job
         """,
     ),
     "log/test_checkpoints.py": (
@@ -553,46 +553,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         log/log_directory log/opening
         """,
     ),
-    "log/test_full_disk.py": (
-        "has a real disk that runs full",
-        """
-        log/filesystem
-        """,
-    ),
-    "log/test_closing.py": (
-        "leaves directories with many logs that were written to",
-        """
-        log/syncfs
-        """,
-    ),
-    "log/test_index.py": (
-        "has all indexes of a segment",
-        """
-        log/transaction_index
-        """,
-    ),
     "log/test_manager.py": (
         "starts, keeps up and ends a broker's logs",
         """
         log/jobs
-        """,
-    ),
-    "log/test_partition_log.py": (
-        "writes and reads a log",
-        """
-        log/producer_loading
-        """,
-    ),
-    "log/test_producer_state.py": (
-        "writes and reads the snapshot",
-        """
-        log/producer_snapshot
-        """,
-    ),
-    "log/test_recovery.py": (
-        "loads logs after crashes",
-        """
-        log/loading log/pool
         """,
     ),
     "log/test_retention.py": (

@@ -16,12 +16,11 @@ from pykafka_broker.log.compaction.spans import LEAST_RECORD_BYTES, iter_spans, 
 from pykafka_broker.log.compaction.transactions import CleanedTransactions
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import Buffer, FileSystem
-from pykafka_broker.log.producer_loading import find_aborted
+from pykafka_broker.log.index import AbortedTransaction, CorruptTransactionIndex
+from pykafka_broker.log.producer_state import find_aborted
 from pykafka_broker.log.scan import ScannedBatch, scan
-from pykafka_broker.log.segment import MAX_RELATIVE_OFFSET, LogSegment
-from pykafka_broker.log.segment_files import CLEANED
+from pykafka_broker.log.segment import CLEANED, MAX_RELATIVE_OFFSET, LogSegment
 from pykafka_broker.log.segments import Segments
-from pykafka_broker.log.transaction_index import AbortedTransaction, CorruptTransactionIndex
 from pykafka_broker.records.header import read_header
 
 _OPEN_FILES = 64

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from pykafka_broker.log.transaction_index import AbortedTransaction
+from pykafka_broker.log.index import AbortedTransaction
 from pykafka_broker.records.control import ABORT, COMMIT, read_control_type
 from pykafka_broker.records.header import BatchHeader
 from pykafka_broker.records.record import iter_records

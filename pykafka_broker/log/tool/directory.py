@@ -11,9 +11,9 @@ from pykafka_broker.log.checkpoints import (
     OFFSET_FILES,
     checked_offsets,
     id_bytes,
+    is_reserved,
     read_properties,
 )
-from pykafka_broker.log.directory_ids import is_reserved
 from pykafka_broker.log.filesystem import FileSystem, read_file
 from pykafka_broker.log.tool.folders import Row
 from pykafka_broker.log.tool.metadata import SnapshotFile
