@@ -32,11 +32,21 @@ from pykafka_broker.log.producer_state import (
 )
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
 from pykafka_broker.log.tool.abort_markers import AbortMarkers
-from pykafka_broker.log.tool.decoding import is_kept_for
-from pykafka_broker.log.tool.directory import check_directory, in_use
-from pykafka_broker.log.tool.folders import Folder, Row, base_of, is_partition, partition_folders
-from pykafka_broker.log.tool.metadata import QUORUM_STATE, lost_beginning, quorum_state, snapshots, topic_ids
-from pykafka_broker.log.tool.senseless import senseless_records
+from pykafka_broker.log.tool.decoding import is_kept_for, senseless_records
+from pykafka_broker.log.tool.directory import (
+    QUORUM_STATE,
+    Folder,
+    Row,
+    base_of,
+    check_directory,
+    in_use,
+    is_partition,
+    lost_beginning,
+    partition_folders,
+    quorum_state,
+    snapshots,
+    topic_ids,
+)
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.record import iter_records
 
