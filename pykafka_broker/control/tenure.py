@@ -5,7 +5,7 @@ Rule: when it is over, nothing that the broker has begun touches a directory any
 
 from __future__ import annotations
 
-from pykafka_broker.log.disposable_files import DisposableFiles
+from pykafka_broker.log.filesystem import DisposableFiles
 from pykafka_broker.log.jobs import Job, Submit
 from pykafka_broker.server.serving import Share
 

@@ -25,7 +25,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/test_directories.py": (
         "fails directories and moves logs between them",
         """
-        broker/log_listening log/listener
+        broker/log_listening
         """,
     ),
     "broker/test_share_state_requests.py": (
@@ -479,13 +479,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "log/compaction/test_clean.py": (
         "cleans a log",
         """
-        log/compaction/filter log/compaction/swap log/compaction/transactions
-        """,
-    ),
-    "log/compaction/test_cleaner.py": (
-        "has the cleaner at work",
-        """
-        log/compaction/job log/segment_files
+        log/compaction/filter log/compaction/swap
         """,
     ),
     "log/test_checkpoints.py": (
@@ -497,49 +491,13 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "log/test_directory_map.py": (
         "opens directories in every state",
         """
-        log/log_directory log/opening
-        """,
-    ),
-    "log/test_full_disk.py": (
-        "has a real disk that runs full",
-        """
-        log/filesystem
-        """,
-    ),
-    "log/test_closing.py": (
-        "leaves directories with many logs that were written to",
-        """
-        log/syncfs
-        """,
-    ),
-    "log/test_index.py": (
-        "has all indexes of a segment",
-        """
-        log/transaction_index
+        log/log_directory
         """,
     ),
     "log/test_manager.py": (
         "starts, keeps up and ends a broker's logs",
         """
         log/jobs
-        """,
-    ),
-    "log/test_partition_log.py": (
-        "writes and reads a log",
-        """
-        log/producer_loading
-        """,
-    ),
-    "log/test_producer_state.py": (
-        "writes and reads the snapshot",
-        """
-        log/producer_snapshot
-        """,
-    ),
-    "log/test_recovery.py": (
-        "loads logs after crashes",
-        """
-        log/loading log/pool
         """,
     ),
     "log/test_retention.py": (
@@ -551,14 +509,8 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "log/tool/test_directories.py": (
         "gives the commands to directories in every state",
         """
-        log/scan log/tool/command log/tool/decoding log/tool/directory log/tool/dump log/tool/folders
-        log/tool/metadata log/tool/repair
-        """,
-    ),
-    "broker/test_damage.py": (
-        "takes senseless records out of coordinators' logs",
-        """
-        log/tool/senseless
+        log/scan log/tool/command log/tool/decoding log/tool/directory log/tool/dump
+        log/tool/repair
         """,
     ),
     "log/tool/test_tool.py": (

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.log.disposable_files import DisposableFiles
-from pykafka_broker.log.filesystem import write_file
+from pykafka_broker.log.filesystem import DisposableFiles, write_file
 
 CALLS: dict[str, Callable[[DisposableFiles, str], object]] = {
     "open": lambda fs, path: fs.open(f"{path}/file", create=True),
