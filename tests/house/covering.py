@@ -419,7 +419,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "cli/test_process.py": (
         "starts and ends the process",
         """
-        server/__init__ server/serving tools/__init__
+        server/__init__ tools/__init__
         """,
     ),
     "cluster/test_controller.py": (
@@ -673,22 +673,16 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/produce_joining
         """,
     ),
-    "server/test_link_security.py": (
-        "links reach brokers that have them",
-        """
-        server/tls_client
-        """,
-    ),
     "server/test_link.py": (
         "connects to a peer of the test's",
         """
-        server/dial server/link_codec peers server/link_peers server/link_settings
+        server/link_codec peers server/link_peers
         """,
     ),
     "server/test_server.py": (
         "connects to a server",
         """
-        server/channel server/connection server/turns
+        server/channel server/connection
         """,
     ),
     "testing/test_pytest_plugin.py": (

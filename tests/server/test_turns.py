@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.server import answers as answers_module
-from pykafka_broker.server.answers import KEPT_BYTES, MOST_KEPT, Answers
+from pykafka_broker.server import turns as answers_module
 from pykafka_broker.server.channel import Channel
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.readiness import new_event_loop
 from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.transport import PlainTransport
-from pykafka_broker.server.turns import Turns
+from pykafka_broker.server.turns import KEPT_BYTES, MOST_KEPT, Answers, Turns
 
 
 class Noting:

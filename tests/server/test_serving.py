@@ -1,14 +1,78 @@
-"""Jobs run beside the loop and end on it."""
+"""One broker as a process: its collector looks away, jobs run beside the loop, and it leaves when it may."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pykafka_broker.server.job_runner import JobRunner
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from pykafka_broker.server.serving import Collector, JobRunner, Unfenced
+from tests.broker.test_many_partitions import TurningBroker, fetch, produce
+
+
+class Watched:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.frozen = 0
+        self.collector = Collector(lambda: self.now, self.freeze)
+
+    def freeze(self) -> None:
+        self.frozen += 1
+
+    def collection(self, generation: int, seconds: float) -> None:
+        self.collector.on_collection("start", {"generation": generation})
+        self.now += seconds
+        self.collector.on_collection("stop", {"generation": generation})
+
+
+def test_what_outlives_a_long_full_collection_is_not_looked_at_again() -> None:
+    watched = Watched()
+    watched.collection(2, 0.009)
+    watched.collection(1, 0.5)
+    assert watched.frozen == 0
+    watched.collection(2, 0.011)
+    assert watched.frozen == 1
+
+
+def test_it_watches_from_the_start_to_the_stop() -> None:
+    watched = Watched()
+    watched.collector.start()
+    assert watched.frozen == 1
+    assert watched.collector.on_collection in gc.callbacks
+    watched.collector.stop()
+    assert watched.collector.on_collection not in gc.callbacks
+
+
+def test_logs_go_without_a_collection(tmp_path: Path) -> None:
+    """Or those of deleted topics would stay for good."""
+    broker = TurningBroker(tmp_path)
+    broker.add("t", 40)
+    broker.ask(produce(range(40)), 9).answer()
+    broker.ask(fetch(range(40)), 12).answer()
+    gc.collect()
+    gc.disable()
+    try:
+        before = logs_of("t", tmp_path)
+        broker.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+        for _ in range(2):
+            broker.now += 70_000
+            broker.on_deadline(broker.now)
+        assert (before, logs_of("t", tmp_path)) == (40, 0)
+    finally:
+        gc.enable()
+
+
+def logs_of(topic: str, path: Path) -> int:
+    """Count the logs of this test's broker: the process may still hold logs of other tests."""
+    logs = [each for each in gc.get_objects() if isinstance(each, PartitionLog)]
+    return sum(each.topic == topic and Path(each.directory).is_relative_to(path) for each in logs)
 
 
 class Recorded:
@@ -165,3 +229,77 @@ def test_jobs_that_arise_from_others_never_lie_about() -> None:
 
     asyncio.run(scenario())
     assert left == 0
+
+
+class World:
+    """What `Unfenced` sees of the broker and of the process."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.left: list[Callable[[], None]] = []
+        self.stopped = asyncio.Event()
+        self.observing: Any = self
+        self.turns: Any = self
+        self.broker: Any = self
+        self.unfenced = Unfenced(self.observing, self, self.stopped)  # type: ignore[arg-type]
+
+    def begin(self) -> None:
+        self.calls.append("begin")
+
+    def accept(self) -> None:
+        self.calls.append("accept")
+
+    def run(self, step: Callable[[], None]) -> None:
+        step()
+
+    def leave(self, left: Callable[[], None]) -> None:
+        self.calls.append("leave")
+        self.left.append(left)
+
+
+def test_clients_are_told_of_when_it_is_unfenced() -> None:
+    async def play() -> None:
+        world = World()
+        waiting = asyncio.ensure_future(world.unfenced.wait())
+        await asyncio.sleep(0)
+        world.observing.on_serving()
+        await asyncio.sleep(0)
+        assert (world.calls, waiting.done()) == (["begin", "accept"], False)
+        world.observing.on_unfenced()
+        await waiting
+        assert not world.unfenced.is_refused
+
+    asyncio.run(play())
+
+
+def test_a_stop_ends_the_wait() -> None:
+    async def play() -> None:
+        world = World()
+        world.stopped.set()
+        await world.unfenced.wait()
+        assert world.calls == ["begin"]
+
+    asyncio.run(play())
+
+
+def test_one_that_is_refused_ends_without_asking_for_leave() -> None:
+    async def play() -> None:
+        world = World()
+        world.observing.on_refused("of another cluster")
+        assert (world.stopped.is_set(), world.unfenced.is_refused) == (True, True)
+        await world.unfenced.leave()
+        assert world.calls == []
+
+    asyncio.run(play())
+
+
+def test_it_leaves_when_it_may() -> None:
+    async def play() -> None:
+        world = World()
+        leaving = asyncio.ensure_future(world.unfenced.leave())
+        await asyncio.sleep(0)
+        assert (world.calls, leaving.done()) == (["leave"], False)
+        world.left[0]()
+        await leaving
+
+    asyncio.run(play())
