@@ -24,10 +24,10 @@ from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.broker.waiting import Future
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.control.moving_time import MovableClock
 from pykafka_broker.errors import FrameError
 from pykafka_broker.server.connection import Connection
 from pykafka_broker.server.listeners import Listener
-from pykafka_broker.server.movable_clock import MovableClock
 from pykafka_broker.server.server import Server, door_of
 from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.tls_listener import TlsListener

@@ -15,7 +15,7 @@ from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordi
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.testing import ControlError, KafkaBroker
-from tests.control.test_faults import Client
+from tests.control.api.test_faults import Client
 
 VERSIONS = ApiVersionsRequest("test", "1.0")
 

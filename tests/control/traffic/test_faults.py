@@ -6,7 +6,7 @@ import pytest
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.control.traffic.exchange import Exchange
-from pykafka_broker.control.traffic.rule import Action, Match, Rule
+from pykafka_broker.control.traffic.faults import Action, Match, Rule
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -11,8 +11,8 @@ import schemathesis
 from hypothesis import given, settings
 from schemathesis.core import NOT_SET
 
-from pykafka_broker.control.openapi import document
-from pykafka_broker.control.routes import operations
+from pykafka_broker.control.api.document import document
+from pykafka_broker.control.operations import operations
 from pykafka_broker.testing import KafkaBroker
 
 ALL = {operation.name: operation for operation in operations()}

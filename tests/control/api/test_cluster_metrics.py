@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.broker.node import Node
-from pykafka_broker.control.cluster_metrics import of_cluster
+from pykafka_broker.control.api.metrics import of_cluster
 from tests.broker.controller_node import ControllerNode
 from tests.broker.neighbourhood import Neighbourhood
 

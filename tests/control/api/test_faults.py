@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.control.traffic.frames import decoded_response
+from pykafka_broker.control.traffic.exchange import decoded_response
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic

@@ -7,8 +7,8 @@ import pytest
 from pykafka_broker.control.traffic.request_log import SEALED_AT
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.testing import KafkaBroker, WaitTimeout
+from tests.control.api.test_waits import meanwhile
 from tests.control.raw_client import RawClient, raw_client
-from tests.control.test_waits import meanwhile
 
 
 def test_a_wait_for_a_connection_ends_with_the_first_request_of_its_client(broker: KafkaBroker) -> None:

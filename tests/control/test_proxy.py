@@ -14,13 +14,13 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from interop.proxied import Proxy
-from pykafka_broker.control.proxy.addresses import only_known_versions, replace
+from pykafka_broker.control.proxy import only_known_versions, replace
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from pykafka_broker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
 from pykafka_broker.testing import ControlError, KafkaBroker
-from tests.control.test_faults import Client
+from tests.control.api.test_faults import Client
 
 
 @pytest.fixture(scope="module")

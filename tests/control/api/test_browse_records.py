@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from pykafka_broker.control.browsing import Budget, Scanned, Wanted, scan, scan_back, shown
+from pykafka_broker.control.api.browse_records import Budget, Scanned, Wanted, scan, scan_back, shown
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
