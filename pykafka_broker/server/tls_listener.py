@@ -32,9 +32,8 @@ from pykafka_broker.security.hooks.loading import HookFailed
 from pykafka_broker.security.hooks.login import BuiltPrincipals, Identity
 from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.tls.contexts import server_context
-from pykafka_broker.security.tls.mapping_rules import MappingRules
-from pykafka_broker.security.tls.principals import Principals
-from pykafka_broker.security.tls.replacing import check_replacement, refused
+from pykafka_broker.security.tls.principals import MappingRules, Principals
+from pykafka_broker.security.tls.stores import check_replacement, refused
 from pykafka_broker.server.connection import Connection, Serving
 from pykafka_broker.server.system_clock import nanoseconds
 from pykafka_broker.server.tls_transport import TlsTransport

@@ -407,12 +407,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         cluster/internal_topics
         """,
     ),
-    "config/test_describe.py": (
-        "describes every key",
-        """
-        config/registry
-        """,
-    ),
     "coordinators/groups/test_assignors.py": (
         "assigns with both assignors",
         """

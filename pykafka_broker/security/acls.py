@@ -1,8 +1,15 @@
-"""The authorizer of Kafka's that goes by ACLs (`StandardAuthorizer`, KIP-801).
+"""Who may do what: Kafka's authorizer by ACLs (`StandardAuthorizer`, KIP-801), or a class of Python.
 
-Rule: a super user may do everything; else any ACL that denies counts, then any that allows; where there is no ACL at
-all for a resource, `allow.everyone.if.no.acl.found` says what holds. What has been decided is remembered until an ACL
-changes, so that asking again costs one look-up.
+Rule: a super user may do everything; else any ACL that denies counts, then any that allows; for a resource without ACLs
+`allow.everyone.if.no.acl.found` decides. A decision is remembered until an ACL changes, so that asking again costs one
+look-up.
+
+A class of Python has the methods of `Authorizer`, one for each handler's question. If it has a method `use_acls`, the
+method gets the standard authorizer, which goes by the ACLs in the metadata, and the class may ask it. Operations of the
+control API are allowed without asking. A hook that fails has said no, and the log says why. Java's classes other than
+Kafka's own are refused: to go on without them would let everybody in.
+
+Imported by a broker that has an authorizer.
 """
 
 from __future__ import annotations
@@ -11,9 +18,13 @@ from collections.abc import Collection, Iterator
 from functools import reduce
 from operator import or_
 
-from pykafka_broker.cluster.acl_index import DENIED_SHIFT, WILDCARD, AclIndex, Patterns
-from pykafka_broker.cluster.authorizer import INSIDE, Operation, Resource
+from pykafka_broker.cluster.acl_index import DENIED_SHIFT, WILDCARD, AclIndex, Patterns, index_of
+from pykafka_broker.cluster.authorizer import INSIDE, Authorizer, Operation, Resource
+from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.config.effects import STANDARD_AUTHORIZERS
 from pykafka_broker.protocol.enums import ACL_OPERATIONS, AclOperation, PatternType
+from pykafka_broker.security.hooks.loading import HookFailed, call_hook, close_hook, load_hook, name_of
 
 ANY_USER = "User:*"
 _MOST_REMEMBERED = 10_000
@@ -168,4 +179,56 @@ def _operation_name(operation: int) -> str:
     return "ALL" if operation == AclOperation.ALL else Operation(operation).name
 
 
-__all__ = ["ANY_USER", "StandardAuthorizer", "super_users_of"]
+KEY = "authorizer.class.name"
+
+
+class HookedAuthorizer:
+    """Asks a hook."""
+
+    def __init__(self, config: BrokerConfig, standard: Authorizer) -> None:
+        """Raises ConfigError."""
+        self.hook: Authorizer = load_hook(KEY, config.authorizer_class_name, Authorizer, config.static)
+        use_acls = getattr(self.hook, "use_acls", None)
+        if callable(use_acls):
+            use_acls(standard)
+
+    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+        if principal == INSIDE:
+            return True
+        try:
+            return principal == INSIDE or bool(
+                call_hook(self.hook, self.hook.allows, principal, host, operation, resource, name)
+            )
+        except HookFailed:
+            return False
+
+    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+        if principal == INSIDE:
+            return True
+        try:
+            return principal == INSIDE or bool(
+                call_hook(self.hook, self.hook.allows_some, principal, host, operation, resource)
+            )
+        except HookFailed:
+            return False
+
+    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+        try:
+            return str(call_hook(self.hook, self.hook.rule, principal, host, operation, resource, name))
+        except HookFailed:
+            return name_of(self.hook)
+
+    def close(self) -> None:
+        close_hook(self.hook)
+
+
+def authorizer_of(config: BrokerConfig, image: MetadataImage) -> Authorizer:
+    """The one that `authorizer.class.name` names; it follows the ACLs of `image`. Raises ConfigError."""
+    standard = StandardAuthorizer(
+        index_of(image),
+        super_users_of(config.static.get("super.users", "")),
+        config.static.get("allow.everyone.if.no.acl.found", "").lower() == "true",
+    )
+    if config.authorizer_class_name in STANDARD_AUTHORIZERS:
+        return standard
+    return HookedAuthorizer(config, standard)

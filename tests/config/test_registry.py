@@ -6,7 +6,7 @@ import pytest
 
 from pykafka_broker.config import BrokerConfig, ConfigError, TopicConfig
 from pykafka_broker.config.describe import ConfigSource, describe_broker, describe_topic
-from pykafka_broker.config.release_keys import broker_keys_of
+from pykafka_broker.config.registry import broker_keys_of
 from pykafka_broker.config.topic import readable_overrides
 from pykafka_broker.releases.release import release, release_names
 

@@ -1,16 +1,22 @@
-"""The standard authorizer: each rule of Kafka's, and what it remembers."""
+"""The standard authorizer: each rule of Kafka's, and what it remembers.
+
+An authorizer of somebody else's: what it says counts, and what it can't say is no.
+"""
 
 from __future__ import annotations
 
 import itertools
+import logging
 
 import pytest
 
 from pykafka_broker.cluster.acl_index import AclIndex
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Operation, Resource
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Authorizer, Operation, Resource
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.config.values import ConfigError
 from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, PatternType
 from pykafka_broker.protocol.stored.access_control_entry_record import AccessControlEntryRecord
-from pykafka_broker.security.acls.standard import StandardAuthorizer, super_users_of
+from pykafka_broker.security.acls import HookedAuthorizer, StandardAuthorizer, super_users_of
 
 READ, WRITE, DESCRIBE = Operation.READ, Operation.WRITE, Operation.DESCRIBE
 TOPIC = Resource.TOPIC
@@ -201,3 +207,59 @@ def test_the_rule_is_told_in_the_words_of_kafka() -> None:
     assert "operation=WRITE, permissionType=ALLOW" in one.rule(ALICE, HOST, DESCRIBE, TOPIC, "t")
     assert one.rule(ALICE, HOST, READ, TOPIC, "x") == "DefaultDeny"
     assert one.rule("User:root", HOST, READ, TOPIC, "x") == "SuperUser"
+
+
+QUESTION = ("User:a", "h", Operation.READ, Resource.TOPIC)
+
+
+class Failing(Authorizer):
+    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+        raise KeyError(name)
+
+    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+        raise KeyError(principal)
+
+    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+        raise KeyError(host)
+
+
+class Odd(AllowAll, Authorizer):
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class NoAuthorizer:
+    pass
+
+
+def hooked(kind: type) -> HookedAuthorizer:
+    return HookedAuthorizer(BrokerConfig({"authorizer.class.name": f"{__name__}:{kind.__name__}"}), AllowAll())
+
+
+def test_what_it_says_counts() -> None:
+    one = hooked(Odd)
+    assert (one.allows(*QUESTION, "t"), one.allows_some(*QUESTION)) == (True, True)
+    assert one.rule(*QUESTION, "t") == "SuperUser"
+
+
+def test_one_that_fails_has_said_no_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    one = hooked(Failing)
+    with caplog.at_level(logging.ERROR):
+        assert (one.allows(*QUESTION, "t"), one.allows_some(*QUESTION)) == (False, False)
+        assert one.rule(*QUESTION, "t") == f"{__name__}:Failing"
+    told = [record.getMessage() for record in caplog.records]
+    assert told == [f"{__name__}:Failing has failed: KeyError: '{what}'" for what in ("t", "User:a", "h")]
+
+
+def test_a_class_without_its_methods_is_refused() -> None:
+    with pytest.raises(ConfigError, match="a Authorizer must have the method allows"):
+        hooked(NoAuthorizer)
+
+
+def test_it_is_told_that_the_broker_ends() -> None:
+    one = hooked(Odd)
+    one.close()
+    assert isinstance(one.hook, Odd)
+    assert one.hook.closed

@@ -14,9 +14,7 @@ from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.effects import STANDARD_AUTHORIZERS, refusals
 from pykafka_broker.config.values import ConfigError
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.security.acls.choosing import authorizer_of
-from pykafka_broker.security.acls.standard import StandardAuthorizer
-from pykafka_broker.security.hooks.authorizer import HookedAuthorizer
+from pykafka_broker.security.acls import HookedAuthorizer, StandardAuthorizer, authorizer_of
 from tests.broker.api.real_broker import RealBroker
 
 QUESTION = ("10.0.0.1", Operation.READ, Resource.TOPIC)
