@@ -34,7 +34,7 @@ PRONOUN_LINES = {
     "registry": 36,
     "releases": 1,
     "security": 64,
-    "server": 58,
+    "server": 56,
     "system": 1,
     "testing": 26,
     "tools": 48,
