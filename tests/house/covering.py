@@ -18,8 +18,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/replication/test_node_replication.py": (
         "whole brokers replicate",
         """
-        broker/replication/fetchers broker/replication/followed
-        broker/replication/replica_news
+        broker/replication/fetchers broker/replication/followed broker/replication/replica_news
         """,
     ),
     "broker/test_directories.py": (
@@ -67,14 +66,15 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "control/test_door.py": (
         "asks a real process over sockets",
         """
-        control/control control/http_listener control/inside control/opening control/problems
-        control/routes control/api/health testing/control_client
+        control/control control/http_listener control/inside control/opening control/problems control/routes
+        control/api/health testing/control_client
         """,
     ),
     "registry/test_registry.py": (
         "asks a real process over HTTP",
         """
-        registry/api registry/call registry/kinds registry/levels registry/opening registry/problems registry/topic
+        registry/api registry/call registry/kinds registry/levels registry/opening registry/problems
+        registry/topic
         """,
     ),
     "registry/json_schema/test_compatibility.py": (
@@ -214,10 +214,9 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/api/test_admin.py": (
         "asks for each of them through the router",
         """
-        broker/api/create_partitions broker/api/create_topics
-        broker/api/delete_topics broker/api/describe_log_dirs
-        broker/api/metadata broker/api/quorum_members broker/api/update_features broker/api/user_scram_credentials
-        broker/context cluster/bootstrap
+        broker/api/create_partitions broker/api/create_topics broker/api/delete_topics
+        broker/api/describe_log_dirs broker/api/metadata broker/api/quorum_members broker/api/update_features
+        broker/api/user_scram_credentials broker/context cluster/bootstrap
         """,
     ),
     "broker/api/test_cordoned_log_dirs.py": (
@@ -235,8 +234,8 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/api/test_like_kafka.py": (
         "compares every answer with Kafka's",
         """
-        broker/api/alter_configs broker/api/api_versions broker/api/broker_loggers
-        broker/api/client_quotas broker/api/describe_cluster broker/api/describe_configs broker/api/describe_quorum
+        broker/api/alter_configs broker/api/api_versions broker/api/broker_loggers broker/api/client_quotas
+        broker/api/describe_cluster broker/api/describe_configs broker/api/describe_quorum
         broker/api/describe_topic_partitions broker/api/elect_leaders broker/api/list_config_resources
         broker/api/partition_reassignments cluster/quotas
         """,
@@ -256,10 +255,9 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "tools/test_consumer_groups.py": (
         "runs the tool, also against older brokers",
         """
-        client/group_description client/group_offsets
-        tools/consumer_group_tables tools/group_table tools/group_deletions tools/group_failures tools/group_options
-        tools/group_resets
-        tools/reset_offsets tools/topic_partitions
+        client/group_description client/group_offsets tools/consumer_group_tables tools/group_table
+        tools/group_deletions tools/group_failures tools/group_options tools/group_resets tools/reset_offsets
+        tools/topic_partitions
         """,
     ),
     "tools/test_share_groups.py": (
@@ -307,29 +305,28 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "tools/test_console.py": (
         "what is sent and printed",
         """
-        tools/console_consumer tools/console_output tools/console_producer tools/line_reader
-        tools/properties_of tools/record_text
+        tools/console_consumer tools/console_output tools/console_producer tools/line_reader tools/properties_of
+        tools/record_text
         """,
     ),
     "tools/test_small_tools.py": (
         "runs them against a broker",
         """
-        client/features client/quorum
-        tools/broker_api_versions tools/client_metrics tools/features tools/groups tools/metadata_quorum
+        client/features client/quorum tools/broker_api_versions tools/client_metrics tools/features tools/groups
+        tools/metadata_quorum
         """,
     ),
     "tools/test_configs.py": (
         "runs the tool that it is of against a broker",
         """
-        client/groups client/quotas client/scram
-        tools/config_changes tools/config_description tools/config_entities
+        client/groups client/quotas client/scram tools/config_changes tools/config_description
+        tools/config_entities
         """,
     ),
     "tools/test_topics.py": (
         "runs the tool that it is of against a broker",
         """
-        client/configs client/topics
-        tools/topic_description
+        client/configs client/topics tools/topic_description
         """,
     ),
     "client/test_producer.py": (
@@ -469,8 +466,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "has members of the consumer protocol come and go",
         """
         coordinators/groups/consumer_change coordinators/groups/consumer_group
-        coordinators/groups/consumer_stored
-        coordinators/groups/reconciliation
+        coordinators/groups/consumer_stored coordinators/groups/reconciliation
         """,
     ),
     "coordinators/groups/test_offsets.py": (
@@ -629,8 +625,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "records/test_validation.py": (
         "compares with looking at each record",
         """
-        records/alike
-        records/common_form
+        records/alike records/common_form
         """,
     ),
     "records/test_compression.py": (
@@ -647,11 +642,9 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/leave_group broker/api/list_groups broker/api/offset_commit broker/api/offset_delete
         broker/api/offset_fetch broker/api/sync_group coordinators/groups/classic_group
         coordinators/groups/classic_join coordinators/groups/member_requests
-        coordinators/groups/consumer_classic
-        coordinators/groups/consumer_protocol coordinators/groups/coordinator
-        coordinators/groups/epoch_group coordinators/groups/migration
-        coordinators/streams/checks coordinators/streams/listing
-        coordinators/streams/topology
+        coordinators/groups/consumer_classic coordinators/groups/consumer_protocol
+        coordinators/groups/coordinator coordinators/groups/epoch_group coordinators/groups/migration
+        coordinators/streams/checks coordinators/streams/listing coordinators/streams/topology
         """,
     ),
     "scenarios/share/test_against_kafka.py": (
@@ -667,10 +660,9 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "compares with what Kafka answered to the same steps",
         """
         broker/api/add_offsets_to_txn broker/api/add_partitions_to_txn broker/api/describe_producers
-        broker/api/describe_transactions broker/api/end_txn broker/api/find_coordinator broker/api/init_producer_id
-        broker/api/list_transactions broker/api/txn_offset_commit broker/api/write_txn_markers
-        coordinators/transactions/verdicts
-        broker/produce_joining
+        broker/api/describe_transactions broker/api/end_txn broker/api/find_coordinator
+        broker/api/init_producer_id broker/api/list_transactions broker/api/txn_offset_commit
+        broker/api/write_txn_markers coordinators/transactions/verdicts broker/produce_joining
         """,
     ),
     "server/test_link_security.py": (
