@@ -255,33 +255,26 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "tools/test_consumer_groups.py": (
         "runs the tool, also against older brokers",
         """
-        client/group_description client/group_offsets tools/consumer_group_tables tools/group_table
-        tools/group_deletions tools/group_failures tools/group_options tools/group_resets tools/reset_offsets
-        tools/topic_partitions
-        """,
-    ),
-    "tools/test_share_groups.py": (
-        "runs the tool",
-        """
-        client/share_groups
+        client/groups tools/consumer_group_tables tools/group_table tools/group_deletions tools/group_failures
+        tools/group_options tools/group_resets tools/reset_offsets tools/topic_partitions
         """,
     ),
     "tools/test_console_share_consumer.py": (
         "reads as one member after the other",
         """
-        client/share_consumer client/share_membership
+        client/share_consumer
         """,
     ),
     "tools/test_streams_groups.py": (
         "runs the tool",
         """
-        client/streams_groups tools/streams_group_tables
+        tools/streams_group_tables
         """,
     ),
     "tools/test_get_offsets.py": (
         "runs the tool, also against older brokers",
         """
-        client/leaders client/offsets
+        client/leaders
         """,
     ),
     "tools/test_acls.py": (
@@ -293,7 +286,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "tools/test_delegation_tokens.py": (
         "makes, renews and ends one",
         """
-        client/delegation_tokens client/principals
+        client/delegation_tokens
         """,
     ),
     "tools/test_transactions.py": (
@@ -312,15 +305,14 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "tools/test_small_tools.py": (
         "runs them against a broker",
         """
-        client/features client/quorum tools/broker_api_versions tools/client_metrics tools/features tools/groups
+        client/quorum tools/broker_api_versions tools/client_metrics tools/features tools/groups
         tools/metadata_quorum
         """,
     ),
     "tools/test_configs.py": (
         "runs the tool that it is of against a broker",
         """
-        client/groups client/quotas client/scram tools/config_changes tools/config_description
-        tools/config_entities
+        client/configs client/groups tools/config_changes tools/config_description tools/config_entities
         """,
     ),
     "tools/test_topics.py": (
@@ -332,25 +324,13 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "client/test_producer.py": (
         "sends records with them",
         """
-        client/batches client/topology client/producer_id client/producer_settings
+        client/batches
         """,
     ),
     "packaging/test_container.py": (
         "starts what the image would start",
         """
         cli/healthy testing/container
-        """,
-    ),
-    "client/test_group_consumer.py": (
-        "members of groups by both protocols",
-        """
-        client/epoch_membership client/group_settings client/membership
-        """,
-    ),
-    "client/test_consumer.py": (
-        "reads records with them",
-        """
-        client/consumer_settings client/fetched
         """,
     ),
     "cli/test_completion.py": (
@@ -374,7 +354,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "tools/test_reassign_partitions.py": (
         "moves partitions, with throttles",
         """
-        client/reassignments tools/moves tools/reassignment_plan tools/throttles
+        tools/moves tools/reassignment_plan tools/throttles
         """,
     ),
     "tools/test_mirror.py": (
