@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykafka_broker.client.assignors import Subscriber, assign_range, assign_round_robin
+from pykafka_broker.client.membership import Subscriber, assign_range, assign_round_robin
 from pykafka_broker.protocol.enums import TopicPartition
 
 BOTH = frozenset({"a", "b"})
