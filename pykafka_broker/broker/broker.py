@@ -149,7 +149,7 @@ class Broker:
         endpoints = [_endpoint(each) for each in listeners]
         router = ControllerRouter(self.services)
         self.services.controller_role = role = ControllerRole(
-            self.node, metadata, endpoints, self._fs, dispatch=router.dispatch, answer=router.answer
+            self.node, metadata, endpoints, self._fs, dispatch=router.dispatch
         )
         role.start()
         self._timed.append(role.duties)
