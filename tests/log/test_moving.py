@@ -390,6 +390,16 @@ def test_when_the_metadata_is_told_all_that_there_was_is_in_the_copy(tmp_path: P
     assert len(segments) >= 1
 
 
+def test_when_the_metadata_is_told_the_checkpoint_says_where_the_copy_starts(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    fill(logs)
+    logs.get("t", 0).delete_records_before(30)
+    metadata = Metadata(logs)
+    logs.moves.start(("t", 0), logs.directories[1])
+    assert len(metadata.told) == 1
+    assert "t 0 30" in (tmp_path / "b" / "log-start-offset-checkpoint").read_text().splitlines()
+
+
 @pytest.mark.parametrize("refused", [False, True])
 def test_a_copy_goes_only_when_the_metadata_names_the_old_directory_again(tmp_path: Path, refused: bool) -> None:
     """Until then it shows that there is a log, wherever that is. What was cut off meanwhile is copied anew then."""
