@@ -734,14 +734,19 @@ class PartitionLog:
 
         return expired
 
-    def _delete_segments(self, segments: list[LogSegment]) -> None:
-        """Take segments out of the log, in this order. Segments that the disk refuses to rename stay in the log."""
+    def _delete_segments(self, segments: list[LogSegment], kept_snapshot: int | None = None) -> None:
+        """Take segments out of the log, in this order. Segments that the disk refuses to rename stay in the log.
+
+        Args:
+            kept_snapshot: the offset of a producer snapshot that stays; those of the segments' base offsets go.
+        """
         gone: list[LogSegment] = []
         try:
             for segment in segments:
                 segment.mark_deleted()
                 gone.append(segment)
-                forget_snapshot(self.files.fs, self.directory, segment.base_offset)
+                if segment.base_offset != kept_snapshot:
+                    forget_snapshot(self.files.fs, self.directory, segment.base_offset)
         finally:
             if gone:
                 self.segments.replace(gone, [])
@@ -775,7 +780,8 @@ class PartitionLog:
         if len(later) == len(self.segments):
             later.pop(0)
         for segment in reversed(later):  # a crash in between leaves no gap
-            self._delete_segments([segment])
+            # What Kafka's cleaner took of the producers below the new end is known to the snapshot there alone.
+            self._delete_segments([segment], kept_snapshot=end)
         self.segments.active.truncate_to(offset)
         self.segments.active.log.handle().sync()
         self.log_start_offset, self.log_end_offset = min(self.log_start_offset, offset), end
