@@ -149,7 +149,7 @@ class Partition:
         if begins:
             self.log.begin_leader_epoch(state.leader_epoch)
             self.epoch_start = self.log.log_end_offset
-            self.log.take_gap()  # what is here is the partition now
+            self.log.forget_gap()  # what is here is the partition now
         if len(state.replicas) > 1:
             self._follow_replicas(now)
         self.advance()

@@ -13,7 +13,14 @@ from typing import NamedTuple
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.config.topic import TopicConfig
-from pykafka_broker.log.checkpoints import MOVED, PARTITION_METADATA, read_partition_metadata, write_partition_metadata
+from pykafka_broker.log.checkpoints import (
+    GAP,
+    MOVED,
+    PARTITION_METADATA,
+    read_gap,
+    read_partition_metadata,
+    write_partition_metadata,
+)
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
@@ -121,7 +128,7 @@ def load_log(
     restore_producers(fs, directory, names, producers, segments, log_start_offset, log_end_offset)
     if not segments.active.transactions.is_sound():  # it is about to be written to
         rebuild_transactions(fs, directory, segments, segments.active)
-    return PartitionLog(
+    log = PartitionLog(
         topic,
         partition,
         topic_id=read_partition_metadata(fs, f"{directory}/{PARTITION_METADATA}") or ZERO_ID,
@@ -135,9 +142,13 @@ def load_log(
         log_end_offset=log_end_offset,
         recovery_point=min(offsets.recovery_point, log_end_offset),
         high_watermark=offsets.high_watermark,
+        gap=read_gap(fs, directory) if GAP in names else None,
         now=clock.now,
         keeper=keeper,
     )
+    if log.gap is not None and log.gap >= log_end_offset:
+        log.forget_gap()  # a crash came when the log was cut there
+    return log
 
 
 def begin_anew(files: FileCache, directory: str, segments: Segments, start: int, wall: int) -> None:

@@ -13,6 +13,7 @@ import logging
 from typing import NamedTuple
 
 from pykafka_broker.config.topic import TopicConfig
+from pykafka_broker.log.checkpoints import write_gap
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from pykafka_broker.log.leader_epochs import LeaderEpochs
@@ -241,11 +242,15 @@ class FolderRecovery:
 def recover_folder(
     files: FileCache, directory: str, name: str, config: TopicConfig, offsets: Offsets, wall: int
 ) -> Recovered:
-    """The recovery of a partition that clients write to. One that ends before its recovery point is told once, and
-    checked from its start."""
+    """Recover a partition that clients write to. A log that ends before its recovery point is logged once, and checked
+    from its start. A gap is written into the folder, before a sync raises the recovery point beyond it.
+    """
     try:
-        return FolderRecovery(files, directory, name, config, offsets, wall).run()
+        recovered = FolderRecovery(files, directory, name, config, offsets, wall).run()
     except EndsEarly as early:
         logger.error("%s; it is recovered from its start and goes on where it ends", early)
         from_start = Offsets(offsets.log_start_offset, 0)
-        return FolderRecovery(files, directory, name, config, from_start, wall).run()
+        recovered = FolderRecovery(files, directory, name, config, from_start, wall).run()
+    if recovered.gap is not None:
+        write_gap(files.fs, directory, recovered.gap)
+    return recovered
