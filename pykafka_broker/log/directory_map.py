@@ -359,9 +359,7 @@ def _recover(manager: LogManager, directory: LogDirectory) -> None:
             if topic == METADATA_TOPIC:
                 FolderRecovery(files, path, f"{topic}-{index}", config, offsets, wall, contiguous=True).run()
             else:
-                gap = recover_folder(files, path, f"{topic}-{index}", config, offsets, wall).gap
-                if gap is not None:
-                    manager.gaps[partition] = gap
+                recover_folder(files, path, f"{topic}-{index}", config, offsets, wall)
         except DamagedLog as damage:
             if topic == METADATA_TOPIC:
                 raise LogDirectoryError(f"{damage}; {remedy(directory.path)}") from damage

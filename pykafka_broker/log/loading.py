@@ -19,7 +19,15 @@ from typing import NamedTuple
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.config.topic import TopicConfig
-from pykafka_broker.log.checkpoints import MOVED, PARTITION_METADATA, read_partition_metadata, write_partition_metadata
+from pykafka_broker.log.checkpoints import (
+    GAP,
+    MOVED,
+    PARTITION_METADATA,
+    read_gap,
+    read_partition_metadata,
+    write_gap,
+    write_partition_metadata,
+)
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.index import AbortedTransaction
@@ -136,7 +144,7 @@ def load_log(
     restore_producers(fs, directory, names, producers, segments, log_start_offset, log_end_offset)
     if not segments.active.transactions.is_sound():  # it is about to be written to
         rebuild_transactions(fs, directory, segments, segments.active)
-    return PartitionLog(
+    log = PartitionLog(
         topic,
         partition,
         topic_id=read_partition_metadata(fs, f"{directory}/{PARTITION_METADATA}") or ZERO_ID,
@@ -150,9 +158,13 @@ def load_log(
         log_end_offset=log_end_offset,
         recovery_point=min(offsets.recovery_point, log_end_offset),
         high_watermark=offsets.high_watermark,
+        gap=read_gap(fs, directory) if GAP in names else None,
         now=clock.now,
         keeper=keeper,
     )
+    if log.gap is not None and log.gap >= log_end_offset:
+        log.forget_gap()  # a crash came when the log was cut there
+    return log
 
 
 def begin_anew(files: FileCache, directory: str, segments: Segments, start: int, wall: int) -> None:
@@ -457,11 +469,15 @@ class FolderRecovery:
 def recover_folder(
     files: FileCache, directory: str, name: str, config: TopicConfig, offsets: Offsets, wall: int
 ) -> Recovered:
-    """The recovery of a partition that clients write to. One that ends before its recovery point is told once, and
-    checked from its start."""
+    """Recover a partition that clients write to. A log that ends before its recovery point is logged once, and checked
+    from its start. A gap is written into the folder, before a sync raises the recovery point beyond it.
+    """
     try:
-        return FolderRecovery(files, directory, name, config, offsets, wall).run()
+        recovered = FolderRecovery(files, directory, name, config, offsets, wall).run()
     except EndsEarly as early:
         logger.error("%s; it is recovered from its start and goes on where it ends", early)
         from_start = Offsets(offsets.log_start_offset, 0)
-        return FolderRecovery(files, directory, name, config, from_start, wall).run()
+        recovered = FolderRecovery(files, directory, name, config, from_start, wall).run()
+    if recovered.gap is not None:
+        write_gap(files.fs, directory, recovered.gap)
+    return recovered

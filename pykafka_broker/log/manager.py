@@ -141,7 +141,6 @@ class LogManager:
         self.topics_are_known = True
         self.loaded: dict[TopicPartition, PartitionLog] = {}
         self.damaged: dict[TopicPartition, DamagedLog] = {}  # out of service until the next start
-        self.gaps: dict[TopicPartition, int] = {}  # found by the recovery in logs that are not loaded yet
         self.directory_map = DirectoryMap(self.directories, lambda: [*map(os.path.abspath, self.config.cordoned_dirs)])
         self._where = self.directory_map.where
         self._flushers = Flushers(lambda job: self.submit(job))
@@ -271,7 +270,6 @@ class LogManager:
         except DamagedLog as damage:
             self.out_of_service(key, damage)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
-        log.note_gap(self.gaps.pop(key, None))
         self.loaded[key] = log
         if log.overdue:  # a crash has left it in the system's memory
             self.must_sync(log)
