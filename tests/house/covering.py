@@ -463,7 +463,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "tools/test_consumer_groups.py": (
         "runs the tool, also against older brokers",
         """
-        client/groups tools/consumer_group_tables tools/group_deletions tools/group_failures tools/group_options
+        tools/consumer_group_tables tools/group_deletions tools/group_failures tools/group_options
         tools/group_resets tools/group_table tools/reset_offsets tools/topic_partitions
         """,
     ),
@@ -513,7 +513,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "tools/test_topics.py": (
         "runs the tool that it is of against a broker",
         """
-        client/configs client/topics tools/topic_description
+        client/topics tools/topic_description
         """,
     ),
     "tools/test_transactions.py": (
