@@ -105,7 +105,7 @@ class TransactionHost:
             self._ends.forget(coordinator.transactions)
 
     def _new_coordinator(self, epoch: int) -> TransactionCoordinator:
-        next_id, now = self._node.metadata.new_producer_id, self._node.clock.now
+        next_id, now = self._node.producer_ids.next_id, self._node.clock.now
         return TransactionCoordinator(self._settings, next_id, epoch, now)
 
     def _on_metadata(self, delta: MetadataDelta) -> None:
@@ -186,7 +186,7 @@ class TransactionHost:
 
     def new_producer_id(self) -> int:
         """One that nobody has had."""
-        return self._node.metadata.new_producer_id()
+        return self._node.producer_ids.next_id()
 
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None, now: int, **two_phase: bool
