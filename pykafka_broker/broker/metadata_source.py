@@ -252,8 +252,8 @@ class LocalMetadata:
 
     def _raise_kraft_version(self, level: int) -> None:
         """The voter, which stood in the configuration, stands in the log from now on. Raises what the disk says."""
+        from pykafka_broker.cluster.formatting import voter, voters_record
         from pykafka_broker.cluster.snapshot import Voters
-        from pykafka_broker.cluster.voters import voter, voters_record
 
         record = voters_record([voter(self.controller.node_id, self.log.directory_id, self.voter_endpoints)])
         self._appending = True

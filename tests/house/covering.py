@@ -55,13 +55,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "cluster/raft/test_observer.py": (
         "fetches the log of a quorum",
         """
-        cluster/raft/followed_log cluster/raft/observer_requests
-        """,
-    ),
-    "security/hooks/test_policies.py": (
-        "a broker asks a policy about topics and configs",
-        """
-        cluster/policies
+        cluster/raft/followed_log
         """,
     ),
     "control/test_door.py": (
@@ -425,7 +419,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "cluster/test_controller.py": (
         "sends the requests to the controller",
         """
-        cluster/config_changes cluster/config_rules cluster/feature_updates
+        cluster/feature_updates
         """,
     ),
     "cluster/test_image.py": (
@@ -437,13 +431,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "cluster/test_metadata_log.py": (
         "writes and reads the files",
         """
-        cluster/quorum_state cluster/snapshot
-        """,
-    ),
-    "cluster/test_topics.py": (
-        "creates topics of each kind",
-        """
-        cluster/internal_topics
+        cluster/snapshot
         """,
     ),
     "config/test_describe.py": (
