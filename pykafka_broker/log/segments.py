@@ -195,7 +195,7 @@ def _find_in(segment: LogSegment, start: int, timestamp: int, start_offset: int)
     for place in segment.batches(start):
         if place.max_timestamp >= timestamp and place.last_offset >= start_offset:
             for batch in scan(segment.log.handle(), segment.log.path, place.position, place.end, verify=False):
-                from pykafka_broker.records.time_search import TimeSearch  # imported by the first look-up, not at start
+                from pykafka_broker.records.validation import TimeSearch  # imported by the first look-up, not at start
 
                 found = yield from TimeSearch(batch.data, batch.header, timestamp, start_offset).search()
                 if found is not None:
