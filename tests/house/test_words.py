@@ -26,7 +26,6 @@ PRONOUN_LINES = {
     "config": 19,
     "control": 69,
     "coordinators": 70,
-    "log": 40,
     "peers": 1,
     "protocol": 2,
     "pytest_plugin": 4,
