@@ -25,7 +25,6 @@ PRONOUN_LINES = {
     "cluster": 86,
     "config": 19,
     "control": 71,
-    "log": 40,
     "peers": 1,
     "protocol": 2,
     "pytest_plugin": 4,

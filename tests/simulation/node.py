@@ -19,8 +19,7 @@ from pykafka_broker.broker.emulated_router import new_router
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.broker.setup import NO_SETUP, Setup
-from pykafka_broker.cluster.format_request import FormatRequest
-from pykafka_broker.cluster.formatting import Formatter
+from pykafka_broker.cluster.formatting import FormatRequest, Formatter
 from pykafka_broker.cluster.formatting import Node as FormatNode
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import FrameError
