@@ -16,7 +16,7 @@ from pykafka_broker.client.java_text import long
 from pykafka_broker.config.properties import parse_properties
 
 if TYPE_CHECKING:
-    from pykafka_broker.server.link import Security
+    from pykafka_broker.server.link import TransportSecurity
 
 _LISTENER = "CLIENT"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -62,7 +62,7 @@ def check_resolvable(found: Iterable[tuple[str, int]]) -> None:
     raise Unusable(_NOWHERE)
 
 
-def security_of(properties: Mapping[str, str]) -> Security | None:
+def security_of(properties: Mapping[str, str]) -> TransportSecurity | None:
     """What secures connections, None where nothing does. Raises Unusable."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
