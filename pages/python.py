@@ -9,7 +9,7 @@ from typing import Any, is_typeddict
 from pages.markdown import plain
 from pykafka_broker import testing
 from pykafka_broker.testing import answers
-from pykafka_broker.testing.clock import Clock
+from pykafka_broker.testing.controlled import BrokerClock
 from pykafka_broker.testing.traffic import Fault, Faults
 
 _HEAD = """# Python
@@ -23,7 +23,7 @@ def _classes() -> dict[str, type]:
     """The public classes by the way to them. Imported here: the asynchronous form may be out of date."""
     return {
         "KafkaBroker": testing.KafkaBroker,
-        "broker.clock": Clock,
+        "broker.clock": BrokerClock,
         "broker.faults": Faults,
         "broker.faults.add(...)": Fault,
         "Record": testing.Record,

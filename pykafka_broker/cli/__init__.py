@@ -1,8 +1,8 @@
 """The command `pykafka-broker`.
 
-Rule: what the operator got wrong is one clear line each on standard error and exit code 2; a broker that can't start
-for another reason (a taken port, a locked directory) says why and exits with 1. Standard output carries the ready line
-and what was asked for, nothing else. A broker that is told to stop, however early, exits with 0.
+Rule: each mistake of the operator is one clear line on standard error, and the exit code is 2. A broker that can't
+start for another reason (a taken port, a locked directory) says why and exits with 1. Standard output has the ready
+line and the output of commands, nothing else. A broker that is told to stop, however early, exits with 0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INTERRUPTED = 130  # what a shell reports of a command that Ctrl-C has ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit code."""
+    """Run the command and return the exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments and (arguments[0] in COMMANDS or arguments[0] in TOOLS):
         return _inspect(arguments)

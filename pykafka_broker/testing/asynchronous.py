@@ -12,11 +12,9 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self
 
 from pykafka_broker.testing.aio.controlled import AsyncControlled
-from pykafka_broker.testing.async_client import AsyncControlClient
-from pykafka_broker.testing.async_waits import entered, in_thread
+from pykafka_broker.testing.async_client import AsyncControlClient, entered, in_thread
 from pykafka_broker.testing.control_client import told_to_the_test
-from pykafka_broker.testing.process import KafkaBroker
-from pykafka_broker.testing.remote import RemoteBroker
+from pykafka_broker.testing.process import KafkaBroker, RemoteBroker
 
 __tracebackhide__ = told_to_the_test
 P = ParamSpec("P")

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pykafka_broker.testing.aio.cluster_data import AsyncClusterData
-from pykafka_broker.testing.async_waits import in_thread
+from pykafka_broker.testing.async_client import in_thread
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker, made_as
 from pykafka_broker.testing.cluster import KafkaCluster
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pykafka_broker.testing.security.wish import Security
+    from pykafka_broker.testing.security_spec import SecuritySpec
 
 _NAMES = {
     "confluent": "bootstrap.servers",
@@ -50,9 +50,9 @@ def _knows_recovery_strategy() -> bool:
 
 
 def secure_client_settings(
-    client: str, bootstrap_servers: str, security: Security, folder: Path, user: str | None, mechanism: str | None
+    client: str, bootstrap_servers: str, security: SecuritySpec, folder: Path, user: str | None, mechanism: str | None
 ) -> dict[str, Any]:
     """The same for a broker whose certificates are in `folder`."""
-    from pykafka_broker.testing.security.clients import settings_of
+    from pykafka_broker.testing.security_spec import settings_of
 
     return client_settings(client, bootstrap_servers) | settings_of(client, security, folder, user, mechanism)

@@ -12,22 +12,72 @@ be killed.
 from __future__ import annotations
 
 import os
+import secrets
 import socket
+import time
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from pykafka_broker.cluster.format_request import FormatRequest
+from pykafka_broker.cluster.formatting import Formatter, Node
+from pykafka_broker.log.checkpoints import META_PROPERTIES, id_text, read_properties
+from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.testing.cluster_data import ClusterData
 from pykafka_broker.testing.control_client import told_to_the_test
-from pykafka_broker.testing.formatting import cluster_id_in, format_directories, new_cluster_id
-from pykafka_broker.testing.handle import BrokerError
+from pykafka_broker.testing.data import BrokerError, all_at_once
 from pykafka_broker.testing.process import KafkaBroker, check_known, config_texts
-from pykafka_broker.testing.waits import all_at_once
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
-    from pykafka_broker.testing.security.wish import Security
+    from pykafka_broker.testing.security_spec import SecuritySpec
+
+
+# -- data directories
+
+
+def new_cluster_id() -> str:
+    """A random one, in Kafka's form."""
+    return id_text(_new_uuid())
+
+
+def cluster_id_in(directory: Path) -> str | None:
+    """That of the nodes which have their directories there, if there are any."""
+    for path in sorted(directory.glob(f"*/{META_PROPERTIES}")):
+        return read_properties(OsFileSystem(), str(path)).get("cluster.id")
+    return None
+
+
+def _new_uuid() -> bytes:
+    return uuid.uuid4().bytes
+
+
+def format_directories(config: Mapping[str, str], cluster_id: str) -> None:
+    """Make the directories of the node that those configs are of, which has `controller.quorum.voters`. Those that are
+    formatted stay as they are.
+    """
+    directories = config["log.dirs"].split(",")
+    node = Node(
+        int(config["node.id"]),
+        directories,
+        config.get("metadata.log.dir", directories[0]),
+        "controller" in config["process.roles"],
+        True,
+        None,
+    )
+    request = FormatRequest(cluster_id, [], True, None, {}, False, False, None)
+    now = int(time.time() * 1000)
+    formatter = Formatter(
+        OsFileSystem(), node, request, now=now, new_uuid=_new_uuid, new_salt=lambda: secrets.token_bytes(16)
+    )
+    for _ in formatter.run():
+        pass  # what it says is for people
+
+
+# -- the cluster
+
 
 __tracebackhide__ = told_to_the_test
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -97,7 +147,7 @@ class KafkaCluster(ClusterData):
         if emulate is not None and not controllers:
             raise ValueError("emulate=... needs a controller of its own: leave out controllers=0")
         self._emulate = emulate
-        self._security: Security | None = None
+        self._security: SecuritySpec | None = None
         if security is not None or users or acls is not None or mechanisms is not None or client_auth is not None:
             if not controllers:
                 raise ValueError("security=... needs a controller of its own: leave out controllers=0")
@@ -194,7 +244,7 @@ class KafkaCluster(ClusterData):
             "inter.broker.listener.name": INTERNAL,
         }
 
-    def _secure(self, security: Security) -> dict[str, str]:
+    def _secure(self, security: SecuritySpec) -> dict[str, str]:
         """Return the rights in a cluster with security. The nodes are super users to each other."""
         config = {}
         if security.acls is not None:
@@ -295,7 +345,7 @@ def _secured(
     mechanisms: Iterable[str] | None,
     client_auth: str | None,
     host: str,
-) -> Security:
-    from pykafka_broker.testing.security.wish import Security
+) -> SecuritySpec:
+    from pykafka_broker.testing.security_spec import SecuritySpec
 
-    return Security(protocol, users=users, acls=acls, mechanisms=mechanisms, client_auth=client_auth, host=host)
+    return SecuritySpec(protocol, users=users, acls=acls, mechanisms=mechanisms, client_auth=client_auth, host=host)

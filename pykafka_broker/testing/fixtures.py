@@ -10,13 +10,75 @@ import importlib
 import importlib.util
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from pykafka_broker.testing import installed_client
+# -- installed clients
+
+
+LIBRARIES = {"confluent": "confluent_kafka", "kafka-python": "kafka"}  # by preference
+
+
+class NoClient(LookupError):
+    """No client library is installed."""
+
+
+def library(wanted: str | None) -> str:
+    """The name of the library that is wanted, or of the first that is installed. Raises NoClient."""
+    for name, module in LIBRARIES.items():
+        if wanted in (None, name) and importlib.util.find_spec(module) is not None:
+            return name
+    names = " or ".join(LIBRARIES) if wanted is None else wanted
+    raise NoClient(f"no client is installed: pip install {names}")
+
+
+def made_producer(name: str, settings: dict[str, Any]) -> tuple[Any, Callable[[], object]]:
+    """A producer, and what ends it."""
+    if name == "confluent":
+        from confluent_kafka import Producer
+
+        made = Producer(settings)
+        return made, lambda: made.flush(10)
+    from kafka import KafkaProducer
+
+    client = KafkaProducer(**settings)
+    return client, client.close
+
+
+def made_consumer(
+    name: str, topics: Sequence[str], group: str, settings: dict[str, Any]
+) -> tuple[Any, Callable[[], object]]:
+    """A consumer from the beginning of its topics, and what ends it."""
+    if name == "confluent":
+        from confluent_kafka import Consumer
+
+        made = Consumer({"group.id": group, "auto.offset.reset": "earliest"} | settings)
+        if topics:
+            made.subscribe(list(topics))
+        return made, made.close
+    from kafka import KafkaConsumer
+
+    client = KafkaConsumer(*topics, **({"group_id": group, "auto_offset_reset": "earliest"} | settings))
+    return client, client.close
+
+
+def made_admin(name: str, settings: dict[str, Any]) -> tuple[Any, Callable[[], object]]:
+    """An admin client, and what ends it."""
+    if name == "confluent":
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient(settings), lambda: None
+    from kafka import KafkaAdminClient
+
+    client = KafkaAdminClient(**settings)
+    return client, client.close
+
+
+# -- fixtures
+
 
 Make = Callable[..., Any]
 _LONGEST = 200  # of a topic's name, which Kafka lets have 249
@@ -48,12 +110,12 @@ def kafka_client(pytestconfig: pytest.Config) -> str:
     """The library that the fixtures below use: the ini option `kafka_client`, or the first that is installed of
     "confluent" and "kafka-python"."""
     wanted = pytestconfig.getini("kafka_client") or None
-    if wanted is not None and wanted not in installed_client.LIBRARIES:
-        known = ", ".join(installed_client.LIBRARIES)
+    if wanted is not None and wanted not in LIBRARIES:
+        known = ", ".join(LIBRARIES)
         raise pytest.UsageError(f"kafka_client = {wanted}: it must be one of {known}")
     try:
-        return installed_client.library(wanted)
-    except installed_client.NoClient as error:
+        return library(wanted)
+    except NoClient as error:
         pytest.skip(str(error))
 
 
@@ -63,7 +125,7 @@ def kafka_producer_factory(kafka_broker: Any, kafka_client: str) -> Iterator[Mak
     with ExitStack() as stack:
 
         def make(**settings: Any) -> Any:
-            made, end = installed_client.producer(kafka_client, kafka_broker.client_config(kafka_client) | settings)
+            made, end = made_producer(kafka_client, kafka_broker.client_config(kafka_client) | settings)
             stack.callback(end)
             return made
 
@@ -78,7 +140,7 @@ def kafka_consumer_factory(request: pytest.FixtureRequest, kafka_broker: Any, ka
 
         def make(*topics: str, group: str | None = None, **settings: Any) -> Any:
             config = kafka_broker.client_config(kafka_client) | settings
-            made, end = installed_client.consumer(kafka_client, topics, group or own_name(request), config)
+            made, end = made_consumer(kafka_client, topics, group or own_name(request), config)
             stack.callback(end)
             return made
 
@@ -91,7 +153,7 @@ def kafka_admin_factory(kafka_broker: Any, kafka_client: str) -> Iterator[Make]:
     with ExitStack() as stack:
 
         def make(**settings: Any) -> Any:
-            made, end = installed_client.admin(kafka_client, kafka_broker.client_config(kafka_client) | settings)
+            made, end = made_admin(kafka_client, kafka_broker.client_config(kafka_client) | settings)
             stack.callback(end)
             return made
 

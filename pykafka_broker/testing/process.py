@@ -23,14 +23,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-if TYPE_CHECKING:
-    from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
-    from pykafka_broker.testing.security.wish import Security
-
 from pykafka_broker.system import CONTINUE, CREATION_FLAGS, KILL, PROCESS_GROUP, STOP
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import Controlled
-from pykafka_broker.testing.handle import BrokerError
+from pykafka_broker.testing.data import BrokerError
+
+if TYPE_CHECKING:
+    from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
+    from pykafka_broker.testing.security_spec import SecuritySpec
+
+
+# -- a process
+
 
 __tracebackhide__ = told_to_the_test
 
@@ -98,7 +102,7 @@ class KafkaBroker(Controlled):
         self.strict = strict
         self.schema_registry = schema_registry
         self._schema_registry_url = ""
-        self._security: Security | None = None
+        self._security: SecuritySpec | None = None
         self._inner_listener = ""
         if security is not None or users or acls is not None or mechanisms is not None or client_auth is not None:
             self._security = self._secured(
@@ -115,14 +119,14 @@ class KafkaBroker(Controlled):
         """Let the temporary directory go with this object."""
         self._cleanup = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
 
-    def _secured(self, protocol: str | None, **wanted: Any) -> Security:
-        from pykafka_broker.testing.security.wish import Security
+    def _secured(self, protocol: str | None, **wanted: Any) -> SecuritySpec:
+        from pykafka_broker.testing.security_spec import SecuritySpec
 
         if "listeners" in self.config:
             raise ValueError("security=... makes the listener itself: leave out the config listeners, or configure all")
-        return Security(protocol, host=self.host, **wanted)
+        return SecuritySpec(protocol, host=self.host, **wanted)
 
-    def join(self, inner_listener: str, security: Security | None) -> None:
+    def join(self, inner_listener: str, security: SecuritySpec | None) -> None:
         """Give a node of a cluster a listener for the other nodes, and the security of the cluster."""
         self._inner_listener, self._security = inner_listener, security
 
@@ -263,7 +267,7 @@ class KafkaBroker(Controlled):
         """What is secret goes by a file: everybody sees a command line."""
         return self._directory / "security.properties"
 
-    def _write_security(self, security: Security) -> None:
+    def _write_security(self, security: SecuritySpec) -> None:
         from pykafka_broker.config.properties import format_properties
 
         config = security.write(self._certificates)
@@ -506,3 +510,32 @@ def _read_line(process: subprocess.Popen[bytes], deadline: float) -> str | None:
                 break
             received += piece
     return received.decode()
+
+
+# -- a broker elsewhere
+
+
+class RemoteBroker(Controlled):
+    """A broker that runs already, somewhere else: `RemoteBroker("http://127.0.0.1:9644")`."""
+
+    def __init__(self, control_url: str, token: str | None = None) -> None:
+        self._client = ControlClient(control_url, token)
+
+    @property
+    def control(self) -> ControlClient:
+        return self._client
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address for a client's setting of that name."""
+        return str(self.control.call("GET", "/broker")["bootstrap_servers"])
+
+    def close(self) -> None:
+        """Close the connections to the broker, which goes on running."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -11,8 +11,7 @@ from typing import Any
 
 from pykafka_broker.testing.answers import ChaosState, Connection, FaultState, SeenRequest
 from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
-from pykafka_broker.testing.handle import Handle
-from pykafka_broker.testing.waits import wait
+from pykafka_broker.testing.data import Handle, wait
 
 __tracebackhide__ = told_to_the_test
 

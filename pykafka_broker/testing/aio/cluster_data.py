@@ -14,17 +14,15 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from pykafka_broker.testing.aio.cluster_traffic import AsyncClusterTraffic
+from pykafka_broker.testing.aio.cluster_nodes import AsyncClusterTraffic
 from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic, Transaction
-from pykafka_broker.testing.async_waits import Step, wait_until
+from pykafka_broker.testing.async_client import Step, wait_until
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
-from pykafka_broker.testing.cluster_data import T, _KEEPABLE, _MOVED, _PASSING, _Refused, _SETTINGS, _TURN_S, _check, _line, _partition_for
+from pykafka_broker.testing.cluster_data import T, _KEEPABLE, _MOVED, _PASSING, _Refused, _SETTINGS, _TURN_S, _check, _line, _partition_for, difference, first_that_fits, listing, missing
 from pykafka_broker.testing.cluster_nodes import WAIT_S
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
-from pykafka_broker.testing.data import AT_ONCE
-from pykafka_broker.testing.differences import difference, first_that_fits, listing, missing
+from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, WaitTimeout
 from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, several
-from pykafka_broker.testing.waits import RecordsDiffer, WaitTimeout
 from typing import Any
 
 

@@ -8,18 +8,19 @@ refused with the reason.
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from pykafka_broker.testing.aio.controlled import AsyncControlled
-from pykafka_broker.testing.answers import ClusterState, ConfigValue, LogSize, PartitionState, Topic
-from pykafka_broker.testing.async_client import AsyncControlClient
-from pykafka_broker.testing.async_waits import all_at_once, wait_until
+from pykafka_broker.testing.aio.controlled import AsyncBrokerClock, AsyncControlled
+from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
+from pykafka_broker.testing.answers import ChaosState, ClusterState, ConfigValue, Connection, FaultState, LogSize, PartitionState, SeenRequest, Topic
+from pykafka_broker.testing.async_client import AsyncControlClient, all_at_once, entered, wait_until
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
-from pykafka_broker.testing.cluster_nodes import WAIT_S, _refuse_all, _refuse_state
+from pykafka_broker.testing.cluster_nodes import WAIT_S, _MOST_STEPS, _SESSION_MS, _refuse_all, _refuse_state
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
-from pykafka_broker.testing.handle import BrokerError
-from typing import NoReturn
+from pykafka_broker.testing.data import BrokerError
+from typing import Any, NoReturn
 
 
 __tracebackhide__ = told_to_the_test
@@ -326,3 +327,247 @@ class AsyncClusterNodes(AsyncControlled):
     async def rejoin(self) -> None:
         """Let all nodes reach each other again, as `heal_network`."""
         await self.heal_network()
+
+
+class AsyncClusterClock(AsyncBrokerClock):
+    """The clocks of all nodes that run. They move together, in steps of half a session (`broker.session.timeout.ms`),
+    between which each broker is heard of, so that a move fences only brokers that are gone. A way of more than 20 steps
+    is one step: as if all machines had been suspended, and then woken. It ends when all replicas that run are in sync.
+    """
+
+    def __init__(self, cluster: AsyncClusterNodes) -> None:
+        super().__init__(cluster.control)
+        self._cluster = cluster
+
+    def __repr__(self) -> str:
+        return f"<Clock of {self._cluster!r}>"
+
+    async def _moved(self, how: str, body: dict[str, Any] | None = None) -> int:
+        config = self._cluster.controller.config
+        length = int(config.get("broker.session.timeout.ms", _SESSION_MS)) // 2
+        way = (body or {}).get("ms", 0)
+        if how not in ("advance", "set"):
+            return await self._together(how, body)
+        if how == "set" or way > length * _MOST_STEPS:
+            now = await self._together(how, body)
+            await self._all_heard(length)
+            await self._all_in_sync()
+            return now
+        now = 0
+        for moved in range(0, max(way, 1), length):
+            part = min(length, way - moved)
+            now = await self._together(how, {"ms": part})
+            await self._all_heard(length)
+        return now
+
+    async def _together(self, how: str, body: dict[str, Any] | None) -> int:
+        async def step(node: AsyncKafkaBroker) -> int:
+            return await node.clock._moved(how, body)
+
+        return max(await all_at_once(self._cluster._all_running(), step))
+
+    async def _all_heard(self, within_ms: int) -> None:
+        """Wait until the controller has heard of each broker that runs within that time, and none of them is fenced."""
+        controller = self._cluster.controller
+        if not controller.running:
+            return
+        missing: list[int] = []
+
+        async def heard() -> bool:
+            state = await controller.cluster()
+            running = {node_id for node_id, node in self._cluster.nodes.items() if node.running}
+            missing[:] = [
+                each["node_id"]
+                for each in state["brokers"]
+                if each["node_id"] in running and (each["fenced"] or (each["silent_ms"] or 0) >= within_ms)
+            ]
+            return not missing
+
+        await wait_until(
+            heard, lambda: f"the controller has not heard of brokers {missing} since the clock has moved", WAIT_S
+        )
+
+    async def _all_in_sync(self) -> None:
+        for topic in await self._cluster.topics(internal=True):
+            for number in range(topic["partitions"]):
+                await self._cluster._wait_for_running(topic["name"], number)
+
+
+class AsyncClusterFault(AsyncFault):
+    """A fault that was added to several brokers. Its hits are those of all of them."""
+
+    def __init__(self, faults: Mapping[int, AsyncFault]) -> None:
+        self._faults = dict(faults)
+        self.id = next(iter(self._faults.values())).id
+
+    def __repr__(self) -> str:
+        return f"<Fault of brokers {', '.join(map(str, self._faults))}>"
+
+    async def describe(self) -> FaultState:
+        """Return what the fault was added with, its hits, and its hits by broker (`nodes`)."""
+        described: dict[int, FaultState] = {}
+        for node_id, fault in self._faults.items():
+            described[node_id] = await fault.describe()
+        hits = {node_id: each["hits"] for node_id, each in described.items()}
+        held = sum(each["held"] for each in described.values())
+        return {**next(iter(described.values())), "hits": sum(hits.values()), "held": held, "nodes": hits}
+
+    async def wait(self, n: int = 1, timeout: float = 10) -> int:
+        """Wait until the fault has affected that many requests; return its hits."""
+        hits = [0]
+
+        async def affected() -> bool:
+            hits[0] = (await self.describe())["hits"]
+            return hits[0] >= n
+
+        await wait_until(affected, lambda: f"{self!r} has {hits[0]} hits, not {n}", timeout)
+        return hits[0]
+
+    async def remove(self) -> int:
+        """End the fault on all brokers; requests that it held are carried out now. Return its hits."""
+        hits = 0
+        for fault in self._faults.values():
+            hits += await fault.remove()
+        return hits
+
+
+class AsyncClusterFaults(AsyncFaults):
+    """The faults of several brokers."""
+
+    def __init__(self, nodes: Mapping[int, AsyncKafkaBroker]) -> None:
+        self._nodes = dict(nodes)
+
+    def on(self, broker_id: int) -> AsyncClusterFaults:
+        """Return the faults of one broker alone: `cluster.faults.on(2).add(api="Fetch", delay_ms=100)`."""
+        if broker_id not in self._nodes:
+            raise ValueError(f"no broker {broker_id} is running: {', '.join(map(str, self._nodes))}")
+        return AsyncClusterFaults({broker_id: self._nodes[broker_id]})
+
+    @entered
+    async def _add(self, body: Mapping[str, Any]) -> AsyncFault:
+        added: dict[int, AsyncFault] = {}
+        for node_id, node in self._nodes.items():
+            added[node_id] = await node.faults._add(body)
+        return AsyncClusterFault(added)
+
+    async def all(self) -> list[FaultState]:
+        """Return the faults of all brokers, with the `node_id` of each."""
+        found: list[FaultState] = []
+        for node_id, node in self._nodes.items():
+            for fault in await node.faults.all():
+                found.append({**fault, "node_id": node_id})
+        return found
+
+    async def clear(self) -> None:
+        """End all of them, chaos included."""
+        for node in self._nodes.values():
+            await node.faults.clear()
+
+    async def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
+        """Disturb that share of all requests at random, on all brokers, the same ones from the same seed."""
+        hits = 0
+        for node in self._nodes.values():
+            hits += (await node.faults.chaos(seed, rate))["hits"]
+        return {"seed": seed, "rate": float(rate), "hits": hits}
+
+
+class AsyncClusterTraffic(AsyncClusterNodes):
+    """Several brokers whose time is moved and whose clients are watched and disturbed."""
+
+    @property
+    def clock(self) -> AsyncClusterClock:
+        """The clock of all nodes: `cluster.clock.advance(seconds=4)`."""
+        return AsyncClusterClock(self)
+
+    @property
+    def faults(self) -> AsyncClusterFaults:
+        """Faults of all brokers that run; those of one are `cluster.faults.on(1)`."""
+        return AsyncClusterFaults(self._brokers_that_run())
+
+    def _brokers_that_run(self) -> dict[int, AsyncKafkaBroker]:
+        self._running()
+        return {node_id: self.broker(node_id) for node_id in self._ids if self.broker(node_id).running}
+
+    async def connections(self, client_id: str | None = None) -> list[Connection]:
+        """Return the connections of clients to any broker, with the `node_id` of that."""
+        found: list[Connection] = []
+        for node_id, node in self._brokers_that_run().items():
+            for each in await node.connections(client_id):
+                found.append({**each, "node_id": node_id})
+        return found
+
+    async def wait_for_connections(self, client_id: str | None = None, n: int = 1, timeout: float = 10) -> list[Connection]:
+        """Wait until at least `n` connections of that client id are there; with `n` 0, until there is none. Connections
+        of brokers to each other count too, so name a client.
+        """
+        found: list[Connection] = []
+
+        async def there() -> bool:
+            found[:] = await self.connections(client_id)
+            return len(found) >= n if n else not found
+
+        await wait_until(there, lambda: f"{len(found)} connections of client id {client_id} are there, not {n}", timeout)
+        return found
+
+    async def requests(
+        self,
+        api: str | None = None,
+        *,
+        version: int | None = None,
+        client_id: str | None = None,
+        principal: str | None = None,
+        connection: int | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        error: str | None = None,
+        since: datetime.datetime | float | None = None,
+        after: int | None = None,
+        waiting: bool = True,
+        bodies: bool = False,
+        limit: int = 1000,
+    ) -> list[SeenRequest]:
+        """Return the last requests of clients to any broker with their answers, each with the `node_id` of its broker.
+        `number` and `after` count the requests of one broker.
+        """
+        wanted = {name: value for name, value in locals().items() if name != "self"}
+        found: list[SeenRequest] = []
+        for node_id, node in self._brokers_that_run().items():
+            for each in await node.requests(**wanted):
+                found.append({**each, "node_id": node_id})
+        return sorted(found, key=lambda each: int(each["time"]))[-limit:]
+
+    async def clear_requests(self) -> None:
+        """Empty the request logs of all brokers."""
+        for node in self._brokers_that_run().values():
+            await node.clear_requests()
+
+    async def wait_for_request(
+        self,
+        api: str | None = None,
+        *,
+        version: int | None = None,
+        client_id: str | None = None,
+        principal: str | None = None,
+        connection: int | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        error: str | None = None,
+        since: datetime.datetime | float | None = None,
+        after: int | None = None,
+        waiting: bool = True,
+        n: int = 1,
+        bodies: bool = False,
+        timeout: float = 10,
+    ) -> list[SeenRequest]:
+        """Wait until the logs of all brokers have that many such requests together; return them."""
+        wanted = {name: value for name, value in locals().items() if name not in ("self", "timeout", "n")}
+        found: list[SeenRequest] = []
+
+        async def there() -> bool:
+            found[:] = await self.requests(**wanted)
+            return len(found) >= n
+
+        await wait_until(there, lambda: f"the logs of all brokers have {len(found)} such requests, not {n}", timeout)
+        return found

@@ -8,21 +8,216 @@ faults.
 
 from __future__ import annotations
 
-from pykafka_broker.testing.aio.clock import AsyncHasClock
-from pykafka_broker.testing.aio.incidents import AsyncIncidents
-from pykafka_broker.testing.aio.membership import AsyncMembership
-from pykafka_broker.testing.aio.state import AsyncState
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from pykafka_broker.testing.aio.data import AsyncHandle, AsyncWaits
 from pykafka_broker.testing.aio.traffic import AsyncTraffic
-from pykafka_broker.testing.aio.waits import AsyncWaits
+from pykafka_broker.testing.answers import ClusterState, LogSize, PartitionState, Snapshot
+from pykafka_broker.testing.async_client import AsyncControlClient
 from pykafka_broker.testing.client_settings import client_settings
-from pykafka_broker.testing.control_client import told_to_the_test
+from pykafka_broker.testing.control_client import in_path, told_to_the_test
+from pykafka_broker.testing.controlled import _LONG_S, _path
 from typing import Any
 
 
 __tracebackhide__ = told_to_the_test
 
 
-class AsyncControlled(AsyncWaits, AsyncState, AsyncHasClock, AsyncTraffic, AsyncIncidents, AsyncMembership):
+class AsyncBrokerClock(AsyncHandle):
+    """What time it is for the broker. Everything that it does by time follows this clock."""
+
+    def __init__(self, control: AsyncControlClient) -> None:
+        self._control = control
+
+    @property
+    def control(self) -> AsyncControlClient:
+        return self._control
+
+    def __repr__(self) -> str:
+        return f"<Clock of {self._control.url}>"
+
+    async def now(self) -> int:
+        """The time that a record would get now, in epoch milliseconds."""
+        return int((await self._control.call("GET", "/clock"))["now_ms"])
+
+    @property
+    async def frozen(self) -> bool:
+        """Whether it stands."""
+        return bool((await self._control.call("GET", "/clock"))["frozen"])
+
+    async def advance(
+        self,
+        by: timedelta | None = None,
+        *,
+        weeks: float = 0,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        milliseconds: float = 0,
+    ) -> int:
+        """Move the clock on. All that falls due on the way has been done when this returns, each at its own time.
+        Returns the new time.
+        """
+        whole = timedelta(days, seconds, 0, milliseconds, minutes, hours, weeks)
+        if by is not None:
+            if not isinstance(by, timedelta):
+                raise TypeError(f"advance({by!r}) of what? advance(seconds={by!r}), or a timedelta")
+            whole += by
+        elif not whole:
+            raise TypeError("advance by how much? advance(minutes=10), or a timedelta")
+        return await self._moved("advance", {"ms": round(whole / timedelta(milliseconds=1))})
+
+    async def freeze(self) -> int:
+        """Let it stand. Returns the time at which it does."""
+        return await self._moved("freeze")
+
+    async def resume(self) -> int:
+        """Let it run on from where it stands."""
+        return await self._moved("resume")
+
+    async def set(self, now: datetime | int) -> int:
+        """It is that time: a datetime, or epoch milliseconds. Forwards it is as if that time went by; backwards only
+        the timestamps of records go back.
+        """
+        now_ms = round(now.timestamp() * 1000) if isinstance(now, datetime) else now
+        return await self._moved("set", {"now_ms": now_ms})
+
+    async def _moved(self, how: str, body: dict[str, Any] | None = None) -> int:
+        return int((await self._control.call("POST", f"/clock/{how}", body, timeout_s=_LONG_S))["now_ms"])
+
+
+class AsyncHasClock(AsyncHandle):
+    """A broker whose time can be moved."""
+
+    @property
+    def clock(self) -> AsyncBrokerClock:
+        """The broker's clock: `broker.clock.advance(minutes=10)`."""
+        return AsyncBrokerClock(self.control)
+
+
+class AsyncWholeState(AsyncHandle):
+    """What a test may do with all that there is at once."""
+
+    async def reset(self, keep: Iterable[str] = ()) -> None:
+        """Back to what the broker was before its first client: no topics, records, groups, offsets, transactions,
+        dynamic configs, quotas and faults, the clock at the time that it is. Clients stay connected. What is named in
+        `keep` stays: topics (without their records), configs, quotas, acls, users, clock. Snapshots stay always.
+        """
+        if isinstance(keep, str):
+            raise TypeError(f"keep must be a list of names: keep=[{keep!r}]")
+        await self.control.call("POST", "/reset", {"keep": list(keep)}, timeout_s=_LONG_S)
+
+    async def snapshot(self, name: str) -> Snapshot:
+        """Keep the whole state under a name, transactions that are open included. Returns name and size_bytes."""
+        taken: Snapshot = await self.control.call("POST", _path(name), timeout_s=_LONG_S)
+        return taken
+
+    async def restore(self, name: str) -> None:
+        """All is again as it was when that snapshot was taken. Clients stay connected. It can be restored again."""
+        await self.control.call("POST", f"{_path(name)}/restore", timeout_s=_LONG_S)
+
+    async def snapshots(self) -> list[Snapshot]:
+        """Name and size_bytes of each snapshot."""
+        found: list[Snapshot] = await self.control.call("GET", "/snapshots")
+        return found
+
+    async def delete_snapshot(self, name: str) -> None:
+        """Forget a snapshot."""
+        await self.control.call("DELETE", _path(name))
+
+
+class AsyncIncidents(AsyncHandle):
+    """A broker to which something happens."""
+
+    async def bump_leader_epoch(self, topic: str, partition: int = 0) -> int:
+        """Elect the partition's leader anew, so that its leader epoch grows; returns that."""
+        body = {"topic": topic, "partition": partition}
+        return int((await self.control.call("POST", "/incidents/leader-epoch", body))["leader_epoch"])
+
+    async def move_coordinator(
+        self, group: str | None = None, transactional_id: str | None = None, away_ms: int = 100
+    ) -> None:
+        """Take the coordinator of a group or transactional id away for a time of the broker's clock, and bring it back;
+        while the clock is frozen this does not wait for that.
+        """
+        body = {"group": group, "transactional_id": transactional_id, "away_ms": away_ms}
+        await self.control.call("POST", "/incidents/coordinator", body)
+
+    async def expire_member(self, group: str, member: str) -> None:
+        """End the session of a member (its member id, group.instance.id or client id)."""
+        await self.control.call("POST", "/incidents/member", {"group": group, "member": member})
+
+    async def compact(self, topic: str) -> list[LogSize]:
+        """Compact a topic now, all that it holds; returns what its partitions hold afterwards."""
+        found: list[LogSize] = await self.control.call("POST", "/incidents/compaction", {"topic": topic})
+        return found
+
+    async def apply_retention(self, topic: str) -> list[LogSize]:
+        """Delete what retention lets go, now; returns what the topic's partitions hold afterwards."""
+        found: list[LogSize] = await self.control.call("POST", "/incidents/retention", {"topic": topic})
+        return found
+
+    async def fill_disk(self) -> None:
+        """Let no more be written to any disk, until `free_disk`."""
+        await self.control.call("POST", "/incidents/full-disk")
+
+    async def free_disk(self) -> None:
+        """Let the disks have room again."""
+        await self.control.call("DELETE", "/incidents/full-disk")
+
+    async def pause(self) -> None:
+        """Answer no client any more, as if the process were stopped, until `unpause`."""
+        await self.control.call("POST", "/incidents/pause")
+
+    async def unpause(self) -> None:
+        """Go on where `pause` has stopped."""
+        await self.control.call("DELETE", "/incidents/pause")
+
+
+class AsyncClusterNode(AsyncHandle):
+    """A broker among others."""
+
+    async def cluster(self) -> ClusterState:
+        """The cluster's id, who leads its metadata, and its brokers."""
+        found: ClusterState = await self.control.call("GET", "/cluster")
+        return found
+
+    async def partition(self, topic: str, partition: int = 0) -> PartitionState:
+        """Return leader, leader epoch, replicas and those in sync of a partition; of the leader also log_start_offset
+        and high_watermark, the bounds of what consumers may read.
+        """
+        found: PartitionState = await self.control.call("GET", f"/topics/{in_path(topic)}/partitions/{partition}")
+        return found
+
+    async def coordinator(self, group: str | None = None, transactional_id: str | None = None) -> int:
+        """Return the id of the broker that coordinates a group, or the transactions of a transactional id."""
+        query = {"group": group, "transactional_id": transactional_id}
+        return int((await self.control.call("GET", "/coordinator", query=query))["node_id"])
+
+    async def move_leader(self, topic: str, leader: int, partition: int = 0) -> PartitionState:
+        """Make one of the replicas in sync the leader; for the node that leads the metadata."""
+        body = {"topic": topic, "partition": partition, "leader": leader}
+        found: PartitionState = await self.control.call("POST", "/incidents/leader", body)
+        return found
+
+    async def reset_settings(self, keep: Iterable[str] = ()) -> ClusterState:
+        """Take back the dynamic configs of brokers and groups, quotas, ACLs and users that the cluster did not have at
+        its first start, except for those named in `keep`; for the node that leads the metadata.
+        """
+        found: ClusterState = await self.control.call("POST", "/cluster/settings/reset", {"keep": list(keep)})
+        return found
+
+    async def cut_off(self, nodes: Iterable[int]) -> None:
+        """Lose the connections that this node has made to those nodes, and make no more, until `rejoin`."""
+        await self.control.call("POST", "/incidents/network", {"nodes": list(nodes)})
+
+    async def rejoin(self) -> None:
+        """Let this node reach all others again."""
+        await self.control.call("DELETE", "/incidents/network")
+
+
+class AsyncControlled(AsyncWaits, AsyncWholeState, AsyncHasClock, AsyncTraffic, AsyncIncidents, AsyncClusterNode):
     """A broker that is reached by its control API."""
 
     @property

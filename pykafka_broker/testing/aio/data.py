@@ -6,15 +6,24 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from pykafka_broker.testing.aio.handle import AsyncHandle
-from pykafka_broker.testing.answers import CommittedPartition, ConfigValue, Group, GroupSummary, Topic
-from pykafka_broker.testing.control_client import in_path, told_to_the_test
-from pykafka_broker.testing.data import AT_ONCE, _LONG_S, _parts
-from pykafka_broker.testing.record import Record, RecordLike, from_answer, said, several, to_request
+from pykafka_broker.testing.answers import CommittedPartition, ConfigValue, Connection, Group, GroupSummary, Topic, Transaction
+from pykafka_broker.testing.async_client import AsyncControlClient
+from pykafka_broker.testing.control_client import ControlError, in_path, told_to_the_test
+from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _NOT_IN_TIME, _SPARE_S, _parts, check_timeout
+from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, from_answer, said, several, to_expectation, to_request
 from typing import Any
 
 
 __tracebackhide__ = told_to_the_test
+
+
+class AsyncHandle:
+    """A broker, or a part of one."""
+
+    @property
+    def control(self) -> AsyncControlClient:
+        """The control API itself."""
+        raise NotImplementedError
 
 
 class AsyncData(AsyncHandle):
@@ -207,3 +216,127 @@ class AsyncData(AsyncHandle):
             body["to"] = to
         found: list[CommittedPartition] = await self.control.call("POST", f"/groups/{in_path(group)}/offsets/reset", body)
         return found
+
+
+class AsyncWaits(AsyncData):
+    """Waits of a test. A `timeout` is in seconds."""
+
+    async def wait_for_group(
+        self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
+    ) -> Group:
+        """Wait until the group is there, in that state ("Stable", "Empty", ...), with exactly so many members."""
+        found: Group = await self._ask("waits/group", timeout, {"group": group, "state": state, "members": members})
+        return found
+
+    async def wait_for_records(
+        self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_committed"
+    ) -> list[Record]:
+        """Wait until the topic has at least `n` records, and return the first `n` of them."""
+        __tracebackhide__ = True
+        body = {"topic": topic, "n": n, "isolation_level": isolation_level}
+        page = await self._ask("waits/records", timeout, body)
+        return (await self._whole(page, topic, n, isolation_level))[:n]
+
+    async def wait_for_record(
+        self,
+        topic: str,
+        *,
+        key: NewContent = ANY,
+        value: NewContent = ANY,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timeout: float = 10,
+        isolation_level: str = "read_committed",
+    ) -> Record:
+        """Wait until the topic has a record with this key, value and headers, whatever is named of them, and return the
+        first one. They are as `produce` takes them; a dict is compared with the record's JSON.
+        """
+        __tracebackhide__ = True
+        record = to_expectation(NewRecord(value, key, headers, partition=partition))
+        body = {"topic": topic, "record": record, "isolation_level": isolation_level}
+        return from_answer(await self._ask("waits/record", timeout, body))
+
+    async def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
+        """Wait until the group has committed offsets and has at most so many records still to read."""
+        return int((await self._ask("waits/lag", timeout, {"group": group, "lag": lag}))["lag"])
+
+    async def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
+        """Wait until the transaction of that id is in that state ("Ongoing", "CompleteCommit", ...)."""
+        body = {"transactional_id": transactional_id, "state": state}
+        found: Transaction = await self._ask("waits/transaction", timeout, body)
+        return found
+
+    async def wait_for_connections(self, client_id: str | None = None, n: int = 1, timeout: float = 10) -> list[Connection]:
+        """Wait until at least `n` connections of that client id are there; with `n` 0, until there is none. A `*`
+        stands for anything.
+        """
+        body = {"client_id": client_id, "n": n}
+        found: list[Connection] = await wait(self.control, "waits/connections", timeout, body)
+        return found
+
+    async def assert_records(
+        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
+    ) -> list[Record]:
+        """Say that the topic has exactly these records, as `produce` takes them, and return them. None is a tombstone,
+        or no key; a dict is compared with the record's JSON; fields that are left out, and `ANY`, are not compared.
+        Records of one partition are compared in their order. With a `timeout` there is time for them to come. Raises
+        RecordsDiffer.
+        """
+        __tracebackhide__ = True
+        expected = several(f"assert_records({topic!r}", records)
+        page = await self._assert("assertions/records", topic, expected, timeout, isolation_level)
+        return await self._whole(page, topic, len(expected), isolation_level)
+
+    async def assert_contains(
+        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
+    ) -> None:
+        """Say that the topic has these records, in any order and among others. They are as `assert_records` takes them.
+        With a `timeout` there is time for them to come. Raises RecordsDiffer.
+        """
+        __tracebackhide__ = True
+        expected = several(f"assert_contains({topic!r}", records)
+        await self._assert("assertions/contains", topic, expected, timeout, isolation_level)
+
+    async def _assert(self, path: str, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> Any:
+        __tracebackhide__ = True
+        records = list(map(to_expectation, expected))
+        try:
+            return await self._ask(path, timeout, {"topic": topic, "records": records, "isolation_level": isolation_level})
+        except RecordsDiffer as differ:
+            differ.expected = expected
+            raise
+
+    async def _whole(self, page: Mapping[str, Any], topic: str, n: int, isolation_level: str) -> list[Record]:
+        """The records of a page, and those after it up to `n`."""
+        if page["more"] and len(page["records"]) < n:
+            return await self.records(topic, isolation_level=isolation_level, limit=n)
+        return list(map(from_answer, page["records"]))
+
+    async def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
+        """Say that nothing is added to the topic from now on for that time."""
+        __tracebackhide__ = True
+        body = {"topic": topic, "within_ms": within_ms, "isolation_level": isolation_level}
+        await _call(self.control, "assertions/no-more", body, within_ms / 1000)
+
+    async def _ask(self, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
+        __tracebackhide__ = True
+        return await wait(self.control, path, timeout, body)
+
+
+async def wait(control: AsyncControlClient, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
+    """Ask for something that may take so many seconds to be so."""
+    __tracebackhide__ = True
+    check_timeout(timeout)
+    return await _call(control, path, {**body, "timeout_ms": round(timeout * 1000)}, timeout)
+
+
+async def _call(control: AsyncControlClient, path: str, body: Mapping[str, Any], timeout: float) -> Any:
+    __tracebackhide__ = True
+    try:
+        return await control.call("POST", f"/{path}", body, timeout_s=timeout + _SPARE_S)
+    except ControlError as error:
+        if error.status == _NOT_IN_TIME:
+            raise WaitTimeout(str(error)) from None
+        if error.status == _DOES_NOT_HOLD:
+            raise RecordsDiffer(str(error), found=list(map(from_answer, error.more.get("records", ())))) from None
+        raise

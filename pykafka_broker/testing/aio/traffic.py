@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from pykafka_broker.testing.aio.handle import AsyncHandle
-from pykafka_broker.testing.aio.waits import wait
+from pykafka_broker.testing.aio.data import AsyncHandle, wait
 from pykafka_broker.testing.answers import ChaosState, Connection, FaultState, SeenRequest
-from pykafka_broker.testing.async_client import AsyncControlClient
-from pykafka_broker.testing.async_waits import entered
+from pykafka_broker.testing.async_client import AsyncControlClient, entered
 from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.traffic import epoch_ms
 from typing import Any
