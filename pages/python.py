@@ -92,8 +92,31 @@ def _with_text(kind: type, name: str) -> Any:
 
 
 def _told(thing: Any) -> str:
-    """Without the examples that may follow."""
-    return plain((inspect.getdoc(thing) or "").partition("\n\n")[0])
+    """Return a docstring as one paragraph, with its arguments, result and errors, and without examples."""
+    parts = (inspect.getdoc(thing) or "").split("\n\n")
+    return " ".join(plain(_section(part) or part) for part in parts if not _is_example(part))
+
+
+def _section(part: str) -> str:
+    """Return a section of a docstring (Args, Returns, Raises) as a sentence; empty for other paragraphs."""
+    head, _, rest = part.partition("\n")
+    if head not in ("Args:", "Returns:", "Raises:"):
+        return ""
+    if head == "Returns:":
+        return f"Returns: {rest}"
+    items: list[str] = []
+    for line in rest.splitlines():
+        if line.startswith("        ") or ": " not in line:
+            items[-1] += f" {line.strip()}"
+        else:
+            names, _, text = line.strip().partition(": ")
+            items.append(f"{', '.join(f'`{name}`' for name in names.split(', '))}: {text}")
+    return ("" if head == "Args:" else "Raises ") + "; ".join(item.rstrip(".") for item in items) + "."
+
+
+def _is_example(part: str) -> bool:
+    """Tell whether a paragraph is code: each line is indented, or a call."""
+    return all(line.startswith("    ") or line.rstrip().endswith((")", "...")) for line in part.splitlines())
 
 
 def _result(function: Any) -> str:

@@ -1,7 +1,8 @@
-"""The control API from an event loop.
+"""The control API from an event loop; polling, parallel calls and blocking work of the asynchronous form.
 
 Rule: a call has a connection of its own, which is closed when the call ends, is cancelled or fails. So the broker drops
-what nobody waits for any more, no thread is used, and nothing is left on a loop that ends.
+an operation when its caller has gone, no thread is used, and nothing is left on a loop that ends. The event loop is
+never blocked, and the default thread pool, which belongs to the test, is never used.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class AsyncControlClient:
         query: Mapping[str, Any] | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> Any:
-        """Call one operation, as `ControlClient.call`."""
+        """Call an operation, as `ControlClient.call`."""
         target, headers, data = written_call(path, body, query, self._token)
         try:
             async with asyncio.timeout(timeout_s):
@@ -76,7 +77,7 @@ class AsyncControlClient:
 
 
 async def _answer(reader: asyncio.StreamReader, protocol: h11.Connection) -> tuple[int, str, bytes]:
-    """Raises ConnectionError where the broker goes before it has answered."""
+    """Read an answer. Raises ConnectionError if the broker closes the connection first."""
     status, content_type, body = 0, "", bytearray()
     while True:
         event = protocol.next_event()
@@ -107,7 +108,7 @@ Context = TypeVar("Context", bound=AbstractAsyncContextManager[Any])
 
 
 async def wait_until(holds: Callable[[], Awaitable[bool]], instead: Callable[[], str], timeout: float) -> None:
-    """`waits.wait_until`, awaited."""
+    """Poll a condition, as `data.wait_until`, awaited."""
     __tracebackhide__ = True
     check_timeout(timeout)
     loop = asyncio.get_running_loop()
@@ -125,7 +126,7 @@ async def wait_until(holds: Callable[[], Awaitable[bool]], instead: Callable[[],
 
 
 async def all_at_once(nodes: Iterable[N], step: Step[N, T]) -> list[T]:
-    """`waits.all_at_once`, awaited."""
+    """Do a step with all nodes at the same time, as `data.all_at_once`, awaited."""
     results = await asyncio.gather(*map(step, nodes), return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
@@ -136,8 +137,10 @@ async def all_at_once(nodes: Iterable[N], step: Step[N, T]) -> list[T]:
 async def in_thread(
     work: Callable[[], T], stop: Callable[[], object] | None = None, undo: Callable[[], object] | None = None
 ) -> T:
-    """Do blocking work in a thread of its own. A thread can't be cancelled: a caller that is cancelled waits for the
-    end of the work, which `stop` brings about, and then for `undo`, which takes back what the work has done.
+    """Do blocking work in a separate thread.
+
+    A thread can't be cancelled. If the caller is cancelled, `stop` is called to end the work; the caller waits for the
+    end of the work, and then for `undo`, which reverses its effects.
     """
     threads = ThreadPoolExecutor(1)
     loop = asyncio.get_running_loop()
@@ -156,7 +159,7 @@ async def in_thread(
 
 
 class Entered(Generic[Context]):
-    """Something that comes from the broker: awaited, or entered at once.
+    """An object from the broker: awaited, or entered at once.
 
     copy = await broker.fork()
     async with broker.fork() as copy: ...
@@ -181,7 +184,7 @@ class Entered(Generic[Context]):
 
 
 def entered(function: Callable[P, Coroutine[Any, Any, Context]]) -> Callable[P, Entered[Context]]:
-    """Let what an asynchronous method returns be entered without `await`."""
+    """Let the result of an asynchronous method be entered without `await`."""
 
     @wraps(function)
     def coming(*args: P.args, **kwargs: P.kwargs) -> Entered[Context]:

@@ -1,8 +1,8 @@
 """Several brokers, each a process of its own.
 
-Rule: a node is a `KafkaBroker` with the settings of its place, so what a test may do to one it may do to each; what
-concerns several of them is here. The controllers are nodes of their own unless there shall be none, so any broker may
-be killed.
+Rule: a node is a `KafkaBroker` with the settings of its place, so a test may do the same to it as to a broker alone;
+operations on several brokers are here. The controllers are nodes of their own unless there shall be none, so any broker
+may be killed.
 
     with KafkaCluster(brokers=3) as cluster:
         cluster.create_topic("orders", replication_factor=3)
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 
 def new_cluster_id() -> str:
-    """A random one, in Kafka's form."""
+    """Return a random cluster id, in Kafka's form."""
     return id_text(_new_uuid())
 
 
 def cluster_id_in(directory: Path) -> str | None:
-    """That of the nodes which have their directories there, if there are any."""
+    """Return the cluster id of the nodes with directories in `directory`, None without nodes."""
     for path in sorted(directory.glob(f"*/{META_PROPERTIES}")):
         return read_properties(OsFileSystem(), str(path)).get("cluster.id")
     return None
@@ -55,8 +55,11 @@ def _new_uuid() -> bytes:
 
 
 def format_directories(config: Mapping[str, str], cluster_id: str) -> None:
-    """Make the directories of the node that those configs are of, which has `controller.quorum.voters`. Those that are
-    formatted stay as they are.
+    """Format the data directories of a node, as `pykafka-broker format`; formatted directories stay unchanged.
+
+    Args:
+        config: the configs of the node, with `controller.quorum.voters`.
+        cluster_id: the id of the cluster.
     """
     directories = config["log.dirs"].split(",")
     node = Node(
@@ -93,18 +96,24 @@ QUICK = {
 
 
 class KafkaCluster(ClusterData):
-    """Several brokers with the methods of one: `KafkaBroker` has the same names, arguments and waits.
+    """Several brokers with the methods of a single broker: names, arguments and waits are those of `KafkaBroker`.
 
-    `brokers` nodes with the ids 1, 2, 3 ..., and one controller with the id 100; with `controllers=0` broker 1 is
-    the controller as well, and the cluster lives and dies with it.
+    Broker ids are 1, 2, 3 ...; the controller has the id 100. With `controllers=0` broker 1 is the controller as well,
+    and the cluster depends on it. Use it with `with`. `async with` gives an `AsyncKafkaCluster`. With security or
+    emulate the nodes reach each other on listeners of their own, without TLS and logins, as Kafka 4.3 does.
 
-    racks: the rack of each broker. config: Kafka's broker configs for all of them; configs: more of them, by node id.
-    quick: a dead broker is missed after 3 s and not after Kafka's 9 (`QUICK` has all of it); `config` goes before that.
-    Without `data_dir` each node has a temporary directory, which `close` removes. port: that of broker 1, the others
-    have the ones after it, the controller the last; free ones are taken where it is 0. schema_registry: whether there
-    is one beside each broker. emulate, strict, security, users, acls, mechanisms, client_auth and allow_unknown_config:
-    as of `KafkaBroker`, for all brokers. With security or emulate the nodes reach each other on listeners of their own,
-    without TLS and logins, as Kafka 4.3 does. Use it with `with`. `async with` gives an `AsyncKafkaCluster`.
+    Args:
+        brokers: the number of brokers.
+        controllers: 1, or 0 for a controller on broker 1.
+        racks: the rack of each broker.
+        config: Kafka's broker configs for all nodes.
+        configs: further configs by node id.
+        quick: a dead broker is fenced after 3 s and not after Kafka's 9 (`QUICK` has the settings); `config` wins.
+        data_dir: the directory of all nodes' data; None for a temporary directory for each, which `close` removes.
+        port: the port of broker 1; the others have the next ones, the controller the last; 0 for free ports.
+        schema_registry: start a schema registry beside each broker.
+        emulate, strict, security, users, acls, mechanisms, client_auth, allow_unknown_config: as of `KafkaBroker`, for
+            all brokers.
     """
 
     def __init__(
@@ -195,8 +204,9 @@ class KafkaCluster(ClusterData):
         return self
 
     def _reserve(self, port: int) -> str:
-        """An address that no other process is given: all nodes have to know that of the controller before it is there.
-        Nobody listens here, so the node may.
+        """Reserve a port against other processes: all nodes need the controller's address before its start.
+
+        The reserved socket does not listen, so the node may.
         """
         reserved = socket.socket()
         self._reserved.append(reserved)
@@ -261,7 +271,7 @@ class KafkaCluster(ClusterData):
         }
 
     def close(self) -> None:
-        """Stop all nodes, the controller last, and remove what is temporary."""
+        """Stop all nodes, the controller last, and remove temporary files."""
         try:
             brokers = (node for id_, node in self._nodes.items() if id_ != self._controller_id)
             all_at_once(brokers, KafkaBroker.close)
@@ -298,11 +308,11 @@ class KafkaCluster(ClusterData):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, for a client's setting of that name."""
+        """The addresses of all brokers, for a client's `bootstrap.servers`."""
         return ",".join(node.bootstrap_servers for node in self.brokers)
 
     def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
-        """Return what a client needs to reach the cluster, as `KafkaBroker.client_config`."""
+        """Return the settings of a client of the cluster, as `KafkaBroker.client_config`."""
         if client == "schema-registry":
             return {"url": self.schema_registry_url}
         first = self.broker(1).client_config(client, user, mechanism)
@@ -311,17 +321,17 @@ class KafkaCluster(ClusterData):
 
     @property
     def schema_registry_url(self) -> str:
-        """All of them, as clients want them: a comma between two."""
+        """The addresses of all schema registries, separated by commas."""
         return ",".join(broker.schema_registry_url for broker in self.brokers)
 
     @property
     def nodes(self) -> dict[int, KafkaBroker]:
-        """All nodes by their ids, the controller among them."""
+        """All nodes by id, with the controller."""
         return dict(sorted(self._nodes.items()))
 
     @property
     def brokers(self) -> list[KafkaBroker]:
-        """All brokers, in the order of their ids."""
+        """All brokers, sorted by id."""
         return [self._nodes[node] for node in self._ids if node in self._nodes]
 
     def _check_nodes(self, wanted: Iterable[int]) -> None:
@@ -332,7 +342,7 @@ class KafkaCluster(ClusterData):
 
     @property
     def controller(self) -> KafkaBroker:
-        """The node that leads the metadata."""
+        """The leader of the metadata."""
         if not self._nodes:
             raise BrokerError("the cluster was never started")
         return self._nodes[self._controller_id]

@@ -1,8 +1,8 @@
-"""The nodes of a cluster, and what is where.
+"""The nodes of a cluster, their replicas, clocks, faults and request logs.
 
-Rule: an operation has the name, the parameters and the meaning that it has on one broker. What any broker can do is
-asked of one that runs; what one broker alone can do goes there; what can't be done to several brokers at one moment is
-refused with the reason.
+Rule: an operation has the name, the parameters and the meaning that it has on one broker. An operation of any broker
+goes to a running one; an operation of one particular broker goes there; an operation that can't be done to several
+brokers at one moment is refused with the reason.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ class ClusterNodes(Controlled):
 
     @property
     def brokers(self) -> list[KafkaBroker]:
-        """All brokers, in the order of their ids."""
+        """All brokers, sorted by id."""
         raise NotImplementedError
 
     @property
     def nodes(self) -> dict[int, KafkaBroker]:
-        """All nodes by their ids, the controller among them."""
+        """All nodes by id, with the controller."""
         raise NotImplementedError
 
     @property
     def controller(self) -> KafkaBroker:
-        """The node that leads the metadata."""
+        """The leader of the metadata."""
         raise NotImplementedError
 
     def broker(self, node_id: int) -> KafkaBroker:
-        """Return the broker of that id: `kill`, `stop`, `start`, `restart`, `pause`, and all else of one."""
+        """Return the broker with the id, for `kill`, `stop`, `start`, `restart`, `pause` and other operations."""
         ids = ", ".join(map(str, self._ids))
         if isinstance(node_id, bool) or not isinstance(node_id, int):
             raise TypeError(f"a broker's id is a number, not {node_id!r}: {ids}")
@@ -73,7 +73,7 @@ class ClusterNodes(Controlled):
 
     @property
     def control(self) -> ControlClient:
-        """The control API of a broker that runs."""
+        """The control API of a running broker."""
         return self._running().control
 
     def _running(self) -> KafkaBroker:
@@ -86,7 +86,7 @@ class ClusterNodes(Controlled):
         return [node for node in self.nodes.values() if node.running]
 
     def _asked(self) -> Iterator[KafkaBroker]:
-        """Yield the running nodes, the controller first, which knows best."""
+        """Yield the running nodes, first the controller, with the best knowledge."""
         yield from (node for node in (self.controller, *self.brokers) if node.running)
 
     # -- what is where
@@ -100,8 +100,12 @@ class ClusterNodes(Controlled):
         replication_factor: int | None = None,
         exist_ok: bool = False,
     ) -> Topic:
-        """Make a topic and wait until all replicas of its partitions are in sync. There are as many replicas as there
-        are brokers, up to three, unless replication_factor says how many. All else is as on one broker.
+        """Create a topic and wait until all replicas of the partitions are in sync.
+
+        Args:
+            replication_factor: by default the number of brokers, up to three.
+
+        The other arguments are as on a single broker.
         """
         if config is not None and not isinstance(config, Mapping):
             raise TypeError(
@@ -117,7 +121,7 @@ class ClusterNodes(Controlled):
         return topic
 
     def partition(self, topic: str, partition: int = 0) -> PartitionState:
-        """Return leader, leader epoch, replicas and those in sync, as the node that knows best has them."""
+        """Return leader, leader epoch, replicas and replicas in sync, from the node with the best knowledge."""
         problem: Exception | None = None
         for node in self._asked():
             try:
@@ -127,7 +131,7 @@ class ClusterNodes(Controlled):
         raise problem or BrokerError("no node of the cluster is running")
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
-        """Return the id of the broker that leads a partition, -1 if there is none."""
+        """Return the id of a partition's leader, -1 without a leader."""
         return int(self.partition(topic, partition)["leader"])
 
     def isr(self, topic: str, partition: int = 0) -> list[int]:
@@ -135,7 +139,7 @@ class ClusterNodes(Controlled):
         return list(self.partition(topic, partition)["isr"])
 
     def move_leader(self, topic: str, leader: int, partition: int = 0) -> PartitionState:
-        """Make that broker, which has to be in sync, the leader, and wait until every running broker knows."""
+        """Make a broker in sync the leader, and wait until every running broker knows."""
         state = self.controller.move_leader(topic, leader, partition)
 
         def known() -> bool:
@@ -150,8 +154,9 @@ class ClusterNodes(Controlled):
         return state
 
     def reset_settings(self, keep: Iterable[str] = ()) -> ClusterState:
-        """Take back configs of brokers and groups, quotas, ACLs and users, as on one broker, and wait until every
-        running broker knows.
+        """Restore configs of brokers and groups, quotas, ACLs and users, as on a single broker.
+
+        Returns when every running broker knows.
         """
         state = self.controller.reset_settings(keep)
 
@@ -173,8 +178,14 @@ class ClusterNodes(Controlled):
         nodes: Collection[int] | None = None,
         timeout: float = WAIT_S,
     ) -> list[int]:
-        """Wait until that many replicas, or exactly those, are in sync, and their leader knows it; all replicas unless
-        size or nodes is given. Raises WaitTimeout.
+        """Wait until enough replicas are in sync and the leader knows; by default all replicas.
+
+        Args:
+            size: the number of replicas in sync.
+            nodes: exactly the ids of the replicas in sync.
+
+        Raises:
+            WaitTimeout: the replicas were not in sync in time.
         """
         wanted = (
             f"exactly {sorted(nodes)}" if nodes is not None else "all of them" if size is None else f"{size} of them"
@@ -202,8 +213,13 @@ class ClusterNodes(Controlled):
     def wait_for_leader(
         self, topic: str, partition: int = 0, *, other_than: int | None = None, timeout: float = WAIT_S
     ) -> int:
-        """Wait until a partition has a leader that knows it, another one than `other_than`; return its id. Raises
-        WaitTimeout.
+        """Wait until a partition has a leader which knows its role, and return the leader's id.
+
+        Args:
+            other_than: the leader must have another id.
+
+        Raises:
+            WaitTimeout: there was no such leader in time.
         """
         leader: list[int] = []
 
@@ -220,7 +236,7 @@ class ClusterNodes(Controlled):
         return self.leader_of(topic, partition)
 
     def _wait_for_running(self, topic: str, partition: int) -> None:
-        """Wait until all replicas whose brokers run are in sync."""
+        """Wait until all replicas on running brokers are in sync."""
         isr: list[int] = []
 
         def reached() -> bool:
@@ -232,8 +248,9 @@ class ClusterNodes(Controlled):
         wait_until(reached, lambda: f"of {topic}-{partition} only {isr} are in sync", WAIT_S)
 
     def _leader_knows(self, topic: str, partition: int, state: PartitionState) -> bool:
-        """Whether the leader, which hears of it after the controller, acts by that state. Where no broker of the
-        cluster leads, nobody is waited for.
+        """Tell whether the leader acts by the given state; the leader hears of a change after the controller.
+
+        Where no broker of the cluster leads, the answer is yes.
         """
         node = self.nodes.get(state["leader"])
         if node is None or not node.running:
@@ -244,8 +261,9 @@ class ClusterNodes(Controlled):
     # -- the network between them
 
     def partition_network(self, *sides: Iterable[int]) -> None:
-        """Cut nodes off from those of other sides: `partition_network({1}, {2, 3, 100})`. A node that is on no side
-        keeps all its connections. Clients are not concerned. `heal_network` ends it.
+        """Cut nodes off from nodes of other sides: `partition_network({1}, {2, 3, 100})`.
+
+        A node on no side keeps all its connections. Clients are not affected. `heal_network` ends the partition.
         """
         apart = [frozenset(side) for side in sides]
         for number, side in enumerate(apart):
@@ -269,13 +287,13 @@ class ClusterNodes(Controlled):
                 node.rejoin()
 
     def _check_nodes(self, wanted: Iterable[int]) -> None:
-        """Raise ValueError for the first node that is not one of the cluster's."""
+        """Raise ValueError for the first unknown node."""
         raise NotImplementedError
 
     # -- what is done to each broker
 
     def compact(self, topic: str) -> list[LogSize]:
-        """Compact a topic now, on all brokers; return what its replicas hold afterwards."""
+        """Compact a topic now, on all brokers; return the size of each replica's log afterwards."""
 
         def step(node: KafkaBroker) -> list[LogSize]:
             return node.compact(topic)
@@ -284,7 +302,7 @@ class ClusterNodes(Controlled):
         return [state for states in found for state in states]
 
     def apply_retention(self, topic: str) -> list[LogSize]:
-        """Delete what retention lets go, now, on all brokers; return what the topic's replicas hold afterwards."""
+        """Apply a topic's retention now, on all brokers; return the size of each replica's log afterwards."""
 
         def step(node: KafkaBroker) -> list[LogSize]:
             return node.apply_retention(topic)
@@ -315,27 +333,27 @@ class ClusterNodes(Controlled):
         _refuse_state("dump")
 
     def metrics(self) -> NoReturn:
-        """Refuse: metrics are those of one broker."""
+        """Refuse: metrics belong to a broker."""
         _refuse_all("metrics")
 
     def fill_disk(self) -> NoReturn:
-        """Refuse: a disk is that of one broker."""
+        """Refuse: a disk belongs to a broker."""
         _refuse_all("fill_disk")
 
     def free_disk(self) -> NoReturn:
-        """Refuse: a disk is that of one broker."""
+        """Refuse: a disk belongs to a broker."""
         _refuse_all("free_disk")
 
     def pause(self) -> NoReturn:
-        """Refuse: name the broker that is to be paused."""
+        """Refuse: name the broker to pause."""
         _refuse_all("pause")
 
     def unpause(self) -> NoReturn:
-        """Refuse: name the broker that is paused."""
+        """Refuse: name the paused broker."""
         _refuse_all("unpause")
 
     def cut_off(self, nodes: Iterable[int]) -> NoReturn:
-        """Refuse: `partition_network` says who is cut off from whom."""
+        """Refuse: `partition_network` names the separated nodes."""
         raise BrokerError("who is cut off from whom? cluster.partition_network({1}, {2, 3, 100})")
 
     def rejoin(self) -> None:
@@ -362,9 +380,11 @@ _SESSION_MS = 9_000  # Kafka's default of broker.session.timeout.ms
 
 
 class ClusterClock(BrokerClock):
-    """The clocks of all nodes that run. They move together, in steps of half a session (`broker.session.timeout.ms`),
-    between which each broker is heard of, so that a move fences only brokers that are gone. A way of more than 20 steps
-    is one step: as if all machines had been suspended, and then woken. It ends when all replicas that run are in sync.
+    """The clocks of all running nodes, which move together.
+
+    They move in steps of half a session (`broker.session.timeout.ms`). Between two steps each broker sends a heartbeat,
+    so that a move fences only brokers that are gone. A way of more than 20 steps is one step: as if all machines had
+    been suspended, and then woken. A move ends when all replicas that run are in sync.
     """
 
     def __init__(self, cluster: ClusterNodes) -> None:
@@ -399,7 +419,7 @@ class ClusterClock(BrokerClock):
         return max(all_at_once(self._cluster._all_running(), step))
 
     def _all_heard(self, within_ms: int) -> None:
-        """Wait until the controller has heard of each broker that runs within that time, and none of them is fenced."""
+        """Wait until each running broker has sent a heartbeat within `within_ms`, and no running broker is fenced."""
         controller = self._cluster.controller
         if not controller.running:
             return
@@ -426,7 +446,7 @@ class ClusterClock(BrokerClock):
 
 
 class ClusterFault(Fault):
-    """A fault that was added to several brokers. Its hits are those of all of them."""
+    """A fault on several brokers; hits are added up."""
 
     def __init__(self, faults: Mapping[int, Fault]) -> None:
         self._faults = dict(faults)
@@ -436,7 +456,7 @@ class ClusterFault(Fault):
         return f"<Fault of brokers {', '.join(map(str, self._faults))}>"
 
     def describe(self) -> FaultState:
-        """Return what the fault was added with, its hits, and its hits by broker (`nodes`)."""
+        """Return the fault's arguments, the hits, and the hits by broker (`nodes`)."""
         described: dict[int, FaultState] = {}
         for node_id, fault in self._faults.items():
             described[node_id] = fault.describe()
@@ -445,7 +465,7 @@ class ClusterFault(Fault):
         return {**next(iter(described.values())), "hits": sum(hits.values()), "held": held, "nodes": hits}
 
     def wait(self, n: int = 1, timeout: float = 10) -> int:
-        """Wait until the fault has affected that many requests; return its hits."""
+        """Wait until the fault has affected `n` requests; return the hits."""
         hits = [0]
 
         def affected() -> bool:
@@ -456,7 +476,7 @@ class ClusterFault(Fault):
         return hits[0]
 
     def remove(self) -> int:
-        """End the fault on all brokers; requests that it held are carried out now. Return its hits."""
+        """End the fault on all brokers and return the hits; held requests are carried out now."""
         hits = 0
         for fault in self._faults.values():
             hits += fault.remove()
@@ -470,7 +490,7 @@ class ClusterFaults(Faults):
         self._nodes = dict(nodes)
 
     def on(self, broker_id: int) -> ClusterFaults:
-        """Return the faults of one broker alone: `cluster.faults.on(2).add(api="Fetch", delay_ms=100)`."""
+        """Return the faults of a single broker: `cluster.faults.on(2).add(api="Fetch", delay_ms=100)`."""
         if broker_id not in self._nodes:
             raise ValueError(f"no broker {broker_id} is running: {', '.join(map(str, self._nodes))}")
         return ClusterFaults({broker_id: self._nodes[broker_id]})
@@ -490,12 +510,12 @@ class ClusterFaults(Faults):
         return found
 
     def clear(self) -> None:
-        """End all of them, chaos included."""
+        """End all faults, chaos included."""
         for node in self._nodes.values():
             node.faults.clear()
 
     def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
-        """Disturb that share of all requests at random, on all brokers, the same ones from the same seed."""
+        """Disturb a share of all requests at random, on all brokers; the same seed gives the same faults."""
         hits = 0
         for node in self._nodes.values():
             hits += node.faults.chaos(seed, rate)["hits"]
@@ -503,7 +523,7 @@ class ClusterFaults(Faults):
 
 
 class ClusterTraffic(ClusterNodes):
-    """Several brokers whose time is moved and whose clients are watched and disturbed."""
+    """Clocks, faults and request logs of several brokers."""
 
     @property
     def clock(self) -> ClusterClock:
@@ -512,7 +532,7 @@ class ClusterTraffic(ClusterNodes):
 
     @property
     def faults(self) -> ClusterFaults:
-        """Faults of all brokers that run; those of one are `cluster.faults.on(1)`."""
+        """The faults of all running brokers; `cluster.faults.on(1)` are the faults of broker 1."""
         return ClusterFaults(self._brokers_that_run())
 
     def _brokers_that_run(self) -> dict[int, KafkaBroker]:
@@ -520,7 +540,7 @@ class ClusterTraffic(ClusterNodes):
         return {node_id: self.broker(node_id) for node_id in self._ids if self.broker(node_id).running}
 
     def connections(self, client_id: str | None = None) -> list[Connection]:
-        """Return the connections of clients to any broker, with the `node_id` of that."""
+        """Return the connections of clients to any broker, with the broker's `node_id`."""
         found: list[Connection] = []
         for node_id, node in self._brokers_that_run().items():
             for each in node.connections(client_id):
@@ -528,8 +548,9 @@ class ClusterTraffic(ClusterNodes):
         return found
 
     def wait_for_connections(self, client_id: str | None = None, n: int = 1, timeout: float = 10) -> list[Connection]:
-        """Wait until at least `n` connections of that client id are there; with `n` 0, until there is none. Connections
-        of brokers to each other count too, so name a client.
+        """Wait until at least `n` connections of the client id exist; with `n` 0, until none exists.
+
+        Connections of brokers to each other count too, so name a client.
         """
         found: list[Connection] = []
 
@@ -592,7 +613,7 @@ class ClusterTraffic(ClusterNodes):
         bodies: bool = False,
         timeout: float = 10,
     ) -> list[SeenRequest]:
-        """Wait until the logs of all brokers have that many such requests together; return them."""
+        """Wait until the logs of all brokers together have `n` matching requests; return the requests."""
         wanted = {name: value for name, value in locals().items() if name not in ("self", "timeout", "n")}
         found: list[SeenRequest] = []
 

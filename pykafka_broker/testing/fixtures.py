@@ -1,7 +1,9 @@
-"""pytest fixtures on top of `kafka_broker`: a topic, and clients of whichever library is installed.
+"""pytest fixtures on top of `kafka_broker`: a topic, and clients of the installed library.
 
-Rule: what a fixture makes has a name of its own and ends with the test. Fixtures for aiokafka work with pytest-asyncio,
-in both of its modes, and with anyio; their factories work with anything that runs a coroutine.
+Rule: a fixture's topic or client has a name of its own and ends with the test. A library is imported when a fixture
+asks for it; the fixture returns the library's own object, with the given settings on top of those for the broker.
+Fixtures for aiokafka work with pytest-asyncio, in both of its modes, and with anyio; their factories work with anything
+that runs a coroutine.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ class NoClient(LookupError):
 
 
 def library(wanted: str | None) -> str:
-    """The name of the library that is wanted, or of the first that is installed. Raises NoClient."""
+    """Return the name of the wanted library, or of the first installed library. Raises NoClient."""
     for name, module in LIBRARIES.items():
         if wanted in (None, name) and importlib.util.find_spec(module) is not None:
             return name
@@ -36,7 +38,7 @@ def library(wanted: str | None) -> str:
 
 
 def made_producer(name: str, settings: dict[str, Any]) -> tuple[Any, Callable[[], object]]:
-    """A producer, and what ends it."""
+    """Return a producer, and a function to end the producer."""
     if name == "confluent":
         from confluent_kafka import Producer
 
@@ -51,7 +53,7 @@ def made_producer(name: str, settings: dict[str, Any]) -> tuple[Any, Callable[[]
 def made_consumer(
     name: str, topics: Sequence[str], group: str, settings: dict[str, Any]
 ) -> tuple[Any, Callable[[], object]]:
-    """A consumer from the beginning of its topics, and what ends it."""
+    """Return a consumer from the beginning of the topics, and a function to end the consumer."""
     if name == "confluent":
         from confluent_kafka import Consumer
 
@@ -66,7 +68,7 @@ def made_consumer(
 
 
 def made_admin(name: str, settings: dict[str, Any]) -> tuple[Any, Callable[[], object]]:
-    """An admin client, and what ends it."""
+    """Return an admin client, and a function to end the client."""
     if name == "confluent":
         from confluent_kafka.admin import AdminClient
 
@@ -85,13 +87,13 @@ _LONGEST = 200  # of a topic's name, which Kafka lets have 249
 
 
 def own_name(request: pytest.FixtureRequest) -> str:
-    """A name that tells the test, and that no other has."""
+    """Return a unique name with the name of the test."""
     told = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.name).strip("-.")
     return f"{told[:_LONGEST]}-{os.urandom(4).hex()}"
 
 
 def _async_fixture(function: Any) -> Any:
-    """A fixture that is awaited: pytest-asyncio takes pytest's own ones in one of its modes only."""
+    """Return an awaited fixture: pytest-asyncio takes pytest's own fixtures only in a single mode."""
     if importlib.util.find_spec("pytest_asyncio") is None:
         return pytest.fixture(function)
     return importlib.import_module("pytest_asyncio").fixture(function)
@@ -99,7 +101,7 @@ def _async_fixture(function: Any) -> Any:
 
 @pytest.fixture
 def kafka_topic(request: pytest.FixtureRequest, kafka_broker: Any) -> str:
-    """The name of a new topic with one partition."""
+    """The name of a new topic with a single partition."""
     name = own_name(request)
     kafka_broker.create_topic(name)
     return name
@@ -107,8 +109,10 @@ def kafka_topic(request: pytest.FixtureRequest, kafka_broker: Any) -> str:
 
 @pytest.fixture
 def kafka_client(pytestconfig: pytest.Config) -> str:
-    """The library that the fixtures below use: the ini option `kafka_client`, or the first that is installed of
-    "confluent" and "kafka-python"."""
+    """The library of the client fixtures.
+
+    The ini option `kafka_client`, or the first that is installed of "confluent" and "kafka-python".
+    """
     wanted = pytestconfig.getini("kafka_client") or None
     if wanted is not None and wanted not in LIBRARIES:
         known = ", ".join(LIBRARIES)
@@ -134,8 +138,10 @@ def kafka_producer_factory(kafka_broker: Any, kafka_client: str) -> Iterator[Mak
 
 @pytest.fixture
 def kafka_consumer_factory(request: pytest.FixtureRequest, kafka_broker: Any, kafka_client: str) -> Iterator[Make]:
-    """Makes consumers that begin at the beginning: `kafka_consumer_factory("topic", group="billing", **settings)`;
-    without a group each has its own."""
+    """Makes consumers from the beginning: `kafka_consumer_factory("topic", group="billing", **settings)`.
+
+    Without a group each has its own.
+    """
     with ExitStack() as stack:
 
         def make(*topics: str, group: str | None = None, **settings: Any) -> Any:
@@ -168,7 +174,7 @@ def kafka_producer(kafka_producer_factory: Make) -> Any:
 
 @pytest.fixture
 def kafka_consumer(kafka_consumer_factory: Make, kafka_topic: str) -> Any:
-    """A consumer of `kafka_topic`, from its beginning, in a group of its own."""
+    """A consumer of `kafka_topic`, from the beginning, in a new group."""
     return kafka_consumer_factory(kafka_topic)
 
 
@@ -193,9 +199,11 @@ def aiokafka_producer_factory(kafka_broker: Any) -> Make:
 
 @pytest.fixture
 def aiokafka_consumer_factory(request: pytest.FixtureRequest, kafka_broker: Any) -> Make:
-    """Makes consumers of aiokafka that begin at the beginning:
+    """Makes consumers of aiokafka, from the beginning.
+
     `async with aiokafka_consumer_factory("topic", group="billing", **settings) as consumer`; without a group each has
-    its own."""
+    its own.
+    """
 
     def make(*topics: str, group: str | None = None, **settings: Any) -> Any:
         own = {"group_id": group or own_name(request), "auto_offset_reset": "earliest"}
@@ -213,7 +221,7 @@ async def aiokafka_producer(aiokafka_producer_factory: Make) -> AsyncIterator[An
 
 @_async_fixture
 async def aiokafka_consumer(aiokafka_consumer_factory: Make, kafka_topic: str) -> AsyncIterator[Any]:
-    """A started consumer of aiokafka that reads `kafka_topic` from its beginning, in a group of its own."""
+    """A started consumer of aiokafka, of `kafka_topic` from the beginning, in a new group."""
     async with aiokafka_consumer_factory(kafka_topic) as consumer:
         yield consumer
 

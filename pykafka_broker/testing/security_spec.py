@@ -1,7 +1,12 @@
-"""Certificates that are thrown away with the broker that they are for.
+"""TLS, users and ACLs of a broker for tests, from a few words; and the settings of clients for a login.
 
-Rule: keys are made on the spot and never leave the folder of their broker. `cryptography` makes them; it is imported
-here alone, and who has it not is told what to install.
+Rule: everything is made for one broker and ends with it: the authority that signs its certificates, random passwords,
+users and ACLs in the first records of its metadata, so that they are there again after a reset. Passwords and keys are
+in files that only their owner reads and in a client's settings, nowhere else. `cryptography` makes the keys; it is
+imported when they are made, and an error names it if it is missing. Each family of clients has a function for its
+settings; files are PEM for all, with the user's key and certificate in one.
+
+A right is a sentence such as "alice may read topic orders" or "everybody may do anything"; `parse_acls` reads it.
 """
 
 from __future__ import annotations
@@ -42,11 +47,11 @@ _AFTER = datetime.timedelta(days=3650)
 
 
 class NoCryptography(ImportError):
-    """Certificates can't be made."""
+    """The package for certificates is missing."""
 
 
 class Authority:
-    """Signs what it is asked to. Raises NoCryptography when it is made."""
+    """A certificate authority. Raises NoCryptography if the package is missing."""
 
     def __init__(self) -> None:
         try:
@@ -60,9 +65,7 @@ class Authority:
         self.pem = _pem(self._certificate)
 
     def issue(self, name: str, hosts: Iterable[str] = ()) -> str:
-        """A new key with its certificate and that of the authority, as PEM, for `CN=name`; a server's is good for
-        `hosts`.
-        """
+        """Return a new key with certificates for `CN=name`, as PEM. hosts: names and addresses of a server."""
         from cryptography.hazmat.primitives import serialization
 
         key = self._new_key(self._curve)
@@ -100,7 +103,7 @@ class Authority:
 
 
 def signs_others() -> x509.KeyUsage:
-    """What the authority's own certificate is for: who checks strictly, as Python does from 3.13 on, wants it said."""
+    """Return the key usage of the authority: strict clients, as Python from 3.13 on, require one."""
     from cryptography import x509
 
     return x509.KeyUsage(
@@ -156,14 +159,22 @@ _NAMES = {_word(operation.name): int(operation) for operation in ACL_OPERATIONS}
 
 
 class ParsedAcls(NamedTuple):
-    """What a list of such sentences means."""
+    """The entries and super users of ACL sentences."""
 
     super_users: list[str]
     entries: list[AccessControlEntryRecord]
 
 
 def parse_acls(sentences: Iterable[str], users: Collection[str]) -> ParsedAcls:
-    """Raises ValueError with what is wrong with the first bad one. `users` are those that there are."""
+    """Parse ACL sentences.
+
+    Args:
+        sentences: rights, such as "alice may read topic orders".
+        users: the known users.
+
+    Raises:
+        ValueError: a sentence can't be understood.
+    """
     rights = ParsedAcls([], [])
     for sentence in sentences:
         match = _WORDS.fullmatch(" ".join(sentence.split()))
@@ -253,8 +264,12 @@ _ITERATIONS = 4096
 
 
 class SecuritySpec:
-    """`users` are names, or names with their passwords; the others get one. `acls` are sentences (`acls.py`), None for
-    a broker on which everybody may do everything. `host` is what clients dial.
+    """The security of a broker: protocol, users, ACLs.
+
+    Args:
+        users: names, or names with passwords; other users get random passwords.
+        acls: sentences for `parse_acls`; None lets everybody do everything.
+        host: the host for clients.
     """
 
     def __init__(
@@ -296,7 +311,7 @@ class SecuritySpec:
 
     @property
     def listener(self) -> str:
-        """The name of the listener, which is that of its protocol."""
+        """The name of the listener, the protocol's name."""
         return self.protocol.upper()
 
     def _mechanisms(self, wanted: Iterable[str] | None) -> tuple[str, ...]:
@@ -339,7 +354,7 @@ class SecuritySpec:
     # -- the broker's side
 
     def write(self, folder: Path) -> dict[str, str]:
-        """Put the certificates into that folder; returns the broker's configs that go with them."""
+        """Write certificates into a folder; returns the broker configs for them."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         config = self._sasl_config()
         if self.has_tls:
@@ -364,7 +379,7 @@ class SecuritySpec:
 
     @property
     def super_users(self) -> list[str]:
-        """The principals that may do everything."""
+        """The principals with all rights."""
 
         return list(parse_acls(self.acls or (), self.passwords).super_users)
 
@@ -383,7 +398,7 @@ class SecuritySpec:
         return config
 
     def write_first_records(self, directory: Path) -> None:
-        """Users and ACLs, where a broker on that data directory begins with them: it has no metadata yet."""
+        """Write users and ACLs for the first start of a broker; not with metadata in the directory."""
         if (directory / "__cluster_metadata-0").exists():
             return
         from pykafka_broker.cluster.bootstrap import format_records
@@ -409,7 +424,7 @@ class SecuritySpec:
     # -- a client's side
 
     def user(self, wanted: str | None) -> str | None:
-        """The user of that name, the first one where none is named."""
+        """Return the wanted user, or the first user."""
         if wanted is None:
             return next(iter(self.passwords), None)
         if wanted not in self.passwords:
@@ -417,7 +432,7 @@ class SecuritySpec:
         return wanted
 
     def mechanism(self, wanted: str | None) -> str:
-        """That mechanism, the first of the broker's where none is named."""
+        """Return the wanted mechanism, or the first mechanism."""
         if wanted is None:
             return self.mechanisms[0]
         if wanted not in self.mechanisms:
@@ -427,12 +442,12 @@ class SecuritySpec:
 
 
 def identity_file(folder: Path, user: str) -> Path:
-    """The key and the certificate of a user."""
+    """Return the file with the key and the certificate of a user."""
     return folder / f"user-{user.encode().hex()}.pem" if "/" in user else folder / f"user-{user}.pem"
 
 
 def jaas_line(mechanism: str, options: Mapping[str, str]) -> str:
-    """As `sasl.jaas.config` takes it, the broker's and a client's."""
+    """Return a line for `sasl.jaas.config`, of a broker or a client."""
     told = "".join(f" {name}={_quoted(value)}" for name, value in options.items())
     return f"{_LOGIN_MODULES[mechanism]} required{told};"
 
@@ -466,7 +481,7 @@ _TOKEN_LIFE_S = 3600
 
 
 class ClientLogin(NamedTuple):
-    """Who wants to log in, and how. `authority` and `identity` are files."""
+    """A client's login. `authority` and `identity` are files."""
 
     protocol: str
     authority: Path | None
@@ -482,7 +497,7 @@ class ClientLogin(NamedTuple):
 def settings_of(
     client: str, security: SecuritySpec, folder: Path, user: str | None, mechanism: str | None
 ) -> dict[str, Any]:
-    """What is added to the address. Raises ValueError for a user or a mechanism that the broker does not have."""
+    """Return the settings of a client for a login. Raises ValueError for an unknown user or mechanism."""
     name = security.user(user)
     if mechanism is not None and not security.has_sasl:
         security.mechanism(mechanism)
@@ -539,7 +554,7 @@ def _librdkafka(it: ClientLogin) -> dict[str, Any]:
 
 
 def _python(it: ClientLogin) -> dict[str, Any]:
-    """What kafka-python and aiokafka have in common."""
+    """Return the common settings of kafka-python and aiokafka."""
     settings: dict[str, Any] = {"security_protocol": it.protocol}
     if it.mechanism is not None:
         settings["sasl_mechanism"] = it.mechanism
@@ -573,7 +588,7 @@ def _aiokafka(it: ClientLogin) -> dict[str, Any]:
 
 
 def unsecured_token(user: str) -> str:
-    """A token that nobody has signed, as Kafka's default validator takes it."""
+    """Return an unsigned token, as accepted by Kafka's default validator."""
     now = int(time.time())
     parts = ({"alg": "none"}, {"sub": user, "iat": now, "exp": now + _TOKEN_LIFE_S})
     header, claims = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)

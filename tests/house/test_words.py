@@ -33,7 +33,6 @@ PRONOUN_LINES = {
     "security": 64,
     "server": 58,
     "system": 1,
-    "testing": 26,
 }
 
 
