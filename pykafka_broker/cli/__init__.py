@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pykafka_broker.cli.commands import COMMANDS, CONTROLLING, STORAGE, is_like_a_command, is_tool
 from pykafka_broker.tools import TOOLS, drop_output
 
-INTERRUPTED = 130  # what a shell reports of a command that Ctrl-C has ended
+INTERRUPTED = 130  # a shell's exit code for a command ended by Ctrl-C
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,10 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments and (arguments[0] in COMMANDS or arguments[0] in TOOLS):
         return _inspect(arguments)
     if arguments and is_like_a_command(arguments[0]) and not os.path.exists(arguments[0]):
-        del arguments[1:]  # flags of the command that was meant
+        del arguments[1:]  # flags of the mistyped command
     from pykafka_broker.server.signals import StopSignals
 
-    signals = StopSignals()  # before all that takes time to import
+    signals = StopSignals()  # before slow imports
     from pykafka_broker.server.lazy_tls import import_asyncio
 
     import_asyncio()

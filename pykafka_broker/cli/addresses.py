@@ -63,7 +63,7 @@ def read_secret(option: str, path: str) -> str:
 
 USER_VARIABLE = "PYKAFKA_BROKER_SCHEMA_REGISTRY_USER"
 _OPTION = "--schema-registry"
-_NEEDED = {"jsonschema": "jsonschema", "grpc_tools": "grpcio-tools"}  # modules, and the packages that bring them
+_NEEDED = {"jsonschema": "jsonschema", "grpc_tools": "grpcio-tools"}  # modules and their packages
 
 
 def registry_address(text: str, user_file: str | None, environment: Mapping[str, str] = os.environ) -> RegistryAddress:

@@ -65,7 +65,7 @@ _SERVING = ("serve", "start", "run", "broker")
 
 def what_was_meant(word: str) -> str:
     """Return a hint for a mistyped command, or for another name of a command."""
-    import difflib  # 1 ms that no other start has to wait for
+    import difflib  # takes 1 ms, which no other start needs
 
     if word.lower() in _SERVING:
         return "pykafka-broker [server.properties] serves, without a command"
@@ -91,7 +91,7 @@ class CommandParser(argparse.ArgumentParser):
         raise SystemExit(BAD_USAGE)
 
     def _meant(self, flag: str) -> str:
-        import difflib  # 1 ms that no other start has to wait for
+        import difflib  # takes 1 ms, which no other start needs
 
         known = [text for action in flags(self) for text in action.option_strings]
         for command in subcommands(self).values():

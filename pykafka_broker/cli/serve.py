@@ -153,7 +153,7 @@ def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals
     warn(config)
     if options.ready_file is not None:
         with contextlib.suppress(OSError):
-            os.remove(options.ready_file)  # that of an earlier run names an address where nobody listens yet
+            os.remove(options.ready_file)  # an earlier run's file names an address without a listener
     setup = Setup(cluster_id_of(os.environ), ABSENT_MEMBER_MS if quick_groups else None)
     return serve(config, _announcer(options.ready_file), signals, setup, beside)
 

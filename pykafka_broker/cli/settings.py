@@ -24,7 +24,7 @@ from pykafka_broker.config.properties import parse_properties
 
 CLUSTER_ID = "CLUSTER_ID"
 _PREFIX = "KAFKA_"
-_OTHER_PREFIX = "KAFKA_CFG_"  # one family of images writes KAFKA_CFG_LOG_RETENTION_MS
+_OTHER_PREFIX = "KAFKA_CFG_"  # a family of images writes KAFKA_CFG_LOG_RETENTION_MS
 
 NOT_CONFIGS = {
     "KAFKA_CLASSPATH",
@@ -79,17 +79,17 @@ def config_name(variable: str) -> str:
 # -- settings
 
 
-# What one node for development needs otherwise than Kafka's defaults: it is not open to the network, it is controller
-# as well, and a group's first member is not kept waiting for others.
+# Defaults of a single node for development that differ from Kafka's: closed to the network, controller as well, and no
+# wait for further members when a group's first member joins.
 DEVELOPMENT = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
     "group.initial.rebalance.delay.ms": "0",
     "group.streams.initial.rebalance.delay.ms": "0",
 }
-# What makes groups as quick as a test wants. Of the protocols whose members are told by the broker how often to ask, a
-# member learns within this interval that it has to give something up, or that something is free; a classic member asks
-# as often as its own settings say, and may have a session as short as it likes.
+# Settings for quick groups in tests. In the newer protocols the broker sets the heartbeat interval: a member learns
+# within QUICK_HEARTBEAT_MS that partitions are revoked or free. A classic member sets its interval itself, and may have
+# a session as short as it likes.
 QUICK_HEARTBEAT_MS = "100"
 QUICK_GROUPS = {
     "group.min.session.timeout.ms": "100",
@@ -104,8 +104,8 @@ QUICK_GROUPS = {
         }.items()
     },
 }
-# How long a member is waited for whose connection has closed: longer than clients by their defaults are silent (3 s),
-# and than they wait before they connect again (1 s), so that one that is still there is never given up.
+# How long a member without a connection stays in its group: longer than the silence of clients with default settings
+# (3 s) and their pause before they connect again (1 s), so that no live member is removed.
 ABSENT_MEMBER_MS = 5_000
 DEVELOPMENT_NODE = "1"
 LOOPBACK = "127.0.0.1"
@@ -119,7 +119,7 @@ class UsageError(Exception):
 
 def read_file(path: str) -> dict[str, str]:
     try:
-        with open(path, encoding="latin-1", newline="") as file:  # the encoding in which Kafka reads it
+        with open(path, encoding="latin-1", newline="") as file:  # Kafka's encoding for properties
             return parse_properties(file.read())
     except FileNotFoundError as error:
         raise UsageError(_no_such_file(path, error)) from error

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
             if options.bodies:
                 print(json.dumps({"request": each.request, "response": each.response}, indent=2, ensure_ascii=False))
             sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader has seen enough
         drop_output()
     except (OSError, ValueError, ControlError) as error:
         where = getattr(error, "filename", None) or options.capture

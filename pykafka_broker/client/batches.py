@@ -109,7 +109,7 @@ class Queue:
         self.waiting: deque[ProducerBatch] = deque()
         self.in_flight: list[ProducerBatch] = []
         self.next_sequence = 0
-        self.recovering = False  # one was refused, and none has been taken since
+        self.recovering = False  # a batch was refused, and no batch accepted since
         self.not_before = 0
 
     def sendable(self, now: int, linger_ms: int, hurry: bool, most: int) -> bool:
@@ -140,7 +140,7 @@ class Batches:
 
     def __init__(self, batch_size: int, linger_ms: int, codec: int, level: int | None) -> None:
         self.linger_ms = linger_ms
-        self.bytes = 0  # of what is waiting and in flight
+        self.bytes = 0  # waiting and in flight
         self.count = 0  # batches waiting and in flight
         self.queues: dict[TopicPartition, Queue] = {}
         self._batch_size = batch_size

@@ -41,7 +41,7 @@ _CONTROLLERS = 2  # endpoint_type of DescribeCluster (KIP-919)
 _LOGIN_REFUSED = "refuses the login of this node: "
 _NOT_LET_IN = (_LOGIN_REFUSED, "does not take", "certificate")  # in the text of a link's error
 _TRANSIENT = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
-# The second is what a controller says of the quorum's log.
+# NOT_LEADER_OR_FOLLOWER is a controller's error about the quorum's log.
 _NOT_THE_CONTROLLER = {ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
@@ -112,7 +112,7 @@ class Client:
         self.clock.tick()
         return self.clock.now + (self.api_timeout_ms if timeout_ms is None else timeout_ms)
 
-    # -- one broker
+    # -- requests to a broker
 
     async def ask(
         self,
@@ -227,7 +227,7 @@ class Client:
             link = self._links[address, line] = Link(self._turns, *address, self._settings, security=self._security)
         return link
 
-    # -- who is there
+    # -- nodes
 
     async def refresh(self, *, timeout_ms: int | None = None, call: str | None = None) -> None:
         """Look up nodes, controller and cluster id."""

@@ -112,7 +112,7 @@ async def alter_configs(client: Client, resource: Resource, changes: Iterable[Co
 
 async def list_resources(client: Client, kind: ConfigResourceType) -> list[str]:
     """Return the names of all resources of a type with configs. Raises KafkaError."""
-    if kind is ConfigResourceType.CLIENT_METRICS:  # all that version 0 lists (KIP-714)
+    if kind is ConfigResourceType.CLIENT_METRICS:  # version 0 lists nothing else (KIP-714)
         request, versions = ListConfigResourcesRequest(), (0, 0)
     else:
         request, versions = ListConfigResourcesRequest([kind]), (1, 1)
@@ -219,7 +219,7 @@ async def alter_credentials(
     client: Client, user: str, added: Sequence[NewCredential], deleted: Sequence[ScramMechanism]
 ) -> None:
     """Add and delete SCRAM credentials of a user. Raises KafkaError."""
-    from pykafka_broker.cluster.scram import salted_password  # with all of the controller behind it
+    from pykafka_broker.cluster.scram import salted_password  # which imports much of the controller
 
     upsertions = []
     for each in added:

@@ -125,7 +125,7 @@ def batches_of(
     while position < len(data):
         try:
             if (magic := peek(data, position)) is None:
-                return  # cut short, as the last one may be
+                return  # cut short: the last batch may be
             if magic < 2:
                 yield from _old(partition, data[position:])
                 return
@@ -200,7 +200,7 @@ class _Position:
     def __init__(self, time: int | None) -> None:
         self.offset: int | None = None
         self.time = time
-        self.end_offset = -1  # the last one that a broker told: high watermark, or last stable offset
+        self.end_offset = -1  # from the last fetch: high watermark, or last stable offset
         self.paused = False
         self.not_before = 0
         self.drop()
@@ -241,7 +241,7 @@ class Consumer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # -- what is read, and from where
+    # -- assignment and positions
 
     @property
     def assignment(self) -> list[TopicPartition]:

@@ -142,7 +142,7 @@ class GroupConsumer:
                 found[each] = offset
         return found
 
-    # -- what the group gives and takes
+    # -- assigned and revoked partitions
 
     async def _topics(self) -> dict[str, int]:
         if callable(self._wanted):

@@ -90,7 +90,7 @@ async def _of_one(client: Client, node: int, states: Sequence[str], types: Seque
 CALL = "describeConsumerGroups"
 CLASSIC, CONSUMER = "Classic", "Consumer"
 _NOT_OF_THIS_KIND = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION}
-_CLASSIC_MEMBER = 0  # of a consumer group, which it joined by the classic protocol
+_CLASSIC_MEMBER = 0  # a member of a consumer group that joined by the classic protocol
 
 
 class MemberView(NamedTuple):
@@ -205,7 +205,7 @@ def _decoded(data: bytes) -> list[Place]:
 # -- offsets
 
 
-_SEVERAL_GROUPS = (8, 9)  # versions of OffsetFetch; from 10 on they name topics by id
+_SEVERAL_GROUPS = (8, 9)  # versions of OffsetFetch; from 10 on topics are named by id
 _ONE_GROUP = (2, 7)  # from 2 on all topics can be asked for
 
 

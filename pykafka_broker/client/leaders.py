@@ -52,7 +52,7 @@ _ASK_AGAIN = {
     ErrorCode.OFFSET_NOT_AVAILABLE,
 }
 
-Answered = Mapping[Place, tuple[int, Any]]  # error code and what was answered
+Answered = Mapping[Place, tuple[int, Any]]  # error code and answer
 
 
 async def ask_leaders(

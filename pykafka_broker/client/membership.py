@@ -149,7 +149,7 @@ ASSIGNORS: dict[str, Callable[[list[Subscriber], Mapping[str, int]], Assignment]
 
 
 _LINE = "group"
-_LOOKED_AT_EVERY_MS = 30_000  # whether topics and their partitions are still those that were shared out
+_LOOKED_AT_EVERY_MS = 30_000  # how often topics and partitions are compared with the shared ones
 _ELSEWHERE = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -159,7 +159,7 @@ _ELSEWHERE = (
 _FORGOTTEN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 _NO_GENERATION = -1
 
-Topics = Callable[[], Awaitable[dict[str, int]]]  # subscribed ones that are there, and how many partitions they have
+Topics = Callable[[], Awaitable[dict[str, int]]]  # existing subscribed topics, with their numbers of partitions
 
 
 class RebalanceListener(Protocol):
@@ -328,7 +328,7 @@ class ClassicGroupMember:
         except KafkaError:  # Kafka before 2.4
             await self._line.ask(older, 5_000, (0, 2))
         except ClientError:
-            pass  # it will be missed soon
+            pass  # the coordinator notices soon
         self.member_id = ""
 
 
@@ -354,7 +354,7 @@ class ConsumerGroupMember:
 
     def __init__(self, client: Client, settings: GroupSettings, topics: Topics, holder: RebalanceListener) -> None:
         self.member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        self.generation = 0  # its epoch
+        self.generation = 0  # the member epoch
         self._client = client
         self._settings = settings
         self._topics = topics
@@ -435,7 +435,7 @@ class ConsumerGroupMember:
         request = ConsumerGroupHeartbeatRequest(
             self._settings.group_id, self.member_id, epoch, self._settings.instance_id
         )
-        with suppress(ClientError):  # it will be missed soon
+        with suppress(ClientError):  # the coordinator notices soon
             await self._line.ask(request, 5_000, (0, 1))
         self.generation = 0
 
@@ -499,6 +499,6 @@ class ShareGroupMember:
     async def leave(self) -> None:
         if self._epoch > 0:
             request = ShareGroupHeartbeatRequest(self._group_id, self.member_id, _LEAVING)
-            with suppress(ClientError):  # it will be missed soon
+            with suppress(ClientError):  # the coordinator notices soon
                 await self._line.ask(request, 5_000, _VERSIONS)
             self._epoch = 0

@@ -259,7 +259,7 @@ class Producer:
 
     def __init__(self, client: Client, properties: Mapping[str, str] | None = None) -> None:
         self.settings = settings = ProducerSettings({**client.properties, **(properties or {})})
-        self._largest = min(settings.max_request_size, settings.buffer_memory) - HEADER_SIZE  # of one record
+        self._largest = min(settings.max_request_size, settings.buffer_memory) - HEADER_SIZE  # a record's limit
         self._client = client
         self._clock = client.clock
         self._leaders = Leaders(client, create=True)
@@ -276,7 +276,7 @@ class Producer:
         self._renew = settings.idempotent
         self._aborted: ClientError | None = None  # of the transaction
         self._broken: BaseException | None = None  # a fault of ours, which nobody is to wait for
-        self._sticky: dict[str, tuple[int, int]] = {}  # by topic: a partition, and bytes until another has its turn
+        self._sticky: dict[str, tuple[int, int]] = {}  # by topic: the current partition, and the bytes left for it
 
     async def __aenter__(self) -> Self:
         if self.settings.transactional_id is not None:
@@ -338,7 +338,7 @@ class Producer:
         found: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
 
         def tell(delivery: Delivery) -> None:
-            if not found.done():  # who waited may have been cancelled
+            if not found.done():  # the waiting task may have been cancelled
                 found.set_result(delivery)
 
         self._hurrying += 1
@@ -544,7 +544,7 @@ class Producer:
         if self.settings.transactional_id is not None:
             self._aborted = error
         elif batch.sequence != NO_SEQUENCE:
-            self._renew = True  # a gap in its sequence numbers would be refused
+            self._renew = True  # a broker would refuse a gap in the sequence numbers
         self._batches.done(batch, -1, error=error)
 
     def _fail_all(self, error: ClientError) -> None:

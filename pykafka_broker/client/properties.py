@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pykafka_broker.server.link import Security
 
 
-# -- text as Java reads it
+# -- text in Java's forms
 
 
 _DIGITS = re.compile(r"[+-]?[0-9]+")
@@ -108,7 +108,7 @@ def check_resolvable(found: Iterable[tuple[str, int]]) -> None:
     for host, port in found:
         try:
             socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError):  # the second where no label of a name could be like that
+        except (OSError, UnicodeError):  # UnicodeError: no label of a host name can have this form
             continue
         return
     raise Unusable(_NOWHERE)

@@ -121,7 +121,7 @@ class ShareConsumer:
         await asyncio.gather(self._running, *self._fetches.values(), return_exceptions=True)
         for leader, session in self._sessions.items():
             if session.epoch != _FIRST_EPOCH:
-                with suppress(ClientError, LinkError):  # the broker notices, and releases what was held
+                with suppress(ClientError, LinkError):  # the broker notices, and releases the records
                     await self._close(leader, session)
         await self._member.leave()
 

@@ -105,7 +105,7 @@ async def _by_partitions(client: Client, names: list[str], limit: int) -> dict[s
     cursor: Cursor | None = None
     while names:
         request = DescribeTopicPartitionsRequest([TopicRequest(each) for each in names], limit, cursor)
-        answer = await client.ask(request, call="listNodes")  # which is what Kafka's client would begin with
+        answer = await client.ask(request, call="listNodes")  # the first call of Kafka's client
         for each in answer.topics:
             if each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue

@@ -57,7 +57,7 @@ async def register(call: Call) -> Json:
     made = await call.registry.register(call.subject, schema, call.flag("normalize"), schema_id, number)
     if not call.extended:
         return {"id": made.id}
-    # not the text: clients would take it for the one that they have sent, which may be another form of it
+    # without the text: clients would take it for their own text, which may have another form
     return {"id": made.id, "version": made.version, "guid": guid_of(made.schema), "ts": made.written_ms}
 
 

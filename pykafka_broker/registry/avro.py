@@ -32,7 +32,7 @@ from pykafka_broker.registry.problems import InvalidSchema
 Json = Any
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED = frozenset({"record", "error", "enum", "fixed"})
-MISSING = object()  # no default; null is one
+MISSING = object()  # no default; null would be a default
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _OWN = {
     "record": {"type", "name", "namespace", "doc", "fields", "aliases"},
@@ -88,7 +88,7 @@ class Reader:
         if not isinstance(found, dict) or "type" not in found:
             raise InvalidSchema(f"No type: {found}")
         kind = found["type"]
-        if not isinstance(kind, str):  # {"type": {...}}: what stands in it
+        if not isinstance(kind, str):  # {"type": {...}}: the inner type
             return self.read(kind, namespace)
         if kind in PRIMITIVES:
             return Type(kind, properties=_rest(found, {"type"}))
@@ -534,7 +534,7 @@ class Reading:
             case "float" | "double":
                 form = _FLOAT if kind.kind == "float" else _DOUBLE
                 number = form.unpack(self._take(form.size))[0]
-                return number if isfinite(number) else str(number)  # JSON has no word for it
+                return number if isfinite(number) else str(number)  # JSON has no infinity
             case "enum":
                 return _one_of(kind.symbols, self._long())
             case "string":
@@ -548,7 +548,7 @@ class Reading:
             try:
                 return told(plain, kind)
             except (ArithmeticError, ValueError, TypeError):
-                pass  # no such time, or a logical type that makes no sense: then it is what it is without
+                pass  # no such time, or a senseless logical type: the plain value is shown
         return plain.decode("latin-1") if isinstance(plain, bytes) else plain
 
     def _counted(self) -> Iterator[int]:

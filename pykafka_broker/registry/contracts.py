@@ -76,7 +76,7 @@ def why_no_rule_set(text: str) -> str | None:
     names: set[str] = set()
     for kind in RULES:
         modes = _MIGRATION if kind == "migrationRules" else _DOMAIN
-        if kind == "domainRules":  # those of migrations have names of their own
+        if kind == "domainRules":  # migration rules have names of their own
             names = set()
         for rule in told.get(kind, ()):
             name = rule.get("name", "")

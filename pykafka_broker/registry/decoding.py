@@ -90,7 +90,7 @@ class Decoder:
         read, body = _READS[found.kind], framed[named[1] :]
         try:
             told = await off_the_loop(len(data), lambda: read(found.text, found.library, body))
-        except InvalidSchema as error:  # another registry may take what this one does not
+        except InvalidSchema as error:  # another registry may accept more schemas
             raise ValueError(f"its schema can't be read: {error}") from None
         except RecursionError:
             raise ValueError("it is nested too deeply") from None
@@ -138,7 +138,7 @@ def _protobuf(text: str, library: Mapping[str, str], body: bytes) -> str:
         raise ValueError(f"it does not fit the schema: {error}") from None
     try:
         return MessageToJson(message, preserving_proto_field_name=True, indent=None, ensure_ascii=False)
-    except (TypeError, SerializeToJsonError) as error:  # an Any of a type that the schema does not know, such a time
+    except (TypeError, SerializeToJsonError) as error:  # an Any of an unknown type, a time out of range
         raise ValueError(f"it has no form in JSON: {error}") from None
 
 
@@ -173,7 +173,7 @@ _READS = {"AVRO": _avro, "PROTOBUF": _protobuf, "JSON": _json}
 _TIMEOUT_S = 5.0
 _MOST_BYTES = 8 << 20  # of an answer
 _MOST_KEPT = 1_000
-_LONGEST_KEPT = 64 << 10  # characters; a longer one is asked for again
+_LONGEST_KEPT = 64 << 10  # characters; a longer schema is asked for again
 _MOST_REFERENCES = 1_000
 _KINDS = ("AVRO", "PROTOBUF", "JSON")
 _MISSING = 404

@@ -141,7 +141,7 @@ def _compare_object(comparison: Comparison, old: Subschema, new: Subschema, path
     were, are = _properties(before), _properties(after)
     found = []
     for name in sorted(_required(after) - _required(before)):
-        declared = name in were or name not in are  # one that is added is judged below
+        declared = name in were or name not in are  # an added property is judged below
         if declared and not _has_default(Subschema(are.get(name, True), new.document)):
             found.append(reason("REQUIRED_ATTRIBUTE_ADDED", f"{path}/required/{name}"))
     for name in [*were, *(name for name in are if name not in were)]:
@@ -225,7 +225,7 @@ def _matches(pattern: str, name: str) -> bool:
         return False
     try:
         return re.search(pattern, name) is not None
-    except re.error:  # one of JavaScript's
+    except re.error:  # a pattern of JavaScript
         return False
 
 
@@ -418,7 +418,7 @@ class Comparison:
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], list[str]] = {}
-        self._compared: list[Json] = []  # what the ids are of, so that they stay theirs
+        self._compared: list[Json] = []  # keeps the objects behind the ids alive
 
     def agree(self, old: Subschema, new: Subschema, path: str) -> bool:
         return not self.compare(old, new, path)
@@ -496,7 +496,7 @@ def _possible_types(node: Subschema, known: dict[int, set[str]]) -> set[str]:
         return set() if schema is False else _TYPES
     if id(schema) in known:
         return known[id(schema)]
-    known[id(schema)] = _TYPES  # for one that holds itself
+    known[id(schema)] = _TYPES  # for a schema that contains itself
     found = _types(schema) or _TYPES
     values = _values(schema)
     if values is not None:

@@ -39,7 +39,7 @@ from pykafka_broker.server.system_clock import SystemClock
 # -- forwarding
 
 
-HANDED_ON = "x-forward"  # Confluent's name for it
+HANDED_ON = "x-forward"  # Confluent's name
 END_OFFSET = "x-pykafka-end-offset"
 _TIMEOUT_S = 30.0
 _TOLD = ("accept", "authorization", "confluent-accept-unknown-properties", "content-type")
@@ -246,11 +246,11 @@ class RegistryExtension:
         host, port, user = self._address
         topic = SchemasTopic(running)
         try:
-            if topic.alone:  # in a cluster it is made with the first schema, when the other brokers are there
+            if topic.alone:  # a cluster makes the topic with the first schema, when all brokers run
                 await topic.make()
         except RegistryError as refused:
             raise OSError(errno.EIO, f"schema registry: {refused.message}") from None
-        with contextlib.suppress(RegistryError):  # it may not be readable yet, which each answer tells
+        with contextlib.suppress(RegistryError):  # the topic may not be readable yet, as each answer says
             topic.state()
         door = self._door = RegistryServer(Registry(topic), user)
         try:

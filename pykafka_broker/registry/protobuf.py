@@ -44,7 +44,7 @@ from pykafka_broker.registry.problems import InvalidSchema
 
 
 _GOOGLES = Path(grpc_tools.__file__).parent / "_proto"
-_SYNTAX = 'syntax = "proto2";\n'  # what protoc takes a text for that does not say, but warns of
+_SYNTAX = 'syntax = "proto2";\n'  # protoc's default for a text without `syntax`, with a warning
 
 
 def descriptor_of(text: str, library: Mapping[str, str]) -> FileDescriptorProto:
@@ -84,7 +84,7 @@ def _says_syntax(text: str) -> bool:
 def _compile(folder: Path, name: str) -> FileDescriptorProto:
     paths = [str(folder).encode(), str(_GOOGLES).encode()]
     try:
-        with warnings.catch_warnings(action="ignore"):  # of an import that is not used
+        with warnings.catch_warnings(action="ignore"):  # warnings about unused imports
             _protoc_compiler.get_protos(name.encode(), paths)
     except _protoc_compiler.ProtocErrors as errors:
         raise InvalidSchema("; ".join(str(errors).split("\n"))) from None

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from pykafka_broker.registry.contracts import metadata_text, rule_set_text, words_of_metadata, words_of_rule_set
 
-# -- what is kept
+# -- schemas and versions
 
 
 AVRO = "AVRO"
@@ -46,7 +46,7 @@ class Version(NamedTuple):
     id: int
     schema: Schema
     deleted: bool = False
-    written_ms: int = 0  # the time of its record
+    written_ms: int = 0  # the time of the record
 
 
 # -- keys and values

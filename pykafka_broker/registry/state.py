@@ -21,7 +21,7 @@ class RegistryState:
     def __init__(self) -> None:
         self.configs: dict[str | None, Json] = {}
         self.modes: dict[str | None, str] = {}
-        self.primary: tuple[int, int] | None = None  # the broker that leads the topic, and the port of its registry
+        self.primary: tuple[int, int] | None = None  # the topic's leader, and the port of the registry there
         self._subjects: dict[str, dict[int, Version]] = {}
         self._schemas: dict[tuple[str, int], Schema] = {}  # by context and id
         self._ids: defaultdict[tuple[str, Schema], set[int]] = defaultdict(set)  # by context; an import may bring two
@@ -30,7 +30,7 @@ class RegistryState:
         self._referrers: defaultdict[Place, dict[Place, None]] = defaultdict(dict)
         self._highest: defaultdict[str, int] = defaultdict(int)
 
-    # -- what there is
+    # -- subjects, versions and ids
 
     def subjects(self) -> list[str]:
         """Return the sorted names, also of softly deleted subjects."""

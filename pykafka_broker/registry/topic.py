@@ -51,11 +51,11 @@ class SchemasTopic:
         self._running = running
         self._inside = CurrentInside(running)
         self._state = RegistryState()
-        self._of: tuple[object, bytes] | None = None  # the broker and the topic that the state is of
+        self._of: tuple[object, bytes] | None = None  # the broker and the topic of the state
         self._offset = 0
         self._one_at_a_time = asyncio.Lock()
-        self._greeted: tuple[bytes, int] | None = None  # the topic and the leader's epoch that were told `port`
-        self.port = 0  # that of the registry, for the other nodes of the cluster
+        self._greeted: tuple[bytes, int] | None = None  # the topic and the leader epoch in which `port` was written
+        self.port = 0  # the registry's port, for the other nodes of the cluster
 
     @property
     def alone(self) -> bool:
@@ -93,7 +93,7 @@ class SchemasTopic:
         made = answer.topics[0]
         if made.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise store_failed(made.error_message or ErrorCode(made.error_code).name)
-        # where another node is the controller, it knows first
+        # another node may be the controller, which knows first
         await _until(lambda: TOPIC in self._running.server.broker.services.image.topics)
 
     @asynccontextmanager
@@ -174,7 +174,7 @@ class SchemasTopic:
             self._of, self._state, self._offset = (services, topic.id), RegistryState(), 0
         try:
             self._read_on(services.replicas.readable(TOPIC, 0))
-        except NotLeader as error:  # it has no replica here
+        except NotLeader as error:  # there is no replica on this node
             raise Elsewhere(error.leader) from None
         except ApiError as error:
             raise store_failed(error.message or error.code.name) from None

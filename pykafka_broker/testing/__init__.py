@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 
-_ON_FIRST_USE = {  # what brings something along that most tests don't need: asyncio, unittest, clusters
+_ON_FIRST_USE = {  # imports that most tests don't need: asyncio, unittest, clusters
     "AsyncKafkaBroker": "asynchronous",
     "AsyncKafkaCluster": "asynchronous_cluster",
     "AsyncRemoteBroker": "asynchronous",

@@ -50,7 +50,7 @@ class AsyncControlClient:
             async with asyncio.timeout(timeout_s):
                 return read_answer(*await self._exchange(method, target, headers, data))
         except ConnectionError as error:
-            error.filename = self.url  # so it says who is not there
+            error.filename = self.url  # so the error names the address
             raise
 
     async def _exchange(
@@ -67,7 +67,7 @@ class AsyncControlClient:
             if data is not None:
                 writer.write(protocol.send(h11.Data(data=data)) or b"")
             writer.write(protocol.send(h11.EndOfMessage()) or b"")
-            with contextlib.suppress(ConnectionError):  # refused before it was read: the answer says why
+            with contextlib.suppress(ConnectionError):  # refused before the end of the request: the answer says why
                 await writer.drain()
             return await _answer(reader, protocol)
         finally:

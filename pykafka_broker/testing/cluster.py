@@ -76,7 +76,7 @@ def format_directories(config: Mapping[str, str], cluster_id: str) -> None:
         OsFileSystem(), node, request, now=now, new_uuid=_new_uuid, new_salt=lambda: secrets.token_bytes(16)
     )
     for _ in formatter.run():
-        pass  # what it says is for people
+        pass  # the text is for people
 
 
 # -- the cluster
@@ -86,7 +86,7 @@ __tracebackhide__ = told_to_the_test
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 CONTROLLER, INTERNAL = "CONTROLLER", "INTERNAL"  # listeners
 FIRST_CONTROLLER = 100
-# What a test wants otherwise than Kafka has it: a dead broker is missed, and a slow replica given up, within seconds.
+# Settings for tests: a dead broker is fenced, and a slow replica leaves the ISR, within seconds.
 QUICK = {
     "broker.heartbeat.interval.ms": "200",
     "broker.session.timeout.ms": "3000",

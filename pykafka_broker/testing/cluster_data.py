@@ -121,7 +121,7 @@ _PASSING = ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE", "KAFKA_STORAGE_ERR
 _MOVED = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
 _SETTINGS = {"acls", "configs", "quotas", "users"}
 _KEEPABLE = _SETTINGS | {"clock", "faults", "requests", "topics"}
-_TURN_S = 0.5  # how long one coordinator is waited for before it is looked for again
+_TURN_S = 0.5  # seconds to wait for a coordinator before another look-up
 T = TypeVar("T")
 
 
@@ -299,8 +299,8 @@ class ClusterData(ClusterTraffic):
             found[:] = self.records(topic, isolation_level=isolation_level)
             return enough(found)
 
-        self.topic(topic)  # raises ControlError if it is not there
-        with suppress(WaitTimeout):  # what is there is compared
+        self.topic(topic)  # raises ControlError for a missing topic
+        with suppress(WaitTimeout):  # the present records are compared
             wait_until(there, lambda: "", timeout)
         return found
 
@@ -550,7 +550,7 @@ class ClusterData(ClusterTraffic):
         wait_until(seen, lambda: told[0], timeout)
         return found[0]
 
-    # -- all of it
+    # -- seed, dump and reset
 
     def reset(self, keep: Iterable[str] = ()) -> None:
         """Start stopped nodes, end all faults, delete all topics, and restore the settings of the first start.

@@ -89,7 +89,7 @@ class ClusterNodes(Controlled):
         """Yield the running nodes, first the controller, with the best knowledge."""
         yield from (node for node in (self.controller, *self.brokers) if node.running)
 
-    # -- what is where
+    # -- topics and replicas
 
     def create_topic(
         self,
@@ -126,7 +126,7 @@ class ClusterNodes(Controlled):
         for node in self._asked():
             try:
                 return node.partition(topic, partition)
-            except (ControlError, BrokerError, OSError) as error:  # it may have ended a moment ago
+            except (ControlError, BrokerError, OSError) as error:  # the node may have ended a moment ago
                 problem = error
         raise problem or BrokerError("no node of the cluster is running")
 
@@ -290,7 +290,7 @@ class ClusterNodes(Controlled):
         """Raise ValueError for the first unknown node."""
         raise NotImplementedError
 
-    # -- what is done to each broker
+    # -- operations on each broker
 
     def compact(self, topic: str) -> list[LogSize]:
         """Compact a topic now, on all brokers; return the size of each replica's log afterwards."""
@@ -310,7 +310,7 @@ class ClusterNodes(Controlled):
         found = all_at_once([node for node in self.brokers if node.running], step)
         return [state for states in found for state in states]
 
-    # -- what a cluster can't do
+    # -- operations without a meaning for a cluster
 
     def snapshot(self, name: str) -> NoReturn:
         """Refuse: brokers of a cluster have no state in common at one moment."""

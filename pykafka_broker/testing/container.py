@@ -47,7 +47,7 @@ class PykafkaContainer(DockerContainer):
         """The address for clients on this machine."""
         return f"{self.get_container_host_ip()}:{self.host_port}"
 
-    get_bootstrap_servers = get_bootstrap_server  # as testcontainers' own Kafka has it
+    get_bootstrap_servers = get_bootstrap_server  # the name in testcontainers' own Kafka
 
 
 def variable(name: str) -> str:

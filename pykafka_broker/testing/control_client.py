@@ -79,7 +79,7 @@ class ControlClient:
         except http.client.RemoteDisconnected as error:
             raise ConnectionError(f"{self.url}: {error}") from error
         except ConnectionError as error:
-            error.filename = self.url  # so it says who is not there
+            error.filename = self.url  # so the error names the address
             raise
 
     def _exchange(
@@ -120,7 +120,7 @@ class ControlClient:
             response = connection.getresponse()
             answer = response.status, response.headers.get_content_type(), response.read()
         except BaseException:
-            connection.close()  # half an answer may be left on it
+            connection.close()  # half an answer may be left
             raise
         self._idle.append(connection)
         return answer

@@ -37,7 +37,7 @@ from pykafka_broker.testing.record import (
     to_request,
 )
 
-# -- what everything stands on
+# -- the base of all parts
 
 
 class BrokerError(RuntimeError):
@@ -58,7 +58,7 @@ class Handle:
 
 __tracebackhide__ = told_to_the_test
 
-AT_ONCE = 1_000  # records in one call
+AT_ONCE = 1_000  # records in a call
 _PART_CHARACTERS = 4 << 20
 _LONG_S = 600.0
 
@@ -197,7 +197,7 @@ class Data(Handle):
         left = self.control.call("DELETE", f"/topics/{in_path(topic)}/records", query=query)
         return {int(number): offset for number, offset in left.items()}
 
-    # -- all of it
+    # -- seed, dump and reset
 
     def seed(self, source: str | os.PathLike[str] | Iterable[str]) -> dict[str, int]:
         """Create the topics, records and offsets of a JSON Lines file, or of lines.
@@ -307,7 +307,7 @@ POLL_S = 0.01
 _SPARE_S = 30.0  # for the answer itself, on a busy machine
 N = TypeVar("N")
 T = TypeVar("T")
-Step = Callable[[N], T]  # something that is done with a node
+Step = Callable[[N], T]  # an operation on a node
 
 
 class RecordsDiffer(AssertionError):

@@ -209,7 +209,7 @@ class KafkaBroker(Controlled):
 
     def start(self) -> Self:
         """Start the process and wait until clients may connect."""
-        __tracebackhide__ = True  # a test whose broker does not start is shown the line that started it
+        __tracebackhide__ = True  # a failed start is shown at the test's own line
         if self.running:
             raise BrokerError("the broker is already running")
         if not self._cleanup.alive:
@@ -223,7 +223,7 @@ class KafkaBroker(Controlled):
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=_environment(),
-                # Ctrl-C is for the tests: in a debugger they go on, and clients are closed in peace
+                # Ctrl-C is for the tests: a debugger continues, and clients can be closed
                 creationflags=CREATION_FLAGS,
                 process_group=PROCESS_GROUP,
             )
@@ -235,9 +235,9 @@ class KafkaBroker(Controlled):
         return self
 
     def _command(self) -> list[str]:
-        # -P: what lies in the current directory is the tests', and no module of the broker's
+        # -P: modules in the current directory belong to the tests, not to the broker
         command = [sys.executable, "-P", "-m", "pykafka_broker", "--stop-on-stdin-close"]
-        command += ["--remove-with-parent", str(self._directory)]  # who is killed can't tidy up
+        command += ["--remove-with-parent", str(self._directory)]  # a killed process can't remove its directory
         command += ["--log-level", self.log_level]
         if self.quick_groups:
             command.append("--quick-groups")
@@ -453,7 +453,7 @@ class KafkaBroker(Controlled):
 
     async def __aenter__(self) -> AsyncKafkaBroker:
         __tracebackhide__ = True
-        # Here, as asyncio is most of what this module would cost those who have no event loop.
+        # Imported here: asyncio would be most of this module's import time for tests without an event loop.
         from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 
         return await AsyncKafkaBroker.of(self).__aenter__()
@@ -502,9 +502,9 @@ def _environment() -> dict[str, str]:
     """Return the environment without settings of a broker: a test's broker has the test's settings."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
     inherited.pop("CLUSTER_ID", None)
-    root = str(Path(__file__).parents[2])  # the package that is imported here is the one that is started
+    root = str(Path(__file__).parents[2])  # starts the same package as imported here
     if root in (sysconfig.get_path("purelib"), site.getusersitepackages()):
-        return inherited  # it is found; on PYTHONPATH whatever else is installed would come before the standard library
+        return inherited  # found without PYTHONPATH, where other packages would come before the standard library
     return inherited | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
 
 
@@ -520,7 +520,7 @@ def _read_line(process: subprocess.Popen[bytes], deadline: float) -> str | None:
         while not received.endswith(b"\n"):
             if not selector.select(max(0.0, deadline - time.monotonic())):
                 return None
-            piece = os.read(process.stdout.fileno(), 1)  # what follows the line is for the next call
+            piece = os.read(process.stdout.fileno(), 1)  # the bytes behind the line are for the next call
             if not piece:
                 break
             received += piece

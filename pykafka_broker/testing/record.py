@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Content = str | bytes | None
-# Text, bytes, or what JSON can say; a mapping or a sequence is written as JSON.
+# Text, bytes, or a JSON value; a mapping or a sequence is written as JSON.
 NewContent: TypeAlias = str | bytes | bytearray | memoryview | float | Collection[object] | None
 Headers: TypeAlias = Mapping[str, NewContent] | Iterable[tuple[str, NewContent]]
 

@@ -368,7 +368,7 @@ class SecuritySpec:
                 "ssl.truststore.type": "PEM",
                 "ssl.truststore.location": str(folder / "ca.pem"),
                 "ssl.client.auth": self.client_auth,
-                "ssl.enabled.protocols": "TLSv1.2,TLSv1.3",  # older releases that it may pass for had older ones too
+                "ssl.enabled.protocols": "TLSv1.2,TLSv1.3",  # emulated older releases had older protocols too
                 "ssl.principal.mapping.rules": "RULE:^CN=([^,]+)$/$1/,DEFAULT",
             }
         if self.acls is not None:
@@ -536,7 +536,7 @@ def _java(it: ClientLogin) -> dict[str, Any]:
 
 
 def _librdkafka(it: ClientLogin) -> dict[str, Any]:
-    # Small letters: librdkafka makes capital ones small by the locale, and a Turkish I becomes none of its letters.
+    # Lower case: librdkafka lowers letters by the locale, and a Turkish I becomes an unknown letter.
     settings: dict[str, Any] = {"security.protocol": it.protocol.lower()}
     if it.authority is not None:
         settings["ssl.ca.location"] = str(it.authority)

@@ -458,7 +458,7 @@ async def run(tool: Tool) -> int:
             else:
                 await alter(tool, client, entities, added, deleted)
     except ClientError as error:
-        if type(error) is not ClientError or error.__cause__ is not None:  # not one that the tool finds itself
+        if type(error) is not ClientError or error.__cause__ is not None:  # not found by the tool itself
             tool.warn(f"Error while executing config command with args '{' '.join(tool.arguments)}'")
         raise
     return 0

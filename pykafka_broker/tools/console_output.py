@@ -73,7 +73,7 @@ class RecordFormatter:
         if "delivery" in shown:
             columns.append(b"Delivery:%d" % consumed.deliveries if consumed.deliveries else b"Delivery:NOT_PRESENT")
         if "epoch" in shown:
-            columns.append(b"Epoch:NOT_PRESENT")  # Kafka's script forgets it on the way to the formatter
+            columns.append(b"Epoch:NOT_PRESENT")  # Kafka's script does not hand the epoch to the formatter
         if "headers" in shown:
             columns.append(self._headers(record))
         if "key" in shown:
@@ -83,7 +83,7 @@ class RecordFormatter:
         return self._separator.join(columns) + self._end if columns else b""
 
     def _part(self, data: bytes | None, meaning: Meaning) -> bytes:
-        return meaning(self._null if data is None else data)  # as Kafka's formatter has it
+        return meaning(self._null if data is None else data)  # as in Kafka's formatter
 
     def _headers(self, record: Record) -> bytes:
         pairs = [

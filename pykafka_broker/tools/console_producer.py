@@ -60,7 +60,7 @@ async def lines_of(stdin: TextIO) -> AsyncIterator[list[bytes]]:
     async for chunk in _chunks(stdin):
         found = _END.split(rest + chunk)
         rest = found.pop()
-        if chunk.endswith(b"\r"):  # its LF may come later
+        if chunk.endswith(b"\r"):  # the LF may come later
             rest = found.pop() + b"\r"
         if found:
             yield found
@@ -81,7 +81,7 @@ async def _chunks(stdin: TextIO) -> AsyncIterator[bytes]:
         try:
             asyncio.run_coroutine_threadsafe(putting, loop).result()
         finally:
-            putting.close()  # of a loop that has ended it was never begun
+            putting.close()  # a coroutine of an ended loop, which never began
 
     def read() -> None:
         with suppress(RuntimeError, CancelledError):  # nobody is there any more

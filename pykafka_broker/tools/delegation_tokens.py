@@ -32,7 +32,7 @@ from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, never_w
 
 
 _HIGHEST = 3  # of CreateDelegationToken
-_FOR_OTHERS = 3  # since when it may be for another owner (KIP-373)
+_FOR_OTHERS = 3  # the first version with another owner (KIP-373)
 
 
 class Token(NamedTuple):
@@ -63,7 +63,7 @@ async def create_token(client: Client, owner: str | None, renewers: Sequence[str
     whose = f"{made.principal_type}:{made.principal_name}"
     requester = f"{made.token_requester_principal_type}:{made.token_requester_principal_name}"
     times = made.issue_timestamp_ms, made.expiry_timestamp_ms, made.max_timestamp_ms
-    asked_by = whose if requester == ":" else requester  # before KIP-373 it is always the owner
+    asked_by = whose if requester == ":" else requester  # before KIP-373 always the owner
     return Token(made.token_id, bytes(made.hmac), whose, asked_by, list(renewers), *times)
 
 

@@ -62,7 +62,7 @@ class _Once(argparse.Action):
 
     def __call__(self, parser: Any, options: argparse.Namespace, value: Any, flag: str | None = None) -> None:
         given: set[str] = vars(options).setdefault("_given", set())
-        if value == self.const is not None:  # a flag that may have a value, and has none
+        if value == self.const is not None:  # a flag with an optional value, without a value
             value = getattr(options, self.dest) or value
         elif flag is not None and self.dest in given:
             raise Misread(f"Found multiple arguments for option {_bare(flag)}, but you asked for only one")
@@ -95,7 +95,7 @@ class ToolParser(argparse.ArgumentParser):
         if not self._shortens:
             self.register("action", None, _Once)
         self._refuses_words = self._shortens
-        self._in_full: dict[str, str] = {}  # commands, by how they were shortened
+        self._in_full: dict[str, str] = {}  # commands by their abbreviations
         self.add_argument("-h", "--help", action=_Help, nargs=0, help="show this, and exit")
         self.add_argument("--version", action="version", version=__version__)
         self.add_argument("--json", action="store_true", help="print what was found or done as JSON")
@@ -139,7 +139,7 @@ class ToolParser(argparse.ArgumentParser):
             if each.startswith("-") and before is not None and before.nargs is None:
                 found[-1] += f"={each}"
             elif each == "--" and not self._shortens:
-                break  # what follows are words, which are left alone
+                break  # words follow, which are ignored
             else:
                 found.append(each if self._shortens else self._spelt(each))
         return found
@@ -224,10 +224,10 @@ class Tool:
     def __init__(self, options: argparse.Namespace, arguments: Sequence[str] = ()) -> None:
         self.options = options
         self.arguments = arguments
-        self.by_argparse4j = False  # as Kafka's script is, which has words of its own for a missing flag
-        self.action = ""  # the one of several flags that says what to do
-        self.result: Any = None  # what `--json` prints
-        self.stdin: TextIO = sys.stdin or io.TextIOWrapper(io.BytesIO())  # a closed one has nothing to tell
+        self.by_argparse4j = False  # the script is parsed by argparse4j, with its own texts
+        self.action = ""  # the flag with the action, among several
+        self.result: Any = None  # printed by `--json`
+        self.stdin: TextIO = sys.stdin or io.TextIOWrapper(io.BytesIO())  # a closed standard input is empty
         self._bar: Bar = NOTHING
 
     def print(self, text: str = "") -> None:
@@ -300,7 +300,7 @@ def main(name: str, arguments: Sequence[str]) -> int:
     """Run a tool with the arguments behind the name, and return the exit code."""
     module, parser = _module(name), parser_of(name)
     if not _LOG.handlers:
-        _LOG.addHandler(logging.NullHandler())  # what a connection has to tell is in the error that ends the tool
+        _LOG.addHandler(logging.NullHandler())  # the error that ends the tool tells about connections
     try:
         if not arguments and name in _HELPING_AT_ONCE:
             parser.print_help()
@@ -316,7 +316,7 @@ def main(name: str, arguments: Sequence[str]) -> int:
         if isinstance(error, Misread) and hasattr(module, "FAILURE") and "--json" not in arguments:
             print(f"{module.FAILURE}{error}")
         print(f"{error}\n{parser.prog} --help shows what there is{error.hint}", file=sys.stderr)
-    except (ClientError, EncodeError) as error:  # a number or a name that no request can have
+    except (ClientError, EncodeError) as error:  # EncodeError: a number or a name too large for a request
         print(explained(error), file=sys.stderr)
     except BrokenPipeError:  # `| head` has seen enough
         drop_output()
@@ -340,7 +340,7 @@ def _run(module: Any, tool: Tool) -> int:
         return 128 + signal.SIGTERM
 
 
-# -- flags that go together
+# -- combinations of flags
 
 
 def given(tool: Tool, flag: str) -> bool:

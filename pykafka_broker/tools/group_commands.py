@@ -27,7 +27,7 @@ from pykafka_broker.tools.java_time import Unparseable, duration_ms, timestamp_m
 # -- tables
 
 
-Column = tuple[str, int]  # its title, and how wide it is at least
+Column = tuple[str, int]  # title and least width
 
 
 def print_table(tool: Tool, columns: Sequence[Column], rows: Sequence[Sequence[object]], *, apart: bool = True) -> None:
@@ -49,7 +49,7 @@ def _cell(value: object) -> str:
 # -- options
 
 
-EVERYTHING = ""  # the value of a flag such as --state without one
+EVERYTHING = ""  # the value of a flag such as --state without a value
 INACTIVE = ("Empty", "Dead")
 
 
@@ -413,7 +413,7 @@ async def _found(client: Client, times: Mapping[Place, int]) -> dict[Place, List
 # -- plans
 
 
-_QUOTED_FROM = 25  # characters: Kafka's writer quotes what it does not want to look through
+_QUOTED_FROM = 25  # characters: Kafka's writer quotes long values without a look
 _SPECIAL = set(',"\\')
 
 Plans = dict[str, dict[Place, int]]

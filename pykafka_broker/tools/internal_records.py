@@ -20,9 +20,9 @@ from pykafka_broker.protocol.stored_keys import GROUP_RECORDS, SHARE_RECORDS, TR
 from pykafka_broker.tools.console_output import Consumed
 
 _INT16 = struct.Struct(">h")
-_IDS = {"topic_id"}  # all others that end so are text
+_IDS = {"topic_id"}  # all other names ending in `_id` are text
 _LAST = 1 << 15
-_VERSIONS = {  # of fields that not every version has
+_VERSIONS = {  # of fields which some versions lack
     ("OffsetCommitValue", "leader_epoch"): (3, _LAST),
     ("OffsetCommitValue", "expire_timestamp"): (1, 1),
     ("GroupMetadataValue", "current_state_timestamp"): (2, _LAST),

@@ -119,7 +119,7 @@ class Flow:
             wants("")
 
     def wants_topic(self, name: str) -> bool:
-        if name.split(self.separator)[-1] == "heartbeats":  # whoever wrote them
+        if name.split(self.separator)[-1] == "heartbeats":  # also another mirror's heartbeats
             return self.is_on("heartbeats.replication.enabled", True)
         return self._wants("topics", "topics.exclude", _TOPICS_EXCLUDED, name)
 
@@ -279,7 +279,7 @@ def read_position(key: bytes | None, value: bytes | None, source: str) -> tuple[
 
 
 _POLL_MS = 500
-_LOOKS = 100  # until a new topic is seen by the broker that is asked
+_LOOKS = 100  # until the asked broker knows a new topic
 _KEPT = 1_000  # records of a partition by which offsets of groups are translated
 
 
@@ -636,7 +636,7 @@ async def _keep(tool: Tool, flow: Flow, do: Callable[[], Awaitable[None]]) -> No
         except* ClientError as errors:
             tool.warn(f"{flow.source}->{flow.target}: {errors.exceptions[0]}")
         task = asyncio.current_task()
-        if task is not None and task.cancelling():  # a task group that has an error to tell does not tell this
+        if task is not None and task.cancelling():  # a cancelled task group reports its first error instead
             raise asyncio.CancelledError
         await asyncio.sleep(_AGAIN_S)
 

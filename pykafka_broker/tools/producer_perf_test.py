@@ -29,7 +29,7 @@ _LETTERS = string.ascii_uppercase.encode()
 _SAID = "Option --{} has been deprecated and will be removed in a future version. Use --{} instead."
 _TRANSACTION_MS = 3_000
 _LARGEST = 2**31 - 1
-_MOST_BYTES = 16 << 20  # of values that are made before the first is sent
+_MOST_BYTES = 16 << 20  # the most bytes of values made before the first send
 
 
 def options(parser: ToolParser) -> None:
@@ -120,7 +120,7 @@ def _values(tool: Tool) -> Callable[[int], bytes]:
     except UnicodeError:
         raise ToolUsageError(f"--payload-delimiter {options.payload_delimiter} makes no sense") from None
     try:
-        lines = Path(options.payload_file).read_text("utf-8", "replace").split(delimiter)  # as Java decodes it
+        lines = Path(options.payload_file).read_text("utf-8", "replace").split(delimiter)  # as in Java
     except OSError:
         lines = []
     if lines and not lines[-1]:

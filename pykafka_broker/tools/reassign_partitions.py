@@ -381,7 +381,7 @@ async def run(tool: Tool) -> int:
                 await client.refresh(call="listPartitionReassignments")
             return await _ACTIONS[action](tool, client)
     except KafkaError as error:
-        # Kafka's tool shows what the cluster has refused with its class, and what it finds itself without
+        # Kafka's tool shows refusals of the cluster with the class of the exception, its own errors without
         return tool.fail(f"Error: {error if error.code == ErrorCode.INVALID_REPLICATION_FACTOR else error.java}")
     except ClientError as error:
         own = type(error) is ClientError
@@ -524,7 +524,7 @@ async def _cancel(tool: Tool, client: Client) -> int:
     if tool.options.preserve_throttles:
         tool.print(said)
     else:
-        await clear_throttles(tool, client, plan, before=said)  # in the same line, as Kafka's tool has it
+        await clear_throttles(tool, client, plan, before=said)  # on the same line, as in Kafka's tool
     return 0
 
 

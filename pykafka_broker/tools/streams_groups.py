@@ -62,7 +62,7 @@ async def describe(tool: Tool, client: Client, group_ids: Sequence[str]) -> None
         if tool.options.state is not None:
             _state(tool, group, await coordinator_of(client, group_id))
         elif group.group_state == "Empty":
-            continue  # without a word, as Kafka's script has it
+            continue  # silently, as in Kafka's script
         elif tool.options.members:
             _members(tool, group)
         else:

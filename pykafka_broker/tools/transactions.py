@@ -173,7 +173,7 @@ def print_columns(tool: Tool, headings: Sequence[str], rows: Sequence[Sequence[o
         tool.print("".join(f"{cell:<{width}}\t" for cell, width in zip(line, widths, strict=True)))
 
 
-# -- transactions that hang
+# -- hanging transactions
 
 
 Open = tuple[Place, ActiveProducer]

@@ -46,7 +46,7 @@ def text(data: bytes | None) -> str | None:
 # -- the tool
 
 
-_LATEST_MS = 2**53  # there is room for those that follow
+_LATEST_MS = 2**53  # leaves room for later timestamps
 
 SUMMARY = "send numbers, and tell of each whether it has arrived"
 
@@ -97,7 +97,7 @@ class _Sender:
 
     async def send(self, producer: Producer) -> None:
         options = self._options
-        repeating = options.repeating_keys  # without end, if it is 0
+        repeating = options.repeating_keys  # 0: never repeat
         self._events.tell("startup_complete")
         for number in count() if options.max_messages < 0 else range(options.max_messages):
             value = str(number) if options.value_prefix is None else f"{options.value_prefix}.{number}"

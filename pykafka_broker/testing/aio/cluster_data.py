@@ -203,8 +203,8 @@ class AsyncClusterData(AsyncClusterTraffic):
             found[:] = await self.records(topic, isolation_level=isolation_level)
             return enough(found)
 
-        await self.topic(topic)  # raises ControlError if it is not there
-        with suppress(WaitTimeout):  # what is there is compared
+        await self.topic(topic)  # raises ControlError for a missing topic
+        with suppress(WaitTimeout):  # the present records are compared
             await wait_until(there, lambda: "", timeout)
         return found
 
@@ -454,7 +454,7 @@ class AsyncClusterData(AsyncClusterTraffic):
         await wait_until(seen, lambda: told[0], timeout)
         return found[0]
 
-    # -- all of it
+    # -- seed, dump and reset
 
     async def reset(self, keep: Iterable[str] = ()) -> None:
         """Start stopped nodes, end all faults, delete all topics, and restore the settings of the first start.

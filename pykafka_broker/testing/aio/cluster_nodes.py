@@ -75,7 +75,7 @@ class AsyncClusterNodes(AsyncControlled):
         """Yield the running nodes, first the controller, with the best knowledge."""
         yield from (node for node in (self.controller, *self.brokers) if node.running)
 
-    # -- what is where
+    # -- topics and replicas
 
     async def create_topic(
         self,
@@ -112,7 +112,7 @@ class AsyncClusterNodes(AsyncControlled):
         for node in self._asked():
             try:
                 return await node.partition(topic, partition)
-            except (ControlError, BrokerError, OSError) as error:  # it may have ended a moment ago
+            except (ControlError, BrokerError, OSError) as error:  # the node may have ended a moment ago
                 problem = error
         raise problem or BrokerError("no node of the cluster is running")
 
@@ -276,7 +276,7 @@ class AsyncClusterNodes(AsyncControlled):
         """Raise ValueError for the first unknown node."""
         raise NotImplementedError
 
-    # -- what is done to each broker
+    # -- operations on each broker
 
     async def compact(self, topic: str) -> list[LogSize]:
         """Compact a topic now, on all brokers; return the size of each replica's log afterwards."""
@@ -296,7 +296,7 @@ class AsyncClusterNodes(AsyncControlled):
         found = await all_at_once([node for node in self.brokers if node.running], step)
         return [state for states in found for state in states]
 
-    # -- what a cluster can't do
+    # -- operations without a meaning for a cluster
 
     async def snapshot(self, name: str) -> NoReturn:
         """Refuse: brokers of a cluster have no state in common at one moment."""

@@ -164,7 +164,7 @@ class AsyncData(AsyncHandle):
         left = await self.control.call("DELETE", f"/topics/{in_path(topic)}/records", query=query)
         return {int(number): offset for number, offset in left.items()}
 
-    # -- all of it
+    # -- seed, dump and reset
 
     async def seed(self, source: str | os.PathLike[str] | Iterable[str]) -> dict[str, int]:
         """Create the topics, records and offsets of a JSON Lines file, or of lines.
