@@ -58,11 +58,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture(autouse=True)
-def whole_again(cluster: KafkaCluster) -> Iterator[None]:
-    yield
-    for node in cluster.nodes:
-        if not node.runs:
-            node.start()
+def whole_again(cluster: KafkaCluster) -> None:
+    cluster.make_whole()
 
 
 def make(cluster: KafkaCluster, topic: str, *replicas: int, **config: str) -> None:

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.log.checkpoints import (
+    GAP,
     LOG_START_OFFSETS,
     MOVED,
     PARTITION_METADATA,
@@ -27,10 +28,10 @@ from pykafka_broker.log.checkpoints import (
 )
 from pykafka_broker.log.files import CachedFile
 from pykafka_broker.log.filesystem import FileHandle, FileSystem, write_file
-from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
+from pykafka_broker.log.leader_epochs import EPOCHS_FILE
 from pykafka_broker.log.log_directory import FUTURE_SUFFIX, LogDirectory, TopicPartition, deleted_name
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.producer_snapshot import snapshot_name, snapshot_offsets
+from pykafka_broker.log.producer_state import snapshot_name, snapshot_offsets
 from pykafka_broker.log.segment import LogSegment
 
 if TYPE_CHECKING:
@@ -230,6 +231,7 @@ class Move:
             return
         try:
             if not self.announced and (self._has_caught_up() or self._rounds >= _MOST_ROUNDS):
+                self._moves.tell_log_start(self)
                 self._manager.submit(_SecureJob(self))
                 return
             pieces = self._pieces()
@@ -303,8 +305,8 @@ class Move:
         names = fs.list_directory(log.directory)
         for offset in set(snapshot_offsets(names)) - self._indexed:
             pieces.append(_whole_file(fs, f"{log.directory}/{snapshot_name(offset)}"))
-        if EPOCHS_FILE in names:
-            pieces.append(_whole_file(fs, f"{log.directory}/{EPOCHS_FILE}"))
+        for name in {EPOCHS_FILE, GAP} & {*names}:
+            pieces.append(_whole_file(fs, f"{log.directory}/{name}"))
         self._drop_what_left()
         _copy_pieces(fs, self.folder, pieces)
         write_file(fs, f"{self.folder}/{MOVED}", b"")
@@ -413,9 +415,8 @@ class Moves:
         manager, key, target = self.manager, move.key, move.target
         source = manager.directory_of(key)
         assert source is not None
-        manager.disown(target, key)
         cleaned_to = source.cleaner_offsets.get(key)
-        self._tell_log_start(move)
+        self.tell_log_start(move)
         aside, final = source.file(deleted_name(key, manager.new_uuid())), target.partition_path(key)
         self._swap(move, source, aside, final)
         self.forget(move)
@@ -426,9 +427,14 @@ class Moves:
         logger.info("%s-%d has moved to %s", *key, target.path)
         manager.listener.moved(key)
 
-    def _tell_log_start(self, move: Move) -> None:
-        """Or a crash would bring back, in the new place, what DeleteRecords took away long ago."""
+    def tell_log_start(self, move: Move) -> None:
+        """Write into the target's checkpoint where the log starts, and nothing else of what was there under its name.
+
+        That is done before the metadata names the target. If both directories outlive a crash from then on, Kafka takes
+        the copy for the log, and without the start the records that DeleteRecords took away would be back.
+        """
         log, target, writer = move.log, move.target, self.manager.checkpoints
+        self.manager.disown(target, move.key)
         if log.log_start_offset > log.segments.first.base_offset:
             target.log_start_offsets[move.key] = log.log_start_offset
             writer.now(target.file(LOG_START_OFFSETS), dict(target.log_start_offsets))

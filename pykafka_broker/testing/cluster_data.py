@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykafka_broker.client.partitioner import partition_of
-from pykafka_broker.control.bytes_in_json import meant
+from pykafka_broker.control.schema import meant
 from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic, Transaction
 from pykafka_broker.testing.cluster_nodes import WAIT_S, ClusterTraffic
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
