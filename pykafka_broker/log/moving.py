@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.log.checkpoints import (
+    GAP,
     LOG_START_OFFSETS,
     MOVED,
     PARTITION_METADATA,
@@ -27,10 +28,10 @@ from pykafka_broker.log.checkpoints import (
 )
 from pykafka_broker.log.files import CachedFile
 from pykafka_broker.log.filesystem import FileHandle, FileSystem, write_file
-from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
+from pykafka_broker.log.leader_epochs import EPOCHS_FILE
 from pykafka_broker.log.log_directory import FUTURE_SUFFIX, LogDirectory, TopicPartition, deleted_name
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.producer_snapshot import snapshot_name, snapshot_offsets
+from pykafka_broker.log.producer_state import snapshot_name, snapshot_offsets
 from pykafka_broker.log.segment import LogSegment
 
 if TYPE_CHECKING:
@@ -304,8 +305,8 @@ class Move:
         names = fs.list_directory(log.directory)
         for offset in set(snapshot_offsets(names)) - self._indexed:
             pieces.append(_whole_file(fs, f"{log.directory}/{snapshot_name(offset)}"))
-        if EPOCHS_FILE in names:
-            pieces.append(_whole_file(fs, f"{log.directory}/{EPOCHS_FILE}"))
+        for name in {EPOCHS_FILE, GAP} & {*names}:
+            pieces.append(_whole_file(fs, f"{log.directory}/{name}"))
         self._drop_what_left()
         _copy_pieces(fs, self.folder, pieces)
         write_file(fs, f"{self.folder}/{MOVED}", b"")

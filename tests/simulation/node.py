@@ -79,7 +79,7 @@ class SimNode(Host):
         self.on_made(self)
         try:
             self.turn(self._begin)
-        except LogDirectoryError:
+        except (LogDirectoryError, OSError):  # a process ends with either
             if not self.has_lost_disks:
                 raise
             self.kill()
