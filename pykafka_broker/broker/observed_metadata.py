@@ -23,8 +23,7 @@ from pykafka_broker.cluster.controller import (
     partition_record_version,
     unlimited,
 )
-from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
-from pykafka_broker.cluster.image_change import become
+from pykafka_broker.cluster.image import MetadataDelta, MetadataImage, become
 from pykafka_broker.cluster.image_records import image_records
 from pykafka_broker.cluster.raft.followed_log import FollowedLog
 from pykafka_broker.cluster.raft.observer import Leader, Observer

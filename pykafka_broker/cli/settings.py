@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from pykafka_broker.cli.commands import is_like_a_command, what_was_meant
 from pykafka_broker.cli.environment import configs_of
+from pykafka_broker.config.extensions import EMULATE, STRICT
 from pykafka_broker.config.group import limits_of
-from pykafka_broker.config.own import EMULATE, STRICT
 from pykafka_broker.config.properties import parse_properties
 
 # What one node for development needs otherwise than Kafka's defaults: it is not open to the network, it is controller

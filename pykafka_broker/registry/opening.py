@@ -10,7 +10,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from pykafka_broker.control.http import LOOPBACK
-from pykafka_broker.control.opening import Opening as ControlOpening
+from pykafka_broker.control.opening import ControlExtension as ControlOpening
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.registry.decoding import Decoder, OwnSchemas
@@ -18,7 +18,7 @@ from pykafka_broker.registry.door import RegistryDoor
 from pykafka_broker.registry.problems import Refused
 from pykafka_broker.registry.registry import Registry
 from pykafka_broker.registry.topic import SchemasTopic
-from pykafka_broker.server.serving import Beside, Running, Share
+from pykafka_broker.server.serving import BrokerShare, ProcessExtension, Running
 from pykafka_broker.server.system_clock import SystemClock
 
 
@@ -42,7 +42,7 @@ class Opening:
     """`server.serving.Beside`, beside the `other` that there may be. `announce` is told the URL once the door is
     open."""
 
-    def __init__(self, address: Address, announce: Callable[[str], None], other: Beside | None) -> None:
+    def __init__(self, address: Address, announce: Callable[[str], None], other: ProcessExtension | None) -> None:
         self._address = address
         self._announce = announce
         self._other = other
@@ -52,8 +52,8 @@ class Opening:
     def new_clock(self) -> SystemClock:
         return SystemClock() if self._other is None else self._other.new_clock()
 
-    def share(self, submit: Submit) -> Share:
-        return Share(OsFileSystem(), submit) if self._other is None else self._other.share(submit)
+    def share(self, submit: Submit) -> BrokerShare:
+        return BrokerShare(OsFileSystem(), submit) if self._other is None else self._other.share(submit)
 
     async def open(self, running: Running) -> None:
         if self._other is not None:

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from itertools import count
 
 from pykafka_broker.broker.partition import NotLeader, Partition
-from pykafka_broker.control.inside import CurrentInside
+from pykafka_broker.control.inside import CurrentClient
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import end_of, records_from
 from pykafka_broker.errors import ApiError
@@ -48,7 +48,7 @@ class SchemasTopic:
 
     def __init__(self, running: Running) -> None:
         self._running = running
-        self._inside = CurrentInside(running)
+        self._inside = CurrentClient(running)
         self._state = State()
         self._of: tuple[object, bytes] | None = None  # the broker and the topic that the state is of
         self._offset = 0

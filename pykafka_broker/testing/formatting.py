@@ -8,8 +8,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from pykafka_broker.cluster.format_request import FormatRequest
-from pykafka_broker.cluster.formatting import Formatter, Node
+from pykafka_broker.cluster.formatting import FormatRequest, Formatter, Node
 from pykafka_broker.log.checkpoints import META_PROPERTIES, id_text, read_properties
 from pykafka_broker.log.filesystem import OsFileSystem
 

@@ -143,13 +143,13 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "cluster/raft/test_observer.py": (
         "fetches the log of a quorum",
         """
-        cluster/raft/followed_log cluster/raft/observer_requests
+        cluster/raft/followed_log
         """,
     ),
     "cluster/test_controller.py": (
         "sends the requests to the controller",
         """
-        cluster/config_changes cluster/config_rules cluster/feature_updates
+        cluster/feature_updates
         """,
     ),
     "cluster/test_image.py": (
@@ -161,13 +161,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "cluster/test_metadata_log.py": (
         "writes and reads the files",
         """
-        cluster/quorum_state cluster/snapshot
-        """,
-    ),
-    "cluster/test_topics.py": (
-        "creates topics of each kind",
-        """
-        cluster/internal_topics
+        cluster/snapshot
         """,
     ),
     "control/api/test_clock.py": (
@@ -321,12 +315,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         cli/healthy testing/container
         """,
     ),
-    "records/test_compression.py": (
-        "reads and bounds every codec",
-        """
-        records/decompression
-        """,
-    ),
     "records/test_header.py": (
         "checks batches with it",
         """
@@ -336,7 +324,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "records/test_validation.py": (
         "compares with looking at each record",
         """
-        records/alike records/common_form
+        records/common_form
         """,
     ),
     "registry/json_schema/test_compatibility.py": (
@@ -397,12 +385,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/describe_transactions broker/api/end_txn broker/api/find_coordinator
         broker/api/init_producer_id broker/api/list_transactions broker/api/txn_offset_commit
         broker/api/write_txn_markers broker/produce_joining
-        """,
-    ),
-    "security/hooks/test_policies.py": (
-        "a broker asks a policy about topics and configs",
-        """
-        cluster/policies
         """,
     ),
     "server/test_link.py": (
