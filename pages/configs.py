@@ -5,7 +5,7 @@ from __future__ import annotations
 from pages.markdown import code, plain, table
 from pykafka_broker.cli.configs import SCOPES
 from pykafka_broker.config import own
-from pykafka_broker.config.documentation import documentation
+from pykafka_broker.config.describe import documentation
 from pykafka_broker.config.effects import effect_of
 from pykafka_broker.config.registry import CLUSTER_WIDE, PER_BROKER, ConfigKey
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.observed_metadata import ObservedMetadata
 from pykafka_broker.cluster.image import MetadataDelta, PartitionImage, TopicImage
-from pykafka_broker.log.directory_ids import is_reserved
+from pykafka_broker.log.checkpoints import is_reserved
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.assign_replicas_to_dirs_request import (

@@ -24,7 +24,7 @@ from pykafka_broker.cluster.replicas import (
     partition_changes,
 )
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.directory_ids import LOST
+from pykafka_broker.log.checkpoints import LOST
 from pykafka_broker.log.manager import LogManager
 
 if TYPE_CHECKING:

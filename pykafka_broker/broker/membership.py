@@ -107,7 +107,7 @@ class Membership:
 
     def unfenced(self) -> None:
         logger.info("unfenced: clients are sent here from now on")
-        self._metadata.unfenced()
+        self._node.producer_ids.prepare()
         self._on_unfenced()
 
     def refused(self, why: str) -> None:

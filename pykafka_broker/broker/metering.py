@@ -22,15 +22,16 @@ from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse
 from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
-from pykafka_broker.security.quotas.address_quotas import CONNECTIONS, AddressQuotas
 from pykafka_broker.security.quotas.client_quotas import (
+    CONNECTIONS,
     FETCHED_BYTES,
     PRODUCED_BYTES,
+    AddressQuotas,
     ClientQuotas,
     MetadataSource,
     Mutations,
+    quotas_of_addresses,
 )
-from pykafka_broker.security.quotas.levels import quotas_of_addresses
 from pykafka_broker.security.quotas.rate import Windows
 
 if TYPE_CHECKING:

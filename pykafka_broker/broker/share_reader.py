@@ -13,10 +13,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from pykafka_broker.broker.share_partitions import NotYet, SharePartitions
-from pykafka_broker.coordinators.share.delivery import StateRun, joined
 from pykafka_broker.coordinators.share.sessions import Member, TopicPartition
 from pykafka_broker.coordinators.share.share_partition import SharePartition
-from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.coordinators.share.state import ShareKey, StateRun, joined
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest

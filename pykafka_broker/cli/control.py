@@ -16,8 +16,7 @@ from typing import Any, get_args, get_origin
 
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.control_address import TOKEN_VARIABLE
-from pykafka_broker.control.operations import REQUIRED, Operation, Parameter, Text
-from pykafka_broker.control.routes import operations
+from pykafka_broker.control.operations import REQUIRED, Operation, Parameter, Text, operations
 from pykafka_broker.testing.control_client import ControlClient, ControlError, in_path
 
 URL_VARIABLE = "PYKAFKA_BROKER_CONTROL_URL"

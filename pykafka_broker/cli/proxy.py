@@ -14,7 +14,7 @@ from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.control_address import control_address
 from pykafka_broker.cli.log_lines import log_to_stderr
 from pykafka_broker.cli.settings import UsageError
-from pykafka_broker.control.proxy.serving import Proxy
+from pykafka_broker.control.proxy import Proxy
 from pykafka_broker.server.readiness import new_event_loop
 from pykafka_broker.server.signals import StopSignals
 

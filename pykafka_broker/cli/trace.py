@@ -16,10 +16,9 @@ from pathlib import Path
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.control import URL_VARIABLE
 from pykafka_broker.cli.control_address import TOKEN_VARIABLE
-from pykafka_broker.control.traffic.capture import Direction, exchanges, of_packets
-from pykafka_broker.control.traffic.packets import read_packets
+from pykafka_broker.control.traffic.capture import Direction, exchanges, of_packets, read_packets
+from pykafka_broker.control.traffic.faults import pattern
 from pykafka_broker.control.traffic.readable import SeenRequest, line, seen
-from pykafka_broker.control.traffic.rule import pattern
 from pykafka_broker.testing.control_client import ControlClient, ControlError
 from pykafka_broker.tools import drop_output
 

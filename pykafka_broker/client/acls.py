@@ -11,11 +11,25 @@ from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import check
+from pykafka_broker.client.errors import ClientError, check
 from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, AclResourceType, PatternType
 from pykafka_broker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from pykafka_broker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from pykafka_broker.protocol.messages.describe_acls_request import DescribeAclsRequest
+
+# -- principals
+
+
+def split_principal(principal: str) -> tuple[str, str]:
+    """Type and name. Raises ClientError."""
+    kind, colon, name = principal.partition(":")
+    if not colon:  # Kafka takes an empty type and an empty name
+        raise ClientError(f"expected a string in format principalType:principalName but got {principal}")
+    return kind, name
+
+
+# -- ACLs
+
 
 _E = TypeVar("_E", bound=IntEnum)
 

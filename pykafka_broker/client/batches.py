@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from pykafka_broker.client.cluster import NOBODY
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.topology import NOBODY
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.header import HEADER_SIZE, NO_PRODUCER_ID, NO_SEQUENCE

@@ -6,21 +6,41 @@ neither); everything else may be asked of any.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import Unusable, check
-from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
+from pykafka_broker.client.errors import ClientError, Refused, Unusable, check
+from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType, QuotaMatch
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.alter_client_quotas_request import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
+from pykafka_broker.protocol.messages.alter_user_scram_credentials_request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from pykafka_broker.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from pykafka_broker.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
+from pykafka_broker.protocol.messages.describe_user_scram_credentials_request import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from pykafka_broker.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
+
+# -- configs
 
 
 class Resource(NamedTuple):
@@ -109,3 +129,98 @@ def _by_node(resources: Iterable[Resource]) -> dict[int | None, list[Resource]]:
             raise Unusable(f"{each.name} is no id of a broker")
         found.setdefault(int(each.name) if of_one else None, []).append(each)
     return found
+
+
+# -- quotas
+
+
+class Quotas(NamedTuple):
+    """Of one entity: its parts, and the values of its quotas."""
+
+    entity: dict[str, str | None]
+    values: dict[str, float]
+
+
+async def describe_quotas(client: Client, parts: Sequence[tuple[str, QuotaMatch, str | None]]) -> list[Quotas]:
+    """Of entities that have exactly these parts. Raises Refused."""
+    request = DescribeClientQuotasRequest([ComponentData(*each) for each in parts], strict=True)
+    answer = await client.ask(request, call="describeClientQuotas")
+    check(answer.error_code, answer.error_message)
+    return [
+        Quotas(
+            {part.entity_type: part.entity_name for part in each.entity},
+            {value.key: value.value for value in sorted(each.values, key=lambda value: value.key)},
+        )
+        for each in answer.entries or []
+    ]
+
+
+async def alter_quotas(client: Client, entity: Mapping[str, str | None], changes: Mapping[str, float | None]) -> None:
+    """None removes one. Raises Refused."""
+    parts = [EntityData(kind, name) for kind, name in entity.items()]
+    ops = [OpData(key, 0.0 if value is None else value, value is None) for key, value in changes.items()]
+    request = AlterClientQuotasRequest([EntryData(parts, ops)])
+    answer = await client.ask_controller(request, call="alterClientQuotas")
+    for each in answer.entries:
+        check(each.error_code, each.error_message)
+
+
+# -- SCRAM credentials
+
+
+DEFAULT_ITERATIONS = 4096  # Kafka's tools, where none are given
+_SALT_BYTES = 16
+
+
+class Mechanism(IntEnum):
+    """With its number in the protocol; `spelt` is its name of the SASL registry."""
+
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+    @property
+    def spelt(self) -> str:
+        return self.name.replace("_", "-")
+
+
+class NewCredential(NamedTuple):
+    """What a user is given."""
+
+    mechanism: Mechanism
+    iterations: int
+    password: str
+
+    def __repr__(self) -> str:
+        return f"NewCredential({self.mechanism.spelt}, iterations={self.iterations})"
+
+
+async def describe_credentials(client: Client, users: Sequence[str]) -> dict[str, dict[Mechanism, int] | ClientError]:
+    """Mechanisms with their iterations, of these users or, for none, of all; users without are left out."""
+    wanted = [UserName(each) for each in users] or None
+    answer = await client.ask(DescribeUserScramCredentialsRequest(wanted), call="describeUserScramCredentials")
+    check(answer.error_code, answer.error_message)
+    found: dict[str, dict[Mechanism, int] | ClientError] = {}
+    for each in answer.results:
+        if each.error_code == ErrorCode.NONE:
+            found[each.user] = {Mechanism(info.mechanism): info.iterations for info in each.credential_infos}
+        elif each.error_code != ErrorCode.RESOURCE_NOT_FOUND:
+            found[each.user] = Refused(each.error_code, each.error_message)
+    return found
+
+
+async def alter_credentials(
+    client: Client, user: str, added: Sequence[NewCredential], deleted: Sequence[Mechanism]
+) -> None:
+    """Raises Refused."""
+    from pykafka_broker.cluster.scram import salted_password  # with all of the controller behind it
+
+    upsertions = []
+    for each in added:
+        salt = secrets.token_bytes(_SALT_BYTES)
+        salted = salted_password(each.mechanism, each.password, salt, each.iterations) if each.password else b""
+        upsertions.append(ScramCredentialUpsertion(user, each.mechanism, each.iterations, salt, salted))
+    deletions = [ScramCredentialDeletion(user, each) for each in deleted]
+    request = AlterUserScramCredentialsRequest(deletions, upsertions)
+    answer = await client.ask_controller(request, call="alterUserScramCredentials")
+    for each in answer.results:
+        check(each.error_code, each.error_message)

@@ -8,25 +8,157 @@ that come after a `seek` or for what is no more assigned are dropped. Who belong
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import islice
+from itertools import dropwhile, islice
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.consumer_settings import ConsumerSettings
-from pykafka_broker.client.errors import ClientError, Refused
-from pykafka_broker.client.fetched import Batch, batches_of
-from pykafka_broker.client.offsets import list_offsets
-from pykafka_broker.client.topology import NOBODY, Leaders
+from pykafka_broker.client.cluster import NOBODY, Client, Leaders
+from pykafka_broker.client.errors import ClientError, Refused, Unusable
+from pykafka_broker.client.leaders import list_offsets
+from pykafka_broker.client.properties import flag, number
 from pykafka_broker.peers import LinkError
-from pykafka_broker.protocol.enums import TopicPartition
+from pykafka_broker.protocol.enums import EARLIEST, LATEST, IsolationLevel, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.control import read_end_transaction_marker
+from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
+from pykafka_broker.records.header import BatchHeader, check_crc, peek, read_header, require_whole
+from pykafka_broker.records.message_set import iter_messages
+from pykafka_broker.records.record import Record, iter_records
+
+# -- settings
+
+
+_DURATION = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", re.IGNORECASE)
+_SECONDS = (86_400, 3_600, 60, 1)
+
+
+class ConsumerSettings:
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self.isolation_level = _isolation(properties.get("isolation.level", "read_uncommitted"))
+        self.reset_time = _reset(properties.get("auto.offset.reset", "latest"))
+        self.fetch_min_bytes = number(properties, "fetch.min.bytes", 1, least=0)
+        self.fetch_max_bytes = number(properties, "fetch.max.bytes", 52_428_800, least=0)
+        self.fetch_max_wait_ms = number(properties, "fetch.max.wait.ms", 500, least=0)
+        self.max_partition_fetch_bytes = number(properties, "max.partition.fetch.bytes", 1_048_576, least=0)
+        self.max_poll_records = number(properties, "max.poll.records", 500, least=1)
+        self.check_crcs = flag(properties, "check.crcs", True)
+        self.rack = properties.get("client.rack", "")
+
+
+def _isolation(name: str) -> int:
+    if name.lower() not in ("read_committed", "read_uncommitted"):
+        raise Unusable(
+            f"Invalid value {name} for configuration isolation.level: "
+            "String must be one of: read_committed, read_uncommitted"
+        )
+    return IsolationLevel.READ_COMMITTED if name.lower() == "read_committed" else IsolationLevel.READ_UNCOMMITTED
+
+
+def _reset(name: str) -> Callable[[int], int | None]:
+    """The time, by the wall clock, from which is read where no offset is known; None if nobody may choose it."""
+    fixed = {"earliest": EARLIEST, "latest": LATEST, "none": None}
+    if name.lower() in fixed:
+        found = fixed[name.lower()]
+        return lambda _: found
+    if (match := _DURATION.fullmatch(name)) is None or name.upper().endswith(("P", "T")):
+        raise Unusable(
+            f"Invalid value {name} for configuration auto.offset.reset: Invalid value `{name}` for configuration "
+            "auto.offset.reset. The value must be either 'earliest', 'latest', 'none' or of the format "
+            "'by_duration:<PnDTnHnMn.nS.>'."
+        )
+    ago = sum(int(amount or 0) * seconds for amount, seconds in zip(match.groups(), _SECONDS, strict=True))
+    return lambda wall: wall - ago * 1000
+
+
+# -- batches of an answer
+
+
+class Batch:
+    """Records of a partition in one batch; `header` None: messages of an old format."""
+
+    __slots__ = ("_data", "_header", "_partition", "_skipped", "leader_epoch", "next_offset", "timestamp_type")
+
+    def __init__(
+        self, partition: TopicPartition, data: memoryview, header: BatchHeader | None, skipped: bool, next_offset: int
+    ) -> None:
+        self._partition = partition
+        self._data = data
+        self._header = header
+        self._skipped = skipped
+        self.next_offset = next_offset
+        self.leader_epoch = -1 if header is None else header.partition_leader_epoch
+        self.timestamp_type = 0 if header is None else header.timestamp_type
+
+    def records(self, offset: int) -> Iterator[Record]:
+        """From that offset on. Raises ClientError where they are damaged."""
+        if self._skipped:
+            return
+        found = iter_messages(self._data) if self._header is None else iter_records(self._data, self._header)
+        try:
+            yield from dropwhile(lambda record: record.offset < offset, found)
+        except CorruptBatch as error:
+            raise damaged(self._partition, offset, error) from None
+
+
+def batches_of(partition: TopicPartition, records: Any, aborted: Iterable[Any], check_crcs: bool) -> Iterator[Batch]:
+    """The whole batches of an answer. aborted: AbortedTransactions that came with it, if nobody wants them."""
+    data = memoryview(records if records is not None else b"")
+    due = sorted(aborted, key=lambda each: int(each.first_offset))
+    producers: set[int] = set()
+    position = 0
+    while position < len(data):
+        try:
+            if (magic := peek(data, position)) is None:
+                return  # cut short, as the last one may be
+            if magic < 2:
+                yield from _old(partition, data[position:])
+                return
+            header = read_header(data, position)
+            stop = require_whole(data, header, position)
+            if check_crcs:
+                check_crc(data, header, position)
+        except TruncatedBatch:
+            return
+        except CorruptBatch as error:
+            raise damaged(partition, -1, error) from None
+        batch, position = data[position:stop], stop
+        while due and due[0].first_offset <= header.last_offset:
+            producers.add(due.pop(0).producer_id)
+        skipped = header.is_control or (header.is_transactional and header.producer_id in producers)
+        if header.is_control and header.producer_id in producers:
+            marker = read_end_transaction_marker(batch, header)
+            if marker is not None and not marker.commit:
+                producers.discard(header.producer_id)
+        yield Batch(partition, batch, header, skipped, header.next_offset)
+
+
+def _old(partition: TopicPartition, data: memoryview) -> Iterator[Batch]:
+    """Messages are batches of their own to a position, so all that are whole become one."""
+    last = -1
+    try:
+        for record in iter_messages(data):
+            last = record.offset
+    except TruncatedBatch:
+        pass
+    except CorruptBatch as error:
+        raise damaged(partition, -1, error) from None
+    if last >= 0:
+        yield Batch(partition, data, None, False, last + 1)
+
+
+def damaged(partition: TopicPartition, offset: int, error: CorruptBatch) -> ClientError:
+    at = f" at offset {offset}" if offset >= 0 else ""
+    return ClientError(f"Record batch for partition {partition}{at} is invalid, cause: {error}")
+
+
+# -- the consumer
+
 
 _VERSIONS = (2, 12)  # records in any format since Kafka 0.10, topics by their names
 _LEADERSHIP = (

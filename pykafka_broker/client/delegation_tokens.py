@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from pykafka_broker.client.acls import split_principal
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import check
-from pykafka_broker.client.principals import split_principal
 from pykafka_broker.protocol.messages.create_delegation_token_request import (
     CreatableRenewers,
     CreateDelegationTokenRequest,

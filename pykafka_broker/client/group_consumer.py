@@ -14,10 +14,8 @@ from typing import Any, Self
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Chunk, Consumer
-from pykafka_broker.client.epoch_membership import EpochMember
 from pykafka_broker.client.errors import ClientError, Refused, check
-from pykafka_broker.client.group_settings import GroupSettings
-from pykafka_broker.client.membership import ClassicMember
+from pykafka_broker.client.membership import ClassicMember, EpochMember, GroupSettings
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import (

@@ -8,25 +8,232 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
+from itertools import groupby
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from pykafka_broker.client.batches import Batch, Batches, Delivery, Identity, OnDelivery, size_of
-from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, Refused, TimedOut
+from pykafka_broker.client.cluster import NOBODY, Client, Leaders
+from pykafka_broker.client.errors import ClientError, Refused, TimedOut, Unusable, check
 from pykafka_broker.client.partitioner import partition_of
-from pykafka_broker.client.producer_id import ProducerId
-from pykafka_broker.client.producer_settings import ProducerSettings
-from pykafka_broker.client.topology import NOBODY, Leaders
+from pykafka_broker.client.properties import flag, number
 from pykafka_broker.peers import LinkError
-from pykafka_broker.protocol.enums import TopicPartition
+from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.produce_response import PartitionProduceResponse
+from pykafka_broker.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from pykafka_broker.records.compression import CODEC_NAMES, codec_by_name
 from pykafka_broker.records.header import HEADER_SIZE, NO_SEQUENCE
 from pykafka_broker.records.record import Headers, Record
+
+# -- settings
+
+
+_ALL = -1
+_LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}  # the least and the greatest
+_GZIPS_OWN_DEFAULT = ("gzip", -1)
+_IDEMPOTENT = "the idempotent producer."
+
+
+class ProducerSettings:
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self.acks = _acks(properties.get("acks", "all"))
+        self.transactional_id = properties.get("transactional.id")
+        self.idempotent = _idempotent(properties, self.acks)
+        self.batch_size = number(properties, "batch.size", 16_384, least=0)
+        self.linger_ms = number(properties, "linger.ms", 5, least=0)
+        self.buffer_memory = number(properties, "buffer.memory", 33_554_432, least=0)
+        self.max_block_ms = number(properties, "max.block.ms", 60_000, least=0)
+        self.max_request_size = number(properties, "max.request.size", 1_048_576, least=0)
+        self.max_in_flight = number(properties, "max.in.flight.requests.per.connection", 5, least=1)
+        self.request_timeout_ms = number(properties, "request.timeout.ms", 30_000, least=0)
+        self.delivery_timeout_ms = _delivery_timeout_ms(properties, self.linger_ms + self.request_timeout_ms)
+        self.retries = number(properties, "retries", 2**31 - 1, least=0)
+        self.ignore_keys = flag(properties, "partitioner.ignore.keys", False)
+        self.codec = _codec(properties.get("compression.type", "none"))
+        levels = {codec: _level(properties, codec) for codec in _LEVELS}
+        self.level = levels.get(CODEC_NAMES[self.codec])
+
+    def why_too_large(self, size: int) -> str:
+        """Return why a record of that size can never be sent, in Java's words; empty where it can."""
+        if size > self.max_request_size:
+            what = f"{self.max_request_size}, which is the value of the max.request.size configuration."
+        elif size > self.buffer_memory:
+            what = "the total memory buffer you have configured with the buffer.memory configuration."
+        else:
+            return ""
+        return f"The message is {size} bytes when serialized which is larger than {what}"
+
+
+def _level(properties: Mapping[str, str], codec: str) -> int | None:
+    """Return the level of a codec, None where none is set. Raises Unusable."""
+    name, (least, most) = f"compression.{codec}.level", _LEVELS[codec]
+    if name not in properties:
+        return None
+    found = number(properties, name, 0)
+    if least <= found <= most or (codec, found) == _GZIPS_OWN_DEFAULT:
+        return found
+    if codec == "gzip":
+        wrong = f"between {least} and {most} or equal to -1"
+    else:
+        wrong = f"at least {least}" if found < least else f"no more than {most}"
+    raise Unusable(f"Invalid value {found} for configuration {name}: Value must be {wrong}")
+
+
+def _acks(text: str) -> int:
+    if text not in ("all", "-1", "0", "1"):
+        raise Unusable(f"Invalid value {text} for configuration acks: String must be one of: all, -1, 0, 1")
+    return _ALL if text == "all" else int(text)
+
+
+def _idempotent(properties: Mapping[str, str], acks: int) -> bool:
+    """By default, unless another property that was set speaks against it."""
+    wanted = flag(properties, "enable.idempotence", True)
+    asked = "enable.idempotence" in properties or "transactional.id" in properties
+    if "transactional.id" in properties and not wanted:
+        raise Unusable("Cannot set a transactional.id without also enabling idempotence.")
+    if wanted and acks != _ALL:
+        if asked:
+            raise Unusable(
+                f"Must set acks to all in order to use {_IDEMPOTENT} Otherwise we cannot guarantee idempotence."
+            )
+        return False
+    if wanted and number(properties, "max.in.flight.requests.per.connection", 5) > 5:
+        raise Unusable(f"Must set max.in.flight.requests.per.connection to at most 5 to use {_IDEMPOTENT}")
+    return wanted and (asked or number(properties, "retries", 1) != 0)
+
+
+def _delivery_timeout_ms(properties: Mapping[str, str], least: int) -> int:
+    found = number(properties, "delivery.timeout.ms", max(120_000, least), least=0)
+    if found < least:
+        raise Unusable("delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms")
+    return found
+
+
+def _codec(name: str) -> int:
+    try:
+        return codec_by_name(name)
+    except ValueError:
+        raise Unusable(
+            f"Invalid value {name} for configuration compression.type: "
+            "String must be one of: none, gzip, snappy, lz4, zstd"
+        ) from None
+
+
+# -- producer id
+
+
+_TRANSACTION_TIMEOUT_MS = 60_000
+_AGAIN = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+class ProducerId:
+    """Of one producer; `transactional_id` None: it is in no transactions."""
+
+    def __init__(self, client: Client, transactional_id: str | None) -> None:
+        self.identity = Identity(transactional_id=transactional_id)
+        self.added: set[TopicPartition] = set()  # of the transaction
+        self._client = client
+        self._id = transactional_id or ""
+        self._timeout_ms = number(client.properties, "transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS)
+        self._offsets_added = False
+
+    async def begin(self) -> None:
+        """Get an id, or the next epoch of a transactional id. Raises Refused and TimedOut."""
+        request = InitProducerIdRequest(self.identity.transactional_id, self._timeout_ms)
+        if self.identity.transactional_id is None:
+            asked = partial(self._client.ask, request, versions=(0, 4))  # any node, which may just have started
+            answer = await self._client.while_transient(asked, lambda reply: int(reply.error_code))
+        else:
+            answer = await self._ask(request, (0, 4), lambda reply: int(reply.error_code))
+        check(answer.error_code)
+        self.identity = Identity(answer.producer_id, answer.producer_epoch, self.identity.transactional_id)
+
+    async def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """They take part in the transaction from now on."""
+        wanted = sorted(partitions)
+        topics = [
+            AddPartitionsToTxnTopic(name, [each.partition for each in group])
+            for name, group in groupby(wanted, lambda each: each.topic)
+        ]
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self._id,
+            v3_and_below_producer_id=self.identity.producer_id,
+            v3_and_below_producer_epoch=self.identity.epoch,
+            v3_and_below_topics=topics,
+        )
+
+        def code_of(answer: Any) -> int:
+            codes = [each.partition_error_code for topic in answer.results_by_topic_v3_and_below
+                     for each in topic.results_by_partition]  # fmt: skip
+            return next(filter(None, codes), 0)
+
+        check(code_of(await self._ask(request, (0, 3), code_of)))
+        self.added.update(wanted)
+
+    async def add_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Offsets of a consumer group are committed with the transaction."""
+        producer_id, epoch, _ = self.identity
+        joining = AddOffsetsToTxnRequest(self._id, producer_id, epoch, group)
+        answer = await self._ask(joining, (0, 3), lambda reply: int(reply.error_code))
+        check(answer.error_code)
+        self._offsets_added = True
+        topics = [
+            TxnOffsetCommitRequestTopic(
+                name, [TxnOffsetCommitRequestPartition(each.partition, offsets[each]) for each in partitions]
+            )
+            for name, partitions in groupby(sorted(offsets), lambda each: each.topic)
+        ]
+        request = TxnOffsetCommitRequest(self._id, group, producer_id, epoch, topics=topics)
+
+        def code_of(answer: Any) -> int:
+            return next(filter(None, (each.error_code for topic in answer.topics for each in topic.partitions)), 0)
+
+        check(
+            code_of(await self._client.ask_coordinator(CoordinatorType.GROUP, group, request, code_of, versions=(0, 3)))
+        )
+
+    async def end(self, commit: bool) -> None:
+        """The transaction ends, unless nothing was in it."""
+        if self.added or self._offsets_added:
+            request = EndTxnRequest(self._id, self.identity.producer_id, self.identity.epoch, commit)
+            answer = await self._ask(request, (0, 4), lambda reply: int(reply.error_code))
+            check(answer.error_code)
+        self.added.clear()
+        self._offsets_added = False
+
+    async def _ask(self, request: Any, versions: tuple[int, int], code_of: Callable[[Any], int]) -> Any:
+        until = self._client.deadline()
+
+        def once() -> Awaitable[Any]:
+            return self._client.ask_coordinator(
+                CoordinatorType.TRANSACTION, self._id, request, code_of, versions=versions
+            )
+
+        while True:
+            answer = await once()
+            if code_of(answer) not in _AGAIN or self._client.deadline(0) >= until:
+                return answer
+            await asyncio.sleep(self._client.backoff_ms / 1000)
+
+
+# -- the producer
+
 
 _VERSIONS = (3, 11)  # batches of format v2, topics by their names, transactions as before Kafka 4.0
 _LEADERSHIP = (

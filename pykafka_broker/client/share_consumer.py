@@ -14,12 +14,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.consumer_settings import ConsumerSettings
+from pykafka_broker.client.cluster import NOBODY, Client, Leaders
+from pykafka_broker.client.consumer import ConsumerSettings, batches_of
 from pykafka_broker.client.errors import ClientError, Refused, Unusable
-from pykafka_broker.client.fetched import batches_of
-from pykafka_broker.client.share_membership import ShareMember
-from pykafka_broker.client.topology import NOBODY, Leaders
+from pykafka_broker.client.membership import ShareMember
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, Refused, check
-from pykafka_broker.client.leaders import Answered, Place, ask_leaders
-from pykafka_broker.client.offsets import by_topic
+from pykafka_broker.client.leaders import Answered, Place, ask_leaders, by_topic
 from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest

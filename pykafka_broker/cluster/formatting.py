@@ -21,8 +21,7 @@ from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.scram_argument import scram_user
 from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, Voters, snapshot_name, snapshot_pieces, write_snapshot
 from pykafka_broker.cluster.voters import voter, voters_record
-from pykafka_broker.log.checkpoints import META_PROPERTIES, id_text, read_properties, write_properties
-from pykafka_broker.log.directory_ids import is_reserved
+from pykafka_broker.log.checkpoints import META_PROPERTIES, id_text, is_reserved, read_properties, write_properties
 from pykafka_broker.log.filesystem import FileSystem, write_file
 from pykafka_broker.log.log_directory import METADATA_TOPIC
 from pykafka_broker.peers import Address

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.cluster.records import MetadataError, RecordType
-from pykafka_broker.log.directory_ids import MIGRATING, UNASSIGNED
+from pykafka_broker.log.checkpoints import MIGRATING, UNASSIGNED
 from pykafka_broker.protocol.enums import ConfigResourceType
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from pykafka_broker.cluster.image import BrokerImage, MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.sessions import Sessions
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.directory_ids import is_reserved
+from pykafka_broker.log.checkpoints import is_reserved
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.broker_registration_request import BrokerRegistrationRequest
 from pykafka_broker.protocol.messages.broker_registration_response import BrokerRegistrationResponse

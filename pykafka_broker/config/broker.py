@@ -154,7 +154,7 @@ def _keys(own: OwnSettings) -> tuple[dict[str, ConfigKey], dict[str, ConfigKey]]
     """The keys of the broker and of topics, as the release has them that it shall pass for."""
     if own.release is None:
         return broker_keys(), topic_keys()
-    from pykafka_broker.config.release_keys import broker_keys_of, topic_keys_of
+    from pykafka_broker.config.registry import broker_keys_of, topic_keys_of
 
     return broker_keys_of(own.release.name), topic_keys_of(own.release.name)
 

@@ -15,8 +15,7 @@ from functools import cached_property
 from typing import Annotated, Any
 
 from pykafka_broker.control.api.records import Header, Partition, Record
-from pykafka_broker.control.bytes_in_json import meant
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import Limits, meant
 
 _MOST_LINES = 40
 _WIDTH = 200

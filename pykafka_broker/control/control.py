@@ -13,13 +13,11 @@ from typing import TypeVar
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.services import Services
 from pykafka_broker.control.inside import CurrentInside, Inside
-from pykafka_broker.control.moving_time import MovingTime
-from pykafka_broker.control.observing import BrokerKnows, Observing
+from pykafka_broker.control.moving_time import MovableClock, MovingTime
+from pykafka_broker.control.observed_router import BrokerKnows, Observing
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.state import State
-from pykafka_broker.control.tenure import Tenure
+from pykafka_broker.control.state import State, Tenure
 from pykafka_broker.errors import ApiError
-from pykafka_broker.server.movable_clock import MovableClock
 from pykafka_broker.server.serving import Running
 
 R = TypeVar("R")

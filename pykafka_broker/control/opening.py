@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from pykafka_broker.control.control import Control, Decode
 from pykafka_broker.control.door import ControlDoor
-from pykafka_broker.control.http_listener import LOOPBACK
-from pykafka_broker.control.tenure import Tenure
+from pykafka_broker.control.http import LOOPBACK
+from pykafka_broker.control.moving_time import MovableClock
+from pykafka_broker.control.state import Tenure
 from pykafka_broker.log.jobs import Submit
-from pykafka_broker.server.movable_clock import MovableClock
 from pykafka_broker.server.serving import Running, Share
 
 

@@ -1,15 +1,21 @@
-"""Types of Python as JSON, both ways.
+"""Types of Python as JSON, both ways; bytes in JSON, and back.
 
-Rule: what is read has the type that was asked for, or `Problem` says where it has not and what is allowed there. JSON
-Schema (2020-12) of a type and the reading of it come from the same place, so that the document is true.
+Rule: a value that is read has the type that was asked for, or `Problem` says where it has not and what is allowed
+there. JSON Schema (2020-12) of a type and the reading of it come from the same place, so that the document is true.
 
-Types: str, int, float, bool, None, `Any` (whatever JSON can say), Literal, X | Y, list[X], dict[str, X], dataclasses
+Types: str, int, float, bool, None, `Any` (all that JSON can say), Literal, X | Y, list[X], dict[str, X], dataclasses
 (objects; a field with a default may be left out, no other field is taken), and `Annotated[X, Limits(...)]`.
+
+Bytes that are UTF-8 are told as text, others in base64 under a name of its own (`value_base64` beside `value`), so that
+nobody has to guess. Input may be either, or any other JSON, which is then written as JSON.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import dataclasses
+import json
 import re
 import types
 from functools import cache
@@ -245,3 +251,32 @@ def _limits_schema(limits: Limits) -> dict[str, Any]:
 def one_line(text: str) -> str:
     """A docstring without its line breaks."""
     return " ".join(text.split())
+
+
+def told(data: bytes | memoryview | None) -> tuple[str | None, str | None]:
+    """As text, or else in base64."""
+    if data is None:
+        return None, None
+    data = bytes(data)
+    try:
+        return data.decode(), None
+    except UnicodeDecodeError:
+        return None, base64.b64encode(data).decode()
+
+
+def meant(value: Any, in_base64: str | None, where: str) -> bytes | None:
+    """The bytes that are meant: text as UTF-8, other JSON as JSON, or what stands in base64. Raises `Problem` 400."""
+    if in_base64 is not None:
+        if value is not None:
+            raise Problem(400, f"{where} is there twice, also as {where}_base64")
+        try:
+            return base64.b64decode(in_base64, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise Problem(400, f"{where}_base64 is not base64: {error}") from None
+    if value is None:
+        return None
+    try:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return text.encode()
+    except UnicodeEncodeError:
+        raise Problem(400, f"{where} has half of a surrogate pair, which is no text") from None

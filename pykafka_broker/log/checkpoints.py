@@ -1,15 +1,20 @@
-"""The small text files of a log directory and of a partition's folder.
+"""The small text files of a log directory and of a partition's folder, and the ids in them.
 
-Rule: each is replaced whole (write aside, sync, rename). A checkpoint is a version line, a count line and that many
-lines of words.
+Rule: each file is replaced whole (write aside, sync, rename). A checkpoint is a version line, a count line and that
+many lines of words. One thread at a time writes a checkpoint, never with older content than the file has; content that
+is known to be on disk is not written again.
+
+The lowest hundred directory ids are reserved: no directory has one of them (KIP-858; Kafka: DirectoryId).
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
+from pykafka_broker.log.jobs import Submit
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -22,11 +27,15 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 GAP = ".gap"  # in the folder of a partition: from which offset on a crash may have taken records
 MOVED = ".complete"  # in the folder of a partition that is being moved: nothing is missing
-
 METADATA_TOPIC_ID = bytes(15) + b"\x01"  # the same in every cluster
-
 _VERSION = "0"
 _FLIPPED = 2  # characters of an id
+# Directory ids that name no directory
+MIGRATING = bytes(16)  # the directory was chosen before ids were recorded
+UNASSIGNED = (1).to_bytes(16, "big")  # no directory was chosen yet
+LOST = (2).to_bytes(16, "big")  # the directory is offline
+_LAST_RESERVED = (99).to_bytes(16, "big")
+_Offsets = Mapping[tuple[str, int], int]
 
 
 def read_lines(fs: FileSystem, path: str) -> list[list[str]]:
@@ -152,3 +161,78 @@ def read_properties(fs: FileSystem, path: str) -> dict[str, str]:
 def write_properties(fs: FileSystem, path: str, properties: Mapping[str, str]) -> None:
     text = "#\n" + "".join(f"{key}={value}\n" for key, value in sorted(properties.items()))
     write_file(fs, path, text.encode("utf-8"))
+
+
+def is_reserved(directory_id: bytes) -> bool:
+    return directory_id <= _LAST_RESERVED
+
+
+class CheckpointWriter:
+    def __init__(self, fs: FileSystem, submit: Submit, on_error: Callable[[str, OSError], object]) -> None:
+        self.fs = fs
+        self._submit = submit
+        self._on_error = on_error
+        self._lock = threading.Lock()
+        self._pending: dict[str, _Offsets] = {}
+        self._known: dict[str, _Offsets] = {}  # by path: what the file says, or is about to say
+        self._written: dict[str, _Offsets] = {}  # what it says, at least until the one that is pending is written
+
+    def note(self, path: str, offsets: _Offsets) -> None:
+        """That is what the file says."""
+        self._known[path] = self._written[path] = offsets
+
+    def mentions(self, key: tuple[str, int], paths: Sequence[str]) -> bool:
+        """Whether one of the files says anything of this partition, or may do so."""
+        return any(key in self._written.get(path, ()) or key in self._pending.get(path, ()) for path in paths)
+
+    def later(self, path: str, offsets: _Offsets, *, folder: str | None = None) -> None:
+        """Write beside the loop if there is anything new; first of all sync `folder`, if the offsets depend on it."""
+        if folder is None and self._known.get(path) == offsets:
+            return
+        self._known[path] = self._pending[path] = offsets
+        self._submit(_WriteJob(self, path, folder))
+
+    def now(self, path: str, offsets: _Offsets) -> None:
+        """Write before this returns."""
+        with self._lock:
+            self._pending.pop(path, None)
+            write_offsets(self.fs, path, offsets)
+            self._written[path] = offsets
+        self._known[path] = offsets
+
+    def write_pending(self, path: str) -> None:
+        with self._lock:
+            offsets = self._pending.get(path)
+            if offsets is None:
+                return  # another job has written what is newest
+            try:
+                write_offsets(self.fs, path, offsets)
+                self._written[path] = offsets
+            finally:
+                if self._pending.get(path) is offsets:  # else something newer has come meanwhile
+                    del self._pending[path]
+
+    def failed(self, path: str, error: OSError) -> None:
+        self._known.pop(path, None)  # so that it is tried again
+        self._on_error(path, error)
+
+
+class _WriteJob:
+    def __init__(self, writer: CheckpointWriter, path: str, folder: str | None) -> None:
+        self._writer = writer
+        self._path = path
+        self._folder = folder
+
+    def run(self) -> None:
+        if self._folder is not None:
+            try:
+                self._writer.fs.sync_directory(self._folder)
+            except FileNotFoundError:
+                return  # the partition was deleted or moved meanwhile
+        self._writer.write_pending(self._path)
+
+    def apply(self) -> None:
+        """Nothing waits for it."""
+
+    def failed(self, error: OSError) -> None:
+        self._writer.failed(self._path, error)

@@ -1,25 +1,27 @@
-"""The folders of deleted partitions, until they are renamed to `-delete`.
+"""Deleted partitions and segments, from their deletion until their files are removed.
 
 Rule: a deletion never fails for its caller, and never takes long. The partition is gone at once. A few folders are
-renamed at once too; those of a large topic some at a time, with other work in between. A rename that the disk refuses
-is tried again every second. It is also tried before a log of that name is made; that log is refused as long as the old
-folder stands there, so that no client is ever served an earlier topic's records.
+renamed to `-delete` at once too; the folders of a large topic are renamed some at a time, with other work in between. A
+rename that the disk refuses is tried again every second, and before a log of that name is made; that log is refused as
+long as the old folder stands there, so that no client is ever served an earlier topic's records.
 
-Apart from the manager, its only reader: it queues and retries renames, and needs little of the manager.
+Files are removed `file.delete.delay.ms` later. Until then their names say so on disk (`.deleted`, `-delete`), so that
+after a crash the next start removes them.
 """
 
 from __future__ import annotations
 
+import heapq
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileCache
+from pykafka_broker.log.filesystem import FileSystem, is_passing
 from pykafka_broker.log.fresh_folders import FreshFolders
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.log_directory import LogDirectory, TopicPartition, deleted_name
-from pykafka_broker.log.removal import Remover
 from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -27,8 +29,94 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_RETRY_MS = 1000
+Removal = Callable[[], None]
+_REMOVAL_RETRY_MS = 10_000
+_REMOVALS_OF_A_JOB = 1000  # requests are served before the next job
+_RENAME_RETRY_MS = 1000
 _AT_ONCE = 100  # folders that are renamed in a millisecond of the clock
+
+
+class RemovalJob:
+    """Lets go of each as soon as it is done: a removed file stays open as long as somebody may read from it."""
+
+    def __init__(
+        self,
+        removals: list[Removal],
+        on_error: Callable[[OSError], None],
+        again: Callable[[list[Removal]], None] | None = None,
+    ) -> None:
+        self._removals = removals
+        self._on_error = on_error
+        self._again = again
+        self._refused: list[Removal] = []  # for the moment
+
+    def run(self) -> None:
+        """All of them, also if one fails; then the first failure is raised."""
+        first: OSError | None = None
+        self._removals.reverse()
+        while self._removals:
+            removal = self._removals.pop()
+            try:
+                removal()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                first = first or error
+                if is_passing(error):
+                    self._refused.append(removal)
+        if first is not None:
+            raise first
+
+    def apply(self) -> None:
+        """Nothing waits for it."""
+
+    def failed(self, error: OSError) -> None:
+        self._on_error(error)
+        if self._again is not None:
+            self._again(self._refused)
+
+
+class Remover:
+    """A queue of things to remove, each at its time."""
+
+    def __init__(self, fs: FileSystem, submit: Submit, on_error: Callable[[OSError], None]) -> None:
+        self._fs = fs
+        self._submit = submit
+        self._on_error = on_error
+        self._queue: list[tuple[int, int, Removal]] = []
+        self._count = 0  # keeps the order of what is due at the same time
+        self._now = 0
+
+    def later(self, due: int, removal: Removal) -> None:
+        self._count += 1
+        heapq.heappush(self._queue, (due, self._count, removal))
+
+    def folder_later(self, due: int, path: str) -> None:
+        self.later(due, lambda: self._fs.remove_tree(path))
+
+    def log_later(self, due: int, folder: str, log: PartitionLog | None) -> None:
+        """A folder that has just got this name, and the log that was loaded from it, whose files may be open."""
+        if log is not None:
+            log.folder_renamed(folder)
+            for segment in log.segments:
+                self.later(due, segment.remove)
+        self.folder_later(due, folder)
+
+    def next_deadline(self) -> int | None:
+        return self._queue[0][0] if self._queue else None
+
+    def on_deadline(self, now: int) -> None:
+        self._now = now
+        removals: list[Removal] = []
+        while self._queue and self._queue[0][0] <= now and len(removals) < _REMOVALS_OF_A_JOB:
+            removals.append(heapq.heappop(self._queue)[2])
+        if removals:
+            self._submit(RemovalJob(removals, self._on_error, self._try_again))
+
+    def _try_again(self, refused: list[Removal]) -> None:
+        """For want of a descriptor, say."""
+        for removal in refused:
+            self.later(self._now + _REMOVAL_RETRY_MS, removal)
 
 
 class _Folder(NamedTuple):
@@ -153,7 +241,7 @@ class Deletions:
             self._directory_failed(directory, error)
             if directory.online:
                 self._refused.setdefault(key, []).append(folder)
-                self._retry_at = self._retry_at or now + _RETRY_MS
+                self._retry_at = self._retry_at or now + _RENAME_RETRY_MS
             return error
         self._remover.log_later(now + delay_ms, target, log)
         if directory.path not in self._unsynced:

@@ -1,8 +1,15 @@
 """The door to the disk.
 
-Rule: nothing in `log/` touches a file except through a `FileSystem`. Tests put one in its place that fails, runs
-full, or forgets what was not synced. A call either does all of its work or raises `OSError`; a short write never goes
+Rule: nothing in `log/` touches a file except through a `FileSystem`. Tests put another one in its place that fails,
+runs full, or forgets unsynced data. A call either does all of its work or raises `OSError`; a short write never goes
 unnoticed.
+
+After `DisposableFiles.revoke` no operation by a path is done, not even by a running job: another broker of the same
+process may own the path by then. Open files stay usable, so that a response on its way goes out whole.
+
+A whole file system is synced with one system call (`syncfs`) only where that call reports the errors of files written
+before: on Linux from 5.8 on, and on file systems that are known to do so. On others, as on the overlay of a container,
+a failed disk would go unnoticed.
 """
 
 from __future__ import annotations
@@ -10,15 +17,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import sys
+import threading
 from typing import NamedTuple, Protocol
 
 from pykafka_broker import system
 
 Buffer = bytes | bytearray | memoryview
-
 # The disk is well, there is only no room (or no descriptor) at the moment: appends fail, reads go on.
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 _IN_USE = (5, 32)  # what Windows says of a file or folder that somebody has open
+_FIRST_TO_REPORT = (5, 8)
+_REPORT_ERRORS = frozenset({"ext4", "xfs"})
+_MOUNTS = "/proc/self/mountinfo"
 
 
 def is_passing(error: OSError) -> bool:
@@ -241,9 +252,7 @@ class OsFileSystem:
         system.sync_directory(path)
 
     def sync_all(self, path: str) -> bool:
-        from pykafka_broker.log import syncfs  # few brokers have so many logs
-
-        return syncfs.sync_all(path)
+        return sync_file_system(path)
 
     def disk_usage(self, path: str) -> DiskUsage:
         return DiskUsage(*system.disk_usage(path))
@@ -252,3 +261,101 @@ class OsFileSystem:
         file = OsFile(system.open_file(path, os.O_RDWR | os.O_CREAT))
         system.lock(file.fileno())
         return OsFileLock(file)
+
+
+class DisposableFiles(OsFileSystem):
+    """hasty: syncs are left out. So it is while a broker is put in the place of another one, which has to be quick:
+    what a power cut would take then is the state that a test has asked for a moment ago.
+    """
+
+    def __init__(self) -> None:
+        self.hasty = False
+        self._revoked = False
+        self._turn = threading.Lock()  # so that no call is between its look at `_revoked` and the disk
+
+    def revoke(self) -> None:
+        """From now on every call that names a path for writing is refused."""
+        with self._turn:
+            self._revoked = True
+
+    def _check(self) -> None:
+        if self._revoked:
+            raise OSError(errno.ESTALE, "another broker has the directory now")
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> FileHandle:
+        flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
+        with self._turn:
+            self._check()
+            return _File(system.open_file(path, flags), self)
+
+    def rename(self, source: str, target: str) -> None:
+        with self._turn:
+            self._check()
+            super().rename(source, target)
+
+    def remove(self, path: str) -> None:
+        with self._turn:
+            self._check()
+            super().remove(path)
+
+    def make_directory(self, path: str) -> None:
+        with self._turn:
+            self._check()
+            super().make_directory(path)
+
+    def sync_directory(self, path: str) -> None:
+        if not self.hasty:
+            super().sync_directory(path)
+
+
+class _File(OsFile):
+    __slots__ = ("_files",)
+
+    def __init__(self, fd: int, files: DisposableFiles) -> None:
+        super().__init__(fd)
+        self._files = files
+
+    def sync(self) -> None:
+        if not self._files.hasty:
+            super().sync()
+
+
+def sync_file_system(path: str) -> bool:
+    """Do what `FileSystem.sync_all` promises."""
+    if sys.platform != "linux" or _kernel_release() < _FIRST_TO_REPORT:
+        return False
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if file_system_type(os.fstat(fd).st_dev) not in _REPORT_ERRORS:
+            return False
+        import ctypes  # needed at the shutdown of many logs, not at every start
+
+        syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+        if syncfs is None:
+            return False
+        if syncfs(fd):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), path)
+        return True
+    finally:
+        os.close(fd)
+
+
+def _kernel_release() -> tuple[int, ...]:
+    """The first two numbers of the kernel's release."""
+    numbers = os.uname().release.split(".")[:2]
+    return tuple(int(number) if number.isdecimal() else 0 for number in numbers)
+
+
+def file_system_type(device: int) -> str | None:
+    """As the system calls it, None if that can't be told."""
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        with open(_MOUNTS, encoding="utf-8", errors="replace") as mounts:
+            for line in mounts:
+                fields = line.split()
+                if fields[2] == wanted:
+                    return fields[fields.index("-") + 1]
+    except (OSError, ValueError, IndexError):
+        pass
+    return None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pykafka_broker.log import checkpoints
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.log_directory import DELETE_SUFFIX, LogDirectory, TopicPartition, write_clean_marker
-from pykafka_broker.log.segment_files import CLEANED, DELETED, SWAP, segment_name
+from pykafka_broker.log.segment import CLEANED, DELETED, SWAP, segment_name
 
 if TYPE_CHECKING:
     from pykafka_broker.log.manager import LogManager

@@ -1,10 +1,15 @@
-"""The sparse indexes of a segment: from an offset to a place in the file, and from a timestamp to an offset.
+"""The indexes of a segment: by offset, by time, and of its aborted transactions.
 
-Rule: an index only speeds things up. What it says is checked against the batch found there, and it can always be
-rebuilt from the log. Entries are appended in memory and written a page at a time, when the segment is flushed, rolled
-or closed; an idle index holds no bytes. What its pages begin with is remembered from the first search on. Formats
-(Kafka's): offset index, 8 bytes: relative offset of a batch's last record, position of the batch. Time index, 12
-bytes: the greatest timestamp so far, relative offset of the batch that brought it.
+Rule: an index only speeds things up. What it says is checked against the batches, and it can always be rebuilt from the
+log. Entries of the two sparse indexes are appended in memory and written a page at a time, when the segment is flushed,
+rolled or closed; an idle index holds no bytes. The first key of each page is remembered from the first search on.
+
+The transaction index (`.txnindex`) has an entry for each transaction whose ABORT marker lies in the segment, in the
+order of the markers. `last_stable_offset` of an entry tells from where on a search for aborted transactions may stop. A
+file with entries that can't belong to its segment is not used.
+
+Formats (Kafka's): offset index, 8 bytes: relative offset of a batch's last record, position of the batch. Time index,
+12 bytes: the greatest timestamp so far, relative offset of the batch that brought it.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import struct
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from pykafka_broker.log.files import CachedFile
 
@@ -22,10 +28,10 @@ _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
-
 _NO_ENTRY = (-1, -1)
-
 NO_TIMESTAMP = -1
+_TRANSACTION_ENTRY = struct.Struct(">hqqqq")
+_TRANSACTION_VERSION = 0
 
 
 class SparseIndex:
@@ -214,3 +220,116 @@ class TimeIndex(SparseIndex):
     def truncate_to(self, offset: int) -> None:
         """Forget entries whose offset is at or above `offset`."""
         self.truncate_entries(self._floor(offset - self.base_offset - 1, _INT32, 8)[0] + 1)
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class CorruptTransactionIndex(ValueError):
+    """The file is not what it should be."""
+
+
+class TransactionIndex:
+    __slots__ = ("_base_offset", "_entries", "_ragged", "file", "unsynced")
+
+    def __init__(self, file: CachedFile, base_offset: int = 0, *, fresh: bool) -> None:
+        self.file = file
+        self._base_offset = base_offset
+        self._entries: list[AbortedTransaction] | None = [] if fresh else None
+        self._ragged = False  # the file holds more than that
+        self.unsynced = not fresh  # the file, if there is one, was written to since it was synced
+
+    @property
+    def entries(self) -> list[AbortedTransaction]:
+        if self._entries is None:
+            self._entries = self._load()
+        return self._entries
+
+    def is_sound(self) -> bool:
+        """Whether what the file says, if there is one, can be so."""
+        try:
+            self._entries = self.entries
+        except CorruptTransactionIndex:
+            return False
+        return True
+
+    def _load(self) -> list[AbortedTransaction]:
+        size = self.file.size()
+        if not size:
+            return []
+        data = self.file.handle().read_at(size, 0)
+        if size % _TRANSACTION_ENTRY.size:
+            raise CorruptTransactionIndex(f"{self.file.path} has {size} bytes, which are no whole entries")
+        rows = list(_TRANSACTION_ENTRY.iter_unpack(data))
+        if any(row[0] != _TRANSACTION_VERSION for row in rows):
+            raise CorruptTransactionIndex(f"unknown version in {self.file.path}")
+        entries = [AbortedTransaction(*row[1:]) for row in rows]
+        before = self._base_offset - 1
+        for entry in entries:
+            if not before < entry.last_offset >= entry.first_offset:
+                raise CorruptTransactionIndex(f"{self.file.path} can't have {entry}")
+            before = entry.last_offset
+        return entries
+
+    def correct(self, entries: list[AbortedTransaction]) -> None:
+        """Make sure that these are in the file, and on disk if they were not: what is right there is not touched, since
+        what was synced of it would be at stake.
+        """
+        try:
+            known = self._load()
+        except CorruptTransactionIndex:
+            known = None
+        self._entries = entries
+        if known != entries:
+            self.replace(entries)
+            self.file.handle().sync()
+
+    def replace(self, entries: list[AbortedTransaction]) -> None:
+        """Make the file anew."""
+        self.unsynced = True
+        handle = self.file.create()
+        handle.truncate(0)
+        handle.write_at(b"".join(_TRANSACTION_ENTRY.pack(_TRANSACTION_VERSION, *entry) for entry in entries), 0)
+        self._entries = entries
+
+    def append(self, transaction: AbortedTransaction) -> None:
+        self.complete()
+        entries = self.entries
+        self._ragged = self.unsynced = True
+        self.file.create().write_at(
+            _TRANSACTION_ENTRY.pack(_TRANSACTION_VERSION, *transaction), len(entries) * _TRANSACTION_ENTRY.size
+        )
+        entries.append(transaction)
+        self._ragged = False
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget transactions that end at or after `offset`."""
+        entries = self.entries
+        if entries and entries[-1].last_offset >= offset:
+            self._entries = [entry for entry in entries if entry.last_offset < offset]
+            self._ragged = self.unsynced = True
+            self.complete()
+
+    def complete(self) -> None:
+        """Make sure that the file holds what is known and nothing else."""
+        if self._ragged:
+            self.file.create().truncate(len(self.entries) * _TRANSACTION_ENTRY.size)
+            self._ragged = False
+
+    def collect(self, first_offset: int, upper_offset: int) -> tuple[list[AbortedTransaction], bool]:
+        """Those that touch [first_offset, upper_offset), and whether later segments can't hold any more of them."""
+        found = []
+        for entry in self.entries:
+            if entry.last_offset >= first_offset and entry.first_offset < upper_offset:
+                found.append(entry)
+            if entry.last_stable_offset >= upper_offset:
+                return found, True
+        return found, False
+
+    def sync(self) -> None:
+        if self.entries:
+            self.file.handle().sync()

@@ -14,7 +14,7 @@ from pykafka_broker.log.filesystem import FileSystem
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
-FILE_NAME = "leader-epoch-checkpoint"
+EPOCHS_FILE = "leader-epoch-checkpoint"
 
 
 class LeaderEpochs:

@@ -1,7 +1,13 @@
-"""From a folder to a `PartitionLog`, and the folder of a new one.
+"""The way from a partition's folder to its `PartitionLog`, for a new log, a clean one and one after a crash (Kafka:
+LogLoader).
 
-Rule: after a clean shutdown only the end of the last segment is read. Everything else a log needs it reads when it is
-asked for.
+Rule: after a clean shutdown only the end of the last segment is read; everything else is read when it is asked for.
+
+After a crash `FolderRecovery` leaves the folder as a clean shutdown could have left it. What was synced (below the
+recovery point) must be whole; if it is not, recovery refuses, since a cut there would lose records that were promised.
+A log that is whole but ends before the recovery point is read from its start (`recover_folder`). Beyond the recovery
+point the log ends at the first batch that is not whole: the rest was never promised to anybody and is cut off, with the
+number of bytes logged. Indexes, transaction index, producer snapshot and leader epochs are rebuilt from the batches.
 """
 
 from __future__ import annotations
@@ -19,20 +25,30 @@ from pykafka_broker.log.checkpoints import (
     PARTITION_METADATA,
     read_gap,
     read_partition_metadata,
+    write_gap,
     write_partition_metadata,
 )
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem
-from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
-from pykafka_broker.log.leader_epochs import LeaderEpochs
+from pykafka_broker.log.index import AbortedTransaction
+from pykafka_broker.log.leader_epochs import EPOCHS_FILE, LeaderEpochs
 from pykafka_broker.log.partition_log import LogKeeper, PartitionLog
-from pykafka_broker.log.producer_loading import rebuild_transactions, remove_strays, restore_producers
-from pykafka_broker.log.producer_snapshot import forget_snapshots
-from pykafka_broker.log.producer_state import ProducerState
-from pykafka_broker.log.scan import scan
-from pykafka_broker.log.segment import LogSegment
-from pykafka_broker.log.segment_files import CLEANED, DELETED, SWAP, segment_name
+from pykafka_broker.log.producer_state import (
+    QUICKLY_READ_BYTES,
+    ProducerState,
+    forget_snapshots,
+    rebuild_transactions,
+    remove_strays,
+    replay_batch,
+    restore_producers,
+    snapshot_name,
+    snapshot_offsets,
+    take_snapshot,
+)
+from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
+from pykafka_broker.log.segment import CLEANED, DELETED, SWAP, LogSegment, segment_name
 from pykafka_broker.log.segments import Segments
+from pykafka_broker.records.header import NO_PRODUCER_ID
 
 logger = logging.getLogger(__name__)
 
@@ -244,3 +260,224 @@ def learn_epochs(epochs: LeaderEpochs, segments: Iterable[LogSegment]) -> None:
             continue  # epochs only rise, so none begins in here
         for batch in scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False):
             epochs.assign(batch.header.partition_leader_epoch, batch.header.base_offset)
+
+
+# -- recovery after a crash
+
+
+class EndsEarly(DamagedLog):
+    """All that is there is sound, but it ends before the recovery point: what was behind it is lost, or the checkpoint
+    is wrong."""
+
+
+class Recovered(NamedTuple):
+    """The outcome of a recovery. gap: where the first segment ends that the next one does not follow at once, beyond
+    what was synced; None if there is no such segment.
+    """
+
+    log_end_offset: int
+    read_bytes: int
+    cut_bytes: int
+    gap: int | None = None
+
+
+class FolderRecovery:
+    """The recovery of one partition's folder. contiguous: the log is never compacted, so it ends at its first gap."""
+
+    def __init__(
+        self,
+        files: FileCache,
+        directory: str,
+        name: str,
+        config: TopicConfig,
+        offsets: Offsets,
+        wall: int,
+        *,
+        contiguous: bool = False,
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._config = config
+        self._offsets = offsets
+        self._wall = wall
+        self._contiguous = contiguous
+        self._producers = ProducerState(name)
+        self._epochs = LeaderEpochs.load(files.fs, f"{directory}/{EPOCHS_FILE}")
+        self._epochs_on_disk = list(self._epochs.entries)
+        self._read_bytes = self._cut_bytes = 0
+
+    def run(self) -> Recovered:
+        """`DamagedLog` if what was synced is not whole."""
+        fs = self._files.fs
+        names = remove_leftovers(self._files, self._directory, self._wall)
+        segments = open_segments(self._files, self._directory, names, self._offsets.log_start_offset, self._wall)
+        unflushed = segments.starting_from(self._offsets.recovery_point)
+        start = unflushed[0].base_offset
+        if start == self._offsets.recovery_point > segments.first.base_offset:
+            self._complete(segments[segments.index_of(start) - 1])
+        if len(unflushed) == 1 and self._is_whole(unflushed[0], names):
+            return Recovered(self._offsets.recovery_point, 0, 0)
+        restore_producers(fs, self._directory, names, self._producers, segments, self._offsets.log_start_offset, start)
+        if not self._epochs.entries:
+            learn_epochs(self._epochs, [segment for segment in segments if segment.base_offset < start])
+        end, gap = start, None
+        for number, segment in enumerate(unflushed):
+            if segment.base_offset < end and not segment.size:
+                self._drop(segments, [segment])  # made by a roll that failed
+                continue
+            if segment.base_offset < end:
+                raise DamagedLog(segment.log.path, 0, f"it begins before the segment ahead of it ends, at {end}")
+            lost_from = max(end, self._offsets.log_start_offset)
+            if segment.base_offset > lost_from and gap is None:
+                if self._contiguous:
+                    self._drop(segments, unflushed[number:])
+                    fs.sync_directory(self._directory)
+                    break
+                # Compaction leaves gaps. A power cut that took whole batches from the end of the file before leaves the
+                # same, so a follower fetches on from here (`PartitionLog.gap`); without a leader the rest is kept.
+                gap = lost_from
+            end, whole = self._recover_segment(segment)
+            self._take_snapshot(end)
+            if not whole:
+                self._drop(segments, unflushed[number + 1 :])
+                # or the next power cut brings back what is cut here, behind what has been appended since
+                segment.log.handle().sync()
+                fs.sync_directory(self._directory)
+                break
+        self._check_synced(segments, end)
+        end = self._start_over(segments, end)
+        self._finish(segments, end)
+        return Recovered(end, self._read_bytes, self._cut_bytes, gap)
+
+    def _complete(self, segment: LogSegment) -> None:
+        """Its batches were synced while it was the active one. What was done to its files when it was complete may be
+        lost: the room that was preallocated, and not used, is still there, and entries of its indexes are missing.
+        """
+        handle, path = segment.log.handle(), segment.log.path
+        try:
+            complete = segment.has_whole_indexes() and segment.time_index.last() == segment.greatest_timestamp()
+        except DamagedLog:
+            complete = False
+        if not complete:
+            size, end = segment.size, 0
+            try:
+                for batch in scan(handle, path, 0, size, verify=False):
+                    end = batch.position + batch.header.size
+            except DamagedLog as damage:
+                if any(handle.read_at(size - damage.position, damage.position)):
+                    raise
+                end = damage.position
+                handle.truncate(end)
+            segment.size = end
+            segment.rebuild_indexes(self._config.index_interval_bytes)
+        segment.close()
+
+    def _is_whole(self, segment: LogSegment, names: list[str]) -> bool:
+        """Whether nothing was written since all was synced: then the folder is what a clean shutdown left."""
+        end = self._offsets.recovery_point
+        if self._offsets.log_start_offset > end:
+            return False
+        if not segment.size:
+            # Kafka allocates indexes in advance, and a killed Kafka leaves them so: they are cut in a recovery.
+            return end == segment.base_offset == 0 and segment.offset_index.file.size() == 0
+        stem = segment_name(segment.base_offset)
+        if not {f"{stem}.index", f"{stem}.timeindex"} <= set(names) or not self._epochs.entries:
+            return False
+        if snapshot_name(end) not in names and not self._needs_no_snapshot(segment, names):
+            return False
+        try:
+            return segment.has_whole_indexes() and segment.end_offset() == end
+        except DamagedLog:
+            return False
+
+    def _needs_no_snapshot(self, segment: LogSegment, names: list[str]) -> bool:
+        """As a stop of very many logs leaves it: with little in it, and no word of an idempotent producer."""
+        if segment.base_offset or segment.size > QUICKLY_READ_BYTES or snapshot_offsets(names):
+            return False
+        batches = scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False)
+        try:
+            return all(batch.header.producer_id == NO_PRODUCER_ID for batch in batches)
+        except DamagedLog:
+            return False
+
+    def _recover_segment(self, segment: LogSegment) -> tuple[int, bool]:
+        """Where the segment ends, and whether it was whole."""
+        size = segment.size
+        self._read_bytes += size
+        segment.clear_indexes()
+        aborted: list[AbortedTransaction] = []
+        end, whole = segment.base_offset, True
+        try:
+            for batch in scan(segment.log.handle(), segment.log.path, 0, size, verify=True):
+                header = batch.header
+                if header.base_offset < end or not segment.fits(header.last_offset):
+                    raise DamagedLog(segment.log.path, batch.position, f"offset {header.base_offset} after {end - 1}")
+                aborted += self._learn(segment, batch)
+                end = header.next_offset
+        except DamagedLog as damage:
+            if end < self._offsets.recovery_point or damage.old_format:
+                raise
+            self._cut_bytes += size - segment.size
+            logger.warning("Cut %d bytes at the end of %s: %s", size - segment.size, segment.log.path, damage.reason)
+            segment.log.handle().truncate(segment.size)
+            whole = False
+        segment.transactions.correct(aborted)
+        return end, whole
+
+    def _learn(self, segment: LogSegment, batch: ScannedBatch) -> list[AbortedTransaction]:
+        header = batch.header
+        if header.partition_leader_epoch > self._epochs.latest:
+            self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+        segment.index(header.size, header.last_offset, header.max_timestamp, self._config.index_interval_bytes)
+        aborted = replay_batch(self._producers, batch)
+        return [] if aborted is None else [aborted]
+
+    def _drop(self, segments: Segments, later: list[LogSegment]) -> None:
+        for segment in later:
+            self._cut_bytes += segment.size
+            logger.warning("Removed %s (%d bytes), which came after the cut", segment.log.path, segment.size)
+            segment.remove()
+        if later:
+            segments.replace(later, [])
+
+    def _check_synced(self, segments: Segments, end: int) -> None:
+        if end < self._offsets.recovery_point:
+            reason = f"it ends at offset {end}, but had been synced up to {self._offsets.recovery_point}"
+            raise EndsEarly(segments.active.log.path, segments.active.size, reason)
+
+    def _start_over(self, segments: Segments, end: int) -> int:
+        """Return where the log goes on: at its start, if what DeleteRecords took away was not synced."""
+        start = self._offsets.log_start_offset
+        if end >= start:
+            return end
+        self._producers.clear(start)
+        begin_anew(self._files, self._directory, segments, start, self._wall)
+        return start
+
+    def _finish(self, segments: Segments, end: int) -> None:
+        self._epochs.truncate_from_end(end)
+        correct_epochs(self._epochs, segments, max(self._offsets.log_start_offset, segments.first.base_offset), end)
+        if self._epochs.entries != self._epochs_on_disk:
+            self._epochs.write(sync=False)
+        for segment in segments.starting_from(self._offsets.recovery_point):
+            segment.close()
+
+    def _take_snapshot(self, offset: int) -> None:
+        take_snapshot(self._files.fs, self._directory, self._producers, offset)
+
+
+def recover_folder(
+    files: FileCache, directory: str, name: str, config: TopicConfig, offsets: Offsets, wall: int
+) -> Recovered:
+    """Recover a partition that clients write to. A log that ends before its recovery point is logged once, and checked
+    from its start. A gap is written into the folder, before a sync raises the recovery point beyond it.
+    """
+    try:
+        recovered = FolderRecovery(files, directory, name, config, offsets, wall).run()
+    except EndsEarly as early:
+        logger.error("%s; it is recovered from its start and goes on where it ends", early)
+        from_start = Offsets(offsets.log_start_offset, 0)
+        recovered = FolderRecovery(files, directory, name, config, from_start, wall).run()
+    if recovered.gap is not None:
+        write_gap(files.fs, directory, recovered.gap)
+    return recovered

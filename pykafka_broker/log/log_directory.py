@@ -1,7 +1,11 @@
-"""One of the directories in `log.dirs`.
+"""One of the directories in `log.dirs` (Kafka: LogDir in LogManager).
 
-Rule: it belongs to one broker at a time (`.lock`), knows its own id and its cluster's (`meta.properties`), and stands
-or falls alone: once the disk has failed it, it is offline until the broker starts again, and the others serve on.
+Rule: a directory belongs to one broker at a time (`.lock`), knows its own id and its cluster's (`meta.properties`), and
+fails alone: once the disk has failed a directory, it is offline until the broker starts again, and the others serve on.
+
+At a shutdown the clean marker is written last of all, after every log in the directory is synced and its checkpoints
+are written. A partition that could not be recovered keeps the marker away, so that the next start recovers the
+partition again.
 """
 
 from __future__ import annotations
@@ -14,10 +18,13 @@ import re
 from collections.abc import Callable
 
 from pykafka_broker.log import checkpoints
-from pykafka_broker.log.checkpoints import id_bytes, id_text
-from pykafka_broker.log.directory_ids import is_reserved
+from pykafka_broker.log.checkpoints import id_bytes, id_text, is_reserved
 from pykafka_broker.log.filesystem import FileLock, FileSystem, read_file, write_file
+from pykafka_broker.log.flush import close_log
+from pykafka_broker.log.jobs import ThreadPool, in_threads
 from pykafka_broker.log.loading import Offsets
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.producer_state import QUICKLY_READ_BYTES
 from pykafka_broker.log.scan import remedy
 
 logger = logging.getLogger(__name__)
@@ -31,8 +38,12 @@ _MAX_NAME = 255
 _NODE_KEYS = {"0": "broker.id", "1": "node.id"}  # by the version of meta.properties: 0 is of brokers on ZooKeeper
 _DELETED = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-delete", re.ASCII)
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
-
 TopicPartition = tuple[str, int]
+_CLOSING_THREADS = 16  # a disk syncs many files in little more time than one
+_SEALING_THREADS = 2  # making files is the processor's work
+_SYNCED_TOGETHER_FROM = (
+    100  # logs; fewer are synced file by file, since other programs may have written much to the disk
+)
 
 
 class LogDirectoryError(Exception):
@@ -265,3 +276,51 @@ def stray_name(partition: TopicPartition, uuid: bytes) -> str:
 def _aside_name(partition: TopicPartition, uuid: bytes, suffix: str) -> str:
     ending = f"-{partition[1]}.{uuid.hex()}{suffix}"
     return partition[0][: _MAX_NAME - len(ending)] + ending
+
+
+# -- clean shutdown
+
+
+def close_directory(
+    directory: LogDirectory,
+    logs: list[PartitionLog],
+    thread_pool: ThreadPool | None,
+    write_checkpoints: Callable[[LogDirectory], None],
+    now: int,
+) -> None:
+    """Close the loaded logs of a directory, to which nothing is written any more.
+
+    Raises:
+        OSError: a sync or a write failed. The directory has no marker then, and its next start recovers it.
+    """
+    _sync_together(directory, [log for log in logs if log.is_unsynced], thread_pool, now)
+    in_threads(thread_pool, _CLOSING_THREADS, lambda log: close_log(log, now), logs)
+    if directory.online:
+        write_checkpoints(directory)
+        if directory.whole:
+            directory.write_clean_marker()
+
+
+def _sync_together(directory: LogDirectory, logs: list[PartitionLog], thread_pool: ThreadPool | None, now: int) -> None:
+    """Sync many logs with one call, where the system can do that, instead of half a dozen files of each."""
+    if len(logs) < _SYNCED_TOGETHER_FROM:
+        return
+    fs = directory.fs
+    in_threads(thread_pool, _SEALING_THREADS, _seal_one_of_many, logs)
+    if fs.sync_all(directory.path):
+        device = fs.stat(directory.path).device
+        for log in logs:
+            if fs.stat(log.directory).device == device:  # another disk may be mounted there
+                log.synced_with_all(now)
+
+
+def _seal_one_of_many(log: PartitionLog) -> None:
+    """Seal a log; one with few records and no producers gets no snapshot.
+
+    Making that file would be most of the work, and there may be tens of thousands of logs. Without a snapshot the log
+    is read when it is opened next; Kafka takes it that there were no producers, which is right.
+    """
+    producers = log.producers
+    if not (producers.entries or producers.snapshot_offset) and log.segments.size_bytes <= QUICKLY_READ_BYTES:
+        producers.snapshot_offset = log.log_end_offset
+    log.seal()

@@ -2,7 +2,7 @@
 
 Rule: a start after a clean shutdown lists folders and opens nothing; the first request for a log loads it. After a
 crash every log is recovered before the first request: unsynced records are checked. A directory that fails goes offline
-alone.
+alone. The manager knows one `LogListener`, from its constructor on, and tells the rest of the broker nothing else.
 """
 
 from __future__ import annotations
@@ -16,26 +16,32 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.checkpoint_writer import CheckpointWriter
-from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID, PARTITION_METADATA, RECOVERY_POINTS, same_but_damaged
-from pykafka_broker.log.closing import close_directory
+from pykafka_broker.log.checkpoints import (
+    METADATA_TOPIC_ID,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    UNASSIGNED,
+    CheckpointWriter,
+    same_but_damaged,
+)
 from pykafka_broker.log.compaction.cleaner import Cleaner
-from pykafka_broker.log.deletion import Deletions
-from pykafka_broker.log.directory_ids import UNASSIGNED
-from pykafka_broker.log.directory_map import DirectoryMap, put_aside
+from pykafka_broker.log.deletion import Deletions, Remover
+from pykafka_broker.log.directory_map import DirectoryMap, open_directories, put_aside
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem, is_passing
 from pykafka_broker.log.flush import Flushers, Waiter
 from pykafka_broker.log.fresh_folders import FreshFolders
-from pykafka_broker.log.jobs import Submit, run_inline
-from pykafka_broker.log.listener import LogListener
+from pykafka_broker.log.jobs import Submit, ThreadPool, run_inline
 from pykafka_broker.log.loading import ZERO_ID, begin_log, create_log, load_log
-from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, LogDirectoryError, TopicPartition
+from pykafka_broker.log.log_directory import (
+    METADATA_TOPIC,
+    LogDirectory,
+    LogDirectoryError,
+    TopicPartition,
+    close_directory,
+)
 from pykafka_broker.log.moving import Moves
-from pykafka_broker.log.opening import open_directories
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.pool import ThreadPool
-from pykafka_broker.log.removal import Remover
 from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.upkeep import Upkeep
@@ -43,8 +49,33 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.system import open_files_limit
 
 logger = logging.getLogger(__name__)
+
 _OPEN_FILES = 4096
 _HANDED_OVER = OSError(errno.ESTALE, "another broker has the directory now")
+
+
+class LogListener:
+    """A listener that acts on nothing, for logs without a node; the broker's overrides every method."""
+
+    def is_replicated(self, partition: TopicPartition) -> bool:
+        """Return whether the partition has other replicas: its log then begins with the checkpointed high watermark."""
+        return False
+
+    def synced(self, log: PartitionLog) -> None:
+        """Act on records that outlive a power cut from now on."""
+
+    def lost(self, log: PartitionLog, offset: int, error: OSError) -> None:
+        """Act on the loss of the records from `offset` on: they were cut off, or their sync has failed."""
+
+    def directory_failed(self, directory: LogDirectory, partitions: list[TopicPartition]) -> None:
+        """Act on a directory that is offline, with these partitions."""
+
+    def moving(self, partition: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
+        """Announce that the partition is about to be in `target`; call `waiter` when that is known for certain."""
+        waiter(None)
+
+    def moved(self, partition: TopicPartition) -> None:
+        """Act on a partition that is in another directory now."""
 
 
 def _open_files() -> int:

@@ -28,10 +28,10 @@ from pykafka_broker.log.checkpoints import (
 )
 from pykafka_broker.log.files import CachedFile
 from pykafka_broker.log.filesystem import FileHandle, FileSystem, write_file
-from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
+from pykafka_broker.log.leader_epochs import EPOCHS_FILE
 from pykafka_broker.log.log_directory import FUTURE_SUFFIX, LogDirectory, TopicPartition, deleted_name
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.producer_snapshot import snapshot_name, snapshot_offsets
+from pykafka_broker.log.producer_state import snapshot_name, snapshot_offsets
 from pykafka_broker.log.segment import LogSegment
 
 if TYPE_CHECKING:

@@ -26,15 +26,21 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import GAP, PARTITION_METADATA, write_partition_metadata
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import Buffer, FileHandle
-from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
-from pykafka_broker.log.leader_epochs import LeaderEpochs
-from pykafka_broker.log.producer_loading import rebuild_transactions, restore_producers
-from pykafka_broker.log.producer_snapshot import forget_snapshot, forget_snapshots, snapshot_name, take_snapshot
-from pykafka_broker.log.producer_state import BatchMetadata, ProducerState
+from pykafka_broker.log.index import AbortedTransaction, CorruptTransactionIndex
+from pykafka_broker.log.leader_epochs import EPOCHS_FILE, LeaderEpochs
+from pykafka_broker.log.producer_state import (
+    BatchMetadata,
+    ProducerState,
+    forget_snapshot,
+    forget_snapshots,
+    rebuild_transactions,
+    restore_producers,
+    snapshot_name,
+    take_snapshot,
+)
 from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.log.segment import MAX_RELATIVE_OFFSET, LogSegment
 from pykafka_broker.log.segments import LogRead, Segments, TimeSteps
-from pykafka_broker.log.transaction_index import AbortedTransaction, CorruptTransactionIndex
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.control import EndTransactionMarker, read_end_transaction_marker
 from pykafka_broker.records.errors import CorruptBatch

@@ -1,26 +1,49 @@
-"""What a partition knows of its producers: epochs, the last five batches of each, open transactions.
+"""The producers of a partition: epochs, their last five batches, open transactions (Kafka: ProducerStateManager).
 
-Rule: `check` decides and changes nothing, `apply` records a batch that is in the log. A batch seen before is not an
-error: its first append answers again (KIP-98, KIP-360). A producer that nothing is known of may start with any
-sequence, since its records may have expired.
+Rule: `check` decides and changes nothing, `apply` records a batch that is in the log. A repeated batch is not an error:
+the producer gets the answer of the first append again (KIP-98, KIP-360). An unknown producer may start with any
+sequence number, since its earlier records may have expired.
+
+A snapshot (`<offset>.snapshot`) holds the state of all producers as of its offset, so that a start need not read the
+whole log. A snapshot that is damaged or lies beyond the log's end is thrown away: an older one and the batches after it
+give the same state. Format: int16 version 1, uint32 CRC-32C of the rest, int32 count, then 42 bytes for each producer.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import re
+import struct
 from collections import deque
 from typing import NamedTuple
 
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.transaction_index import AbortedTransaction
+from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
+from pykafka_broker.log.index import AbortedTransaction
+from pykafka_broker.log.scan import ScannedBatch, scan
+from pykafka_broker.log.segment import LogSegment
+from pykafka_broker.log.segments import Segments
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.records.control import EndTransactionMarker
+from pykafka_broker.records.control import EndTransactionMarker, read_end_transaction_marker
+from pykafka_broker.records.crc import crc32c
 from pykafka_broker.records.header import NO_SEQUENCE, BatchHeader
+
+logger = logging.getLogger(__name__)
 
 NO_EPOCH = -1
 NO_OFFSET = -1
 MAX_SEQUENCE = 0x7FFFFFFF
 MAX_EPOCH = 0x7FFF
 CACHED_BATCHES = 5
+_SNAPSHOT_SUFFIX = ".snapshot"
+_SNAPSHOT_HEADER = struct.Struct(">hIi")
+_SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
+_SNAPSHOT_CRC_END = 6
+_SNAPSHOT_VERSION = 1
+_SNAPSHOT_NAME = re.compile(r"[0-9]{20}\.snapshot")
+# A log that is no longer and has never had an idempotent producer needs no snapshot: it is read when it is opened.
+QUICKLY_READ_BYTES = 64 << 10
 
 
 class BatchMetadata(NamedTuple):
@@ -273,3 +296,216 @@ class ProducerState:
         self._open.clear()
         self.ended.clear()
         self.snapshot_offset = offset
+
+
+# -- snapshots
+
+
+class CorruptSnapshot(ValueError):
+    """This file does not hold the state it should."""
+
+
+def snapshot_name(offset: int) -> str:
+    return f"{offset:020d}{_SNAPSHOT_SUFFIX}"
+
+
+def encode_snapshot(state: ProducerState) -> bytes:
+    body = bytearray()
+    for _, entry in sorted(state.entries.items()):
+        last = entry.batches[-1] if entry.batches else BatchMetadata(NO_SEQUENCE, -1, 0, entry.last_timestamp)
+        body += _SNAPSHOT_ENTRY.pack(
+            entry.producer_id,
+            entry.epoch,
+            last.last_sequence,
+            last.last_offset,
+            last.offset_delta,
+            entry.last_timestamp,
+            entry.coordinator_epoch,
+            entry.txn_first_offset,
+        )
+    count = struct.pack(">i", len(state.entries))
+    return _SNAPSHOT_HEADER.pack(_SNAPSHOT_VERSION, crc32c(count + body), len(state.entries)) + bytes(body)
+
+
+def decode_snapshot(data: bytes) -> list[ProducerEntry]:
+    if len(data) < _SNAPSHOT_HEADER.size:
+        raise CorruptSnapshot(f"{len(data)} bytes are no snapshot")
+    version, crc, count = _SNAPSHOT_HEADER.unpack_from(data)
+    if version != _SNAPSHOT_VERSION:
+        raise CorruptSnapshot(f"unknown version {version}")
+    if crc32c(data[_SNAPSHOT_CRC_END:]) != crc:
+        raise CorruptSnapshot("the CRC does not match")
+    if count * _SNAPSHOT_ENTRY.size != len(data) - _SNAPSHOT_HEADER.size:
+        raise CorruptSnapshot(f"{count} producers in {len(data)} bytes")
+    return [_entry(*row) for row in _SNAPSHOT_ENTRY.iter_unpack(data[_SNAPSHOT_HEADER.size :])]
+
+
+def _entry(
+    producer_id: int,
+    epoch: int,
+    last_sequence: int,
+    last_offset: int,
+    offset_delta: int,
+    timestamp: int,
+    coordinator_epoch: int,
+    txn_first_offset: int,
+) -> ProducerEntry:
+    entry = ProducerEntry(producer_id, epoch)
+    if last_offset >= 0:
+        entry.batches.append(BatchMetadata(last_sequence, last_offset, offset_delta, timestamp))
+    entry.last_timestamp = timestamp
+    entry.coordinator_epoch = coordinator_epoch
+    entry.txn_first_offset = txn_first_offset
+    return entry
+
+
+def write_snapshot(fs: FileSystem, path: str, state: ProducerState, *, sync: bool = True) -> None:
+    write_file(fs, path, encode_snapshot(state), sync=sync)
+
+
+def take_snapshot(fs: FileSystem, directory: str, producers: ProducerState, offset: int) -> None:
+    """Write the state as of `offset`, which is where the log in that folder ends."""
+    if offset > producers.snapshot_offset:
+        write_snapshot(fs, f"{directory}/{snapshot_name(offset)}", producers, sync=False)
+        producers.snapshot_offset = offset
+
+
+def snapshot_offsets(names: list[str]) -> list[int]:
+    """Return the offsets of the snapshots among these file names, in order."""
+    return sorted(int(name[:20]) for name in names if _SNAPSHOT_NAME.fullmatch(name))
+
+
+def forget_snapshots(fs: FileSystem, directory: str) -> None:
+    """Remove every snapshot in a folder: nothing is known of the producers any more."""
+    for offset in snapshot_offsets(fs.list_directory(directory)):
+        forget_snapshot(fs, directory, offset)
+
+
+def forget_snapshot(fs: FileSystem, directory: str, offset: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        fs.remove(f"{directory}/{snapshot_name(offset)}")
+
+
+def read_snapshot(fs: FileSystem, path: str) -> list[ProducerEntry]:
+    return decode_snapshot(read_file(fs, path))
+
+
+# -- the state of a log that is opened
+
+
+def remove_strays(fs: FileSystem, directory: str, names: list[str], segments: Segments) -> None:
+    """Remove the snapshots that stops left, which are of no segment's base offset. The newest of them stays if it lies
+    beyond the last segment's base (Kafka: ProducerStateManager.removeStraySnapshots).
+    """
+    strays = set(snapshot_offsets(names)) - {segment.base_offset for segment in segments}
+    if strays and max(strays) > segments.active.base_offset:
+        strays.remove(max(strays))
+    for offset in sorted(strays):
+        name = snapshot_name(offset)
+        _remove(fs, f"{directory}/{name}")
+        names.remove(name)
+
+
+def restore_producers(
+    fs: FileSystem,
+    directory: str,
+    names: list[str],
+    producers: ProducerState,
+    segments: Segments,
+    log_start_offset: int,
+    end_offset: int,
+) -> None:
+    """Make `producers` what they were as of `end_offset`, from the newest sound snapshot and the batches after it."""
+    start = log_start_offset
+    producers.clear(0)
+    for offset in reversed(snapshot_offsets(names)):
+        path = f"{directory}/{snapshot_name(offset)}"
+        if offset > end_offset:
+            _remove(fs, path)
+            continue
+        entries = _read_or_remove(fs, path, offset)
+        if entries is None:
+            continue
+        producers.restore(entries)
+        producers.snapshot_offset = start = offset
+        break
+    if start < end_offset:
+        replay_producers(producers, segments, start, end_offset)
+
+
+def replay_producers(producers: ProducerState, segments: Segments, start: int, end_offset: int) -> None:
+    """Bring `producers` from `start` to `end_offset` by what the log holds. A batch that holds `start` counts: so the
+    log begins after DeleteRecords.
+    """
+    for segment in segments.starting_from(start):
+        if segment.base_offset >= end_offset:
+            return
+        handle = segment.log.handle()
+        position = segment.position_of(start) if start > segment.base_offset else 0
+        for batch in scan(handle, segment.log.path, position, segment.size, verify=False):
+            if batch.header.base_offset >= end_offset:
+                return
+            if batch.header.last_offset >= start:
+                replay_batch(producers, batch)
+
+
+def rebuild_transactions(fs: FileSystem, directory: str, segments: Segments, segment: LogSegment) -> None:
+    """The transaction index of one segment anew."""
+    segment.transactions.replace(find_aborted(fs, directory, segments, segment))
+
+
+def find_aborted(fs: FileSystem, directory: str, segments: Segments, segment: LogSegment) -> list[AbortedTransaction]:
+    """What the transaction index of a segment must say, by what was open where it begins and its batches."""
+    producers = ProducerState(directory)
+    start = segments.first.base_offset
+    for offset in reversed(snapshot_offsets(fs.list_directory(directory))):
+        if offset <= segment.base_offset:
+            with contextlib.suppress(CorruptSnapshot):
+                producers.restore(read_snapshot(fs, f"{directory}/{snapshot_name(offset)}"))
+                start = offset
+                break
+    replay_producers(producers, segments, start, segment.base_offset)
+    found = []
+    for batch in scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False):
+        aborted = replay_batch(producers, batch)
+        if aborted is not None:
+            found.append(aborted)
+    return found
+
+
+def replay_batch(producers: ProducerState, batch: ScannedBatch) -> AbortedTransaction | None:
+    """Take account of a batch that is in the log; what the transaction index must say of it, if anything."""
+    header = batch.header
+    if header.producer_id < 0:
+        return None
+    if not header.is_control:
+        producers.apply(header, header.base_offset)
+        return None
+    marker = read_end_transaction_marker(batch.data, header)
+    if marker is None:
+        return None
+    aborted = producers.aborted_by(marker)
+    producers.apply_marker(marker)
+    return aborted
+
+
+def _read_or_remove(fs: FileSystem, path: str, offset: int) -> list[ProducerEntry] | None:
+    """The entries of a snapshot as of `offset`; a file that is damaged goes, lest it be read again."""
+    try:
+        entries = read_snapshot(fs, path)
+        if any(entry.txn_first_offset >= offset or _last_offset(entry) >= offset for entry in entries):
+            raise CorruptSnapshot("it knows of later offsets than its own")
+        return entries
+    except CorruptSnapshot as error:
+        logger.warning("Removed %s: %s", path, error)
+        _remove(fs, path)
+        return None
+
+
+def _last_offset(entry: ProducerEntry) -> int:
+    return entry.batches[-1].last_offset if entry.batches else -1
+
+
+def _remove(fs: FileSystem, path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        fs.remove(path)

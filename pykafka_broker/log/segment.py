@@ -1,7 +1,9 @@
-"""One segment of a log: the file of batches and its indexes.
+"""One segment of a log: the file of batches and its indexes (Kafka: LogSegment).
 
-Rule: bytes below `size` never change. A failed append leaves `size` as it was, so what it may have written is
-overwritten by the next one. Positions that readers stopped at are remembered, because the next read starts there.
+Rule: bytes below `size` never change. A failed append leaves `size` as it was, so the next append overwrites whatever
+the failed one has written. Positions at which readers stopped are remembered, because their next reads start there. The
+names of a segment's four files begin with its base offset; a suffix marks files that are not, or no longer, part of the
+log.
 """
 
 from __future__ import annotations
@@ -15,17 +17,19 @@ from typing import NamedTuple
 
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.files import FileCache, FileSlice
+from pykafka_broker.log.files import CachedFile, FileCache, FileSlice
 from pykafka_broker.log.filesystem import Buffer, FileHandle
-from pykafka_broker.log.index import NO_TIMESTAMP
+from pykafka_broker.log.index import NO_TIMESTAMP, OffsetIndex, TimeIndex, TransactionIndex
 from pykafka_broker.log.scan import DamagedLog, scan
-from pykafka_broker.log.segment_files import SegmentFiles
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, read_header
 
 logger = logging.getLogger(__name__)
 
+DELETED = ".deleted"
+CLEANED = ".cleaned"  # written by an unfinished cleaning
+SWAP = ".swap"  # written by a finished cleaning, about to replace older segments
 _INDEX_INTERVAL_BYTES = 4096
 _REMEMBERED = 16
 _LOOK_AHEAD = 16  # batches
@@ -36,6 +40,58 @@ _HEAD = struct.Struct(">qiibihiqq")
 _MAGIC = 2
 _PIECE_BYTES = 16384
 _LARGE_BYTES = 4096
+
+
+def segment_name(base_offset: int) -> str:
+    return f"{base_offset:020d}"
+
+
+class SegmentFiles:
+    __slots__ = ("base_offset", "log", "offset_index", "time_index", "transactions")
+
+    def __init__(self, cache: FileCache, directory: str, base_offset: int, fresh: bool, suffix: str) -> None:
+        stem = f"{directory}/{segment_name(base_offset)}"
+        self.base_offset = base_offset
+        self.log = CachedFile(cache, f"{stem}.log{suffix}")
+        self.offset_index = OffsetIndex(CachedFile(cache, f"{stem}.index{suffix}"), base_offset, fresh=fresh)
+        self.time_index = TimeIndex(CachedFile(cache, f"{stem}.timeindex{suffix}"), base_offset, fresh=fresh)
+        self.transactions = TransactionIndex(CachedFile(cache, f"{stem}.txnindex{suffix}"), base_offset, fresh=fresh)
+
+    def files(self) -> tuple[CachedFile, ...]:
+        return self.log, self.offset_index.file, self.time_index.file, self.transactions.file
+
+    def mark_deleted(self) -> None:
+        """Take the files out of the folder's set of segments; they are removed later. What failed can be done again."""
+        for file in self.files():
+            if not file.path.endswith(DELETED):
+                file.rename(file.path + DELETED)
+
+    def change_suffix(self, old: str, new: str) -> None:
+        """Give the files other names, the log last: with it the others count. What failed can be done again."""
+        for file in reversed(self.files()):
+            if file.path.endswith(old):
+                file.rename(file.path.removesuffix(old) + new)
+
+    def discard(self) -> None:
+        """Remove the files that an interrupted attempt may have left."""
+        for file in self.files():
+            if file.exists():
+                file.remove()
+                file.close()
+
+    def sync(self) -> None:
+        for file in self.files():
+            if file.exists():
+                file.handle().sync()
+
+    def move_to(self, directory: str) -> None:
+        """The folder has got another name."""
+        for file in self.files():
+            file.path = f"{directory}/{file.path.rpartition('/')[2]}"
+
+    def remove(self) -> None:
+        for file in self.files():
+            file.remove()
 
 
 class BatchPosition(NamedTuple):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log import checkpoints
-from pykafka_broker.log.checkpoint_writer import CheckpointWriter
+from pykafka_broker.log.checkpoints import CheckpointWriter
 from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, TopicPartition
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.scan import DamagedLog

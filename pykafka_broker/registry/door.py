@@ -14,8 +14,7 @@ import logging
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from pykafka_broker.control.http import Request, Response
-from pykafka_broker.control.http_listener import HttpListener, why_not_of_this_machine
+from pykafka_broker.control.http import HttpListener, Request, Response, why_not_of_this_machine
 from pykafka_broker.registry.api import Raw, find
 from pykafka_broker.registry.call import Call
 from pykafka_broker.registry.forwarding import hand_on, told_end

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from pykafka_broker.control.http_listener import LOOPBACK
+from pykafka_broker.control.http import LOOPBACK
 from pykafka_broker.control.opening import Opening as ControlOpening
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.jobs import Submit

@@ -18,10 +18,9 @@ from typing import Any
 from pykafka_broker import system
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Pieces
-from pykafka_broker.server.answers import KEPT_BYTES
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.transport import READ, WRITE, FilePiece, Transport
-from pykafka_broker.server.turns import Turns
+from pykafka_broker.server.turns import KEPT_BYTES, Turns
 
 log = logging.getLogger(__name__)
 

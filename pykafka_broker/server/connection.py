@@ -19,8 +19,7 @@ from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Buffer, Pieces
 from pykafka_broker.server.channel import Channel
-from pykafka_broker.server.framing import FrameReader
-from pykafka_broker.server.request_memory import RequestMemory
+from pykafka_broker.server.framing import FrameReader, RequestMemory
 from pykafka_broker.server.system_clock import nanoseconds
 from pykafka_broker.server.transport import FilePiece, Transport
 from pykafka_broker.server.turns import Turns

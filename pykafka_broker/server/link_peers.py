@@ -12,8 +12,7 @@ from functools import partial
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.roles import roles_of
 from pykafka_broker.peers import Address, Peer
-from pykafka_broker.server.link import PLAIN, Link, Security
-from pykafka_broker.server.link_settings import LinkSettings
+from pykafka_broker.server.link import PLAIN, Link, LinkSettings, Security
 from pykafka_broker.server.listeners import PLAINTEXT, security_protocol_of
 from pykafka_broker.server.turns import Turns
 

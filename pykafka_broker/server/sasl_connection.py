@@ -21,9 +21,8 @@ from pykafka_broker.config import ConfigError, UnusableError
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import Pieces
-from pykafka_broker.security.sasl.exchange import Exchange
-from pykafka_broker.security.sasl.listener import SaslListener
-from pykafka_broker.security.sasl.realm import Around
+from pykafka_broker.security.sasl.exchange import Exchange, SaslListener
+from pykafka_broker.security.sasl.mechanism import Around
 from pykafka_broker.server.connection import Connection, Serving
 from pykafka_broker.server.documents import Documents
 from pykafka_broker.server.transport import Transport

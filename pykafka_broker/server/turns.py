@@ -1,8 +1,19 @@
-"""The turns of a process: who is ready is served, then what that has moved is settled, once for all of them.
+"""The turns of a process: ready sockets are served, what that has moved is settled once, then answers leave.
 
-Rule: a turn begins with a tick of the clock and ends with `settle`, then what it has answered leaves; many sockets that
-are ready cost the event loop one callback. Nobody is starved: a turn takes so many sockets and gives each its share of
-requests, the next one goes on from there, and after a few turns the loop does everything else.
+Rule: a turn begins with a tick of the clock and ends with `settle`, and what the turn has answered leaves after that.
+Many sockets that are ready cost the event loop one callback. Nobody is starved: a turn serves a bounded number of
+sockets and gives each its share of requests; the next turn goes on from there, and after a few turns the loop does
+everything else.
+
+Answers of one turn leave together. Why: a client that waits for an answer sleeps, and waking a process costs the system
+more than this broker needs for a small request. Many connections often lead to one process: the first answer of a group
+wakes it, and the others leave while it is waking up. Where requests are served faster than the process behind them can
+read the answers, that process does not sleep, and each answer is better sent at once.
+
+The answers of one channel leave in their order, and each before the next request of that channel is served. Otherwise
+a crash (kill -9) after the next batch could leave a producer without the answer to an earlier one, and the log's
+snapshots know only the last batch of each producer. A channel that sends in another way, or closes, first sends its
+kept answers.
 """
 
 from __future__ import annotations
@@ -11,10 +22,67 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from pykafka_broker.server.answers import Answers
 from pykafka_broker.server.framing import BufferPool
 from pykafka_broker.server.readiness import NoneReady, Readiness, readiness_of
-from pykafka_broker.server.system_clock import SystemClock
+from pykafka_broker.server.system_clock import SystemClock, nanoseconds
+
+KEPT_BYTES = 16 << 10  # of one answer; for a longer one a system call more is nothing
+MOST_KEPT = 32  # the first one of them waits until as many have been served
+_FEW = 16  # channels; where more are ready it is always worth it
+_SERVED_AT_ONCE_NS = 12_000
+
+
+class Sender(Protocol):
+    """Whose answer it is."""
+
+    def send_kept(self, data: bytes) -> None:
+        """Send it now; never raises."""
+
+
+class Answers:
+    """gathers: an answer may be kept until others are there, or the turn ends."""
+
+    __slots__ = ("_begun_ns", "_kept", "gathers")
+
+    def __init__(self) -> None:
+        self.gathers = False
+        self._kept: list[tuple[Sender, bytes]] = []
+        self._begun_ns = 0  # while the first request of a few is being served
+
+    def gather(self, channels: int) -> None:
+        """So many are ready: until `send` their answers may be kept. Of a few the time that the first one takes says
+        whether that is worth it.
+        """
+        self.gathers = True
+        self._begun_ns = nanoseconds() if 1 < channels <= _FEW else 0
+
+    def keep(self, sender: Sender, data: bytes) -> None:
+        """It is sent with the next ones, by `send` at the latest."""
+        kept = self._kept
+        if not kept:
+            kept.append((sender, data))
+            if self._begun_ns and nanoseconds() - self._begun_ns < _SERVED_AT_ONCE_NS:
+                self.send()
+            self._begun_ns = 0
+        elif kept[-1][0] is sender and len(kept[-1][1]) < KEPT_BYTES:
+            kept[-1] = sender, kept[-1][1] + data
+        else:
+            kept.append((sender, data))
+            if len(kept) >= MOST_KEPT:
+                self.let_go()
+
+    def let_go(self) -> None:
+        """Send what is kept."""
+        if self._kept:
+            kept, self._kept = self._kept, []
+            for sender, data in kept:
+                sender.send_kept(data)
+
+    def send(self) -> None:
+        """The end of what `gather` began."""
+        self.gathers = False
+        self.let_go()
+
 
 SCRATCH_BYTES = 256 << 10
 _TURNS_IN_PASSING = 3

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykafka_broker.client.partitioner import partition_of
-from pykafka_broker.control.bytes_in_json import meant
+from pykafka_broker.control.schema import meant
 from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic, Transaction
 from pykafka_broker.testing.cluster_nodes import WAIT_S
 from pykafka_broker.testing.cluster_traffic import ClusterTraffic

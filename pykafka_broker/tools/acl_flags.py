@@ -8,9 +8,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
-from pykafka_broker.client.acls import Entry, Pattern
+from pykafka_broker.client.acls import Entry, Pattern, split_principal
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.principals import split_principal
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS, Operation, Resource
 from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, AclResourceType, PatternType
 from pykafka_broker.tools.frame import ToolParser, UsageError

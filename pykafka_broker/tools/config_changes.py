@@ -10,12 +10,20 @@ import re
 from collections.abc import Sequence
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.configs import ConfigChange, Resource, alter_configs, describe_configs
+from pykafka_broker.client.configs import (
+    DEFAULT_ITERATIONS,
+    ConfigChange,
+    Mechanism,
+    NewCredential,
+    Resource,
+    alter_configs,
+    alter_credentials,
+    alter_quotas,
+    describe_configs,
+    describe_quotas,
+)
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.java_text import double, java_split
-from pykafka_broker.client.properties import read_properties
-from pykafka_broker.client.quotas import alter_quotas, describe_quotas
-from pykafka_broker.client.scram import DEFAULT_ITERATIONS, Mechanism, NewCredential, alter_credentials
+from pykafka_broker.client.properties import double, java_split, read_properties
 from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType, QuotaMatch
 from pykafka_broker.tools.config_entities import DEFAULT, QUOTAS, RESOURCES, Entity
 from pykafka_broker.tools.frame import Tool, UsageError

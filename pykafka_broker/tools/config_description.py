@@ -9,11 +9,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.configs import Resource, Source, describe_configs, list_resources, source_of
+from pykafka_broker.client.configs import (
+    Quotas,
+    Resource,
+    Source,
+    describe_configs,
+    describe_credentials,
+    describe_quotas,
+    list_resources,
+    source_of,
+)
 from pykafka_broker.client.errors import ClientError, Refused
 from pykafka_broker.client.groups import list_groups
-from pykafka_broker.client.quotas import Quotas, describe_quotas
-from pykafka_broker.client.scram import describe_credentials
 from pykafka_broker.client.topics import list_topics
 from pykafka_broker.cluster.topic_names import name_problem
 from pykafka_broker.config.values import format_value

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pykafka_broker.client.java_text import integer
+from pykafka_broker.client.properties import integer
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.tools.frame import ToolParser, UsageError
 

@@ -11,7 +11,7 @@ import random
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Consumer
 from pykafka_broker.client.group_consumer import GroupConsumer
-from pykafka_broker.client.java_text import integer, long
+from pykafka_broker.client.properties import integer, long
 from pykafka_broker.protocol.enums import EARLIEST, LATEST
 from pykafka_broker.tools.console_output import Output, add_formatter
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError

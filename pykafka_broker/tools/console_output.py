@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.java_text import integer, long
+from pykafka_broker.client.properties import integer, long
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.progress import NOTHING, Bar
 from pykafka_broker.tools.properties_of import deprecated, merged

@@ -11,8 +11,8 @@ from typing import Any
 from pykafka_broker.client.batches import Delivery
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.java_text import integer, long
 from pykafka_broker.client.producer import Producer
+from pykafka_broker.client.properties import integer, long
 from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, UsageError
 from pykafka_broker.tools.input_lines import lines_of, size_of
 from pykafka_broker.tools.line_reader import Line, LineReader

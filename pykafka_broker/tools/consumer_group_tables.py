@@ -9,10 +9,8 @@ from collections.abc import Sequence
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.group_description import GroupView, MemberView, describe_consumer_groups
-from pykafka_broker.client.group_offsets import committed_offsets
-from pykafka_broker.client.leaders import Place
-from pykafka_broker.client.offsets import by_topic, list_offsets
+from pykafka_broker.client.groups import GroupView, MemberView, committed_offsets, describe_consumer_groups
+from pykafka_broker.client.leaders import Place, by_topic, list_offsets
 from pykafka_broker.protocol.enums import LATEST
 from pykafka_broker.tools.frame import Tool
 from pykafka_broker.tools.group_table import Column, print_table

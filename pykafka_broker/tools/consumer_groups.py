@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.group_description import CLASSIC, CONSUMER, describe_consumer_groups
-from pykafka_broker.client.group_offsets import Committed
-from pykafka_broker.client.groups import list_groups
+from pykafka_broker.client.groups import CLASSIC, CONSUMER, Committed, describe_consumer_groups, list_groups
 from pykafka_broker.client.leaders import Place
 from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
 from pykafka_broker.protocol.errors import ErrorCode

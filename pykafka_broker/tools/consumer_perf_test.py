@@ -10,8 +10,7 @@ from datetime import datetime
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.group_consumer import GroupConsumer
-from pykafka_broker.client.java_text import integer, long
-from pykafka_broker.client.properties import read_properties
+from pykafka_broker.client.properties import integer, long, read_properties
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.java_time import date_form
 from pykafka_broker.tools.progress import Bar

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from pykafka_broker.client.acls import split_principal
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.delegation_tokens import Token, create_token, describe_tokens, expire_token, renew_token
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.java_text import long
-from pykafka_broker.client.principals import split_principal
+from pykafka_broker.client.properties import long
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.usage import never_with, required
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.leaders import Answered, Place, ask_leaders
-from pykafka_broker.client.offsets import by_topic
+from pykafka_broker.client.leaders import Answered, Place, ask_leaders, by_topic
 from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,

@@ -9,13 +9,12 @@ import os
 import re
 from collections.abc import Sequence
 
-from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.cluster import Client, Leaders
 from pykafka_broker.client.consumer import Consumer
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.offsets import Found, list_offsets
+from pykafka_broker.client.leaders import Found, list_offsets
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import read_properties
-from pykafka_broker.client.topology import Leaders
 from pykafka_broker.protocol.enums import LATEST
 from pykafka_broker.records.record import Headers, Record
 from pykafka_broker.server.system_clock import nanoseconds

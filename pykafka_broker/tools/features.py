@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.features import api_versions, update_features
-from pykafka_broker.client.java_text import integer
+from pykafka_broker.client.properties import integer
+from pykafka_broker.client.quorum import api_versions, update_features
 from pykafka_broker.cluster.features import METADATA_VERSION, default_levels
 from pykafka_broker.cluster.format_request import (
     FormatError,

@@ -10,9 +10,8 @@ from collections.abc import Callable
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.java_text import integer, java_split, long
-from pykafka_broker.client.leaders import Place
-from pykafka_broker.client.offsets import list_offsets
+from pykafka_broker.client.leaders import Place, list_offsets
+from pykafka_broker.client.properties import integer, java_split, long
 from pykafka_broker.client.topics import list_topics
 from pykafka_broker.protocol.enums import (
     EARLIEST,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, Refused, TimedOut
-from pykafka_broker.client.group_offsets import delete_group, delete_offsets
+from pykafka_broker.client.groups import delete_group, delete_offsets
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.frame import Tool
 from pykafka_broker.tools.group_options import INACTIVE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.group_offsets import Committed, commit_offsets, committed_offsets
+from pykafka_broker.client.groups import Committed, commit_offsets, committed_offsets
 from pykafka_broker.client.leaders import Place
 from pykafka_broker.tools.frame import Tool, UsageError
 from pykafka_broker.tools.group_table import print_table

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.client.errors import ClientError, Refused, TimedOut, check
-from pykafka_broker.client.java_text import integer
+from pykafka_broker.client.properties import integer
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions

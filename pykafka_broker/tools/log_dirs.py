@@ -7,7 +7,7 @@ from typing import Any
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, Refused, check
-from pykafka_broker.client.java_text import integer
+from pykafka_broker.client.properties import integer
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from pykafka_broker.tools.frame import Tool, ToolParser

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pykafka_broker.client.errors import ClientError, Unusable
-from pykafka_broker.client.java_text import integer
-from pykafka_broker.client.properties import read_properties
+from pykafka_broker.client.properties import integer, read_properties
 from pykafka_broker.client.quorum import Endpoint, Quorum, add_voter, describe_quorum, remove_voter
 from pykafka_broker.protocol.messages.describe_quorum_response import ReplicaState
 from pykafka_broker.protocol.runtime import ZERO_UUID, parse_uuid_text, uuid_text

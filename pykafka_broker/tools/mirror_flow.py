@@ -14,8 +14,7 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.configs import ConfigChange, Resource, Source, alter_configs, describe_configs, source_of
 from pykafka_broker.client.consumer import Chunk, Consumer
 from pykafka_broker.client.errors import Refused
-from pykafka_broker.client.leaders import Place
-from pykafka_broker.client.offsets import list_offsets
+from pykafka_broker.client.leaders import Place, list_offsets
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.topics import create_partitions, create_topic
 from pykafka_broker.protocol.enums import EARLIEST, LATEST, AlterConfigOp, ConfigResourceType

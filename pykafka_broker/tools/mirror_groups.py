@@ -12,8 +12,7 @@ from typing import Any
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import check
 from pykafka_broker.client.groups import list_groups
-from pykafka_broker.client.leaders import Place
-from pykafka_broker.client.offsets import by_topic
+from pykafka_broker.client.leaders import Place, by_topic
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.errors import ErrorCode

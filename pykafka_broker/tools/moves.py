@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sized
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.leaders import Place
-from pykafka_broker.client.reassignments import Directories, directories_of, move_to_directories
+from pykafka_broker.client.topics import Directories, directories_of, move_to_directories
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.frame import Tool
 from pykafka_broker.tools.reassignment_plan import Plan

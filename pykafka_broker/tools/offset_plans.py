@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.java_text import integer, long
 from pykafka_broker.client.leaders import Place
+from pykafka_broker.client.properties import integer, long
 
 _QUOTED_FROM = 25  # characters: Kafka's writer quotes what it does not want to look through
 _SPECIAL = set(',"\\')

@@ -17,9 +17,8 @@ from pathlib import Path
 from pykafka_broker.client.batches import Delivery
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.java_text import double, integer, long
 from pykafka_broker.client.producer import Producer
-from pykafka_broker.client.properties import read_properties
+from pykafka_broker.client.properties import double, integer, long, read_properties
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.progress import Bar
 from pykafka_broker.tools.properties_of import deprecated, pairs

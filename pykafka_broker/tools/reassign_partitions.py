@@ -9,10 +9,9 @@ from collections.abc import Sized
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, Refused
-from pykafka_broker.client.java_text import long
 from pykafka_broker.client.leaders import Place
-from pykafka_broker.client.reassignments import directories_of, reassign
-from pykafka_broker.client.topics import list_reassignments
+from pykafka_broker.client.properties import long
+from pykafka_broker.client.topics import directories_of, list_reassignments, reassign
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.moves import cancel_moves, start_moves, tell_moves

@@ -9,9 +9,8 @@ from collections.abc import Collection, Mapping
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.java_text import long
-from pykafka_broker.client.leaders import Place
-from pykafka_broker.client.offsets import Found, list_offsets
+from pykafka_broker.client.leaders import Found, Place, list_offsets
+from pykafka_broker.client.properties import long
 from pykafka_broker.protocol.enums import EARLIEST, LATEST
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.java_time import duration_ms, timestamp_ms

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, Refused, TimedOut
-from pykafka_broker.client.group_description import GroupView
-from pykafka_broker.client.groups import list_groups
-from pykafka_broker.client.leaders import Place
-from pykafka_broker.client.offsets import by_topic
-from pykafka_broker.client.share_groups import (
+from pykafka_broker.client.groups import (
+    GroupView,
     alter_share_group_starts,
     delete_share_group_starts,
     describe_share_group,
+    list_groups,
     share_group_starts,
 )
+from pykafka_broker.client.leaders import Place, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.group_deletions import delete_listed_groups, print_deleted

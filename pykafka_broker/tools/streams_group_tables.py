@@ -6,10 +6,14 @@ from collections.abc import Sequence
 
 from pykafka_broker.client.cluster import Client, Node
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.group_description import coordinator_of
-from pykafka_broker.client.group_offsets import committed_offsets
-from pykafka_broker.client.offsets import list_offsets
-from pykafka_broker.client.streams_groups import active_places, describe_streams_group, tasks_of
+from pykafka_broker.client.groups import (
+    active_places,
+    committed_offsets,
+    coordinator_of,
+    describe_streams_group,
+    tasks_of,
+)
+from pykafka_broker.client.leaders import list_offsets
 from pykafka_broker.protocol.enums import EARLIEST, LATEST
 from pykafka_broker.protocol.messages.streams_group_describe_response import DescribedGroup, Member, TaskIds
 from pykafka_broker.tools.frame import Tool

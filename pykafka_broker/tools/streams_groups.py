@@ -10,11 +10,14 @@ from collections.abc import Mapping, Sequence
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, Refused
-from pykafka_broker.client.group_offsets import Committed, committed_offsets
-from pykafka_broker.client.groups import list_groups
-from pykafka_broker.client.leaders import Place
-from pykafka_broker.client.offsets import by_topic
-from pykafka_broker.client.streams_groups import describe_streams_group, internal_topics
+from pykafka_broker.client.groups import (
+    Committed,
+    committed_offsets,
+    describe_streams_group,
+    internal_topics,
+    list_groups,
+)
+from pykafka_broker.client.leaders import Place, by_topic
 from pykafka_broker.client.topics import delete_topics
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, of_code
-from pykafka_broker.client.java_text import integer, java_split
 from pykafka_broker.client.leaders import Place
+from pykafka_broker.client.properties import integer, java_split
 from pykafka_broker.client.topics import describe_topics
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.frame import UsageError

@@ -7,7 +7,7 @@ from typing import Any
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, Refused
-from pykafka_broker.client.java_text import integer, java_split
+from pykafka_broker.client.properties import integer, java_split
 from pykafka_broker.client.topics import (
     PARTITIONS_IN_AN_ANSWER,
     create_partitions,

@@ -11,8 +11,8 @@ from typing import Any
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.java_text import integer, long
 from pykafka_broker.client.leaders import Place
+from pykafka_broker.client.properties import integer, long
 from pykafka_broker.client.transactions import (
     Producer,
     abort_transaction,

@@ -12,8 +12,7 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Chunk
 from pykafka_broker.client.errors import ClientError, LoginRefused
 from pykafka_broker.client.group_consumer import GroupConsumer
-from pykafka_broker.client.java_text import integer
-from pykafka_broker.client.properties import read_properties
+from pykafka_broker.client.properties import integer, read_properties
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.records.record import Record
 from pykafka_broker.tools.events import Events, text

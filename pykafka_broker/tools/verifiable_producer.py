@@ -9,9 +9,8 @@ from itertools import count
 from pykafka_broker.client.batches import Delivery
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.java_text import integer, long
 from pykafka_broker.client.producer import Producer
-from pykafka_broker.client.properties import read_properties
+from pykafka_broker.client.properties import integer, long, read_properties
 from pykafka_broker.tools.events import Events, text
 from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
 from pykafka_broker.tools.statistics import Throttle

@@ -13,7 +13,7 @@ from pykafka_broker.cluster.acls import create_acls, delete_acls
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from pykafka_broker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
-from pykafka_broker.security.acls.standard import StandardAuthorizer
+from pykafka_broker.security.acls import StandardAuthorizer
 from tests.cluster.support import Cluster
 
 TOPIC, LITERAL, READ, ALLOW, DENY, ANY = 2, 3, 3, 3, 2, 1

@@ -9,7 +9,7 @@ import pytest
 
 from pykafka_broker.cluster import heartbeats
 from pykafka_broker.cluster.features import SUPPORTED
-from pykafka_broker.log.directory_ids import UNASSIGNED
+from pykafka_broker.log.checkpoints import UNASSIGNED
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.broker_registration_request import Feature, Listener
 from pykafka_broker.protocol.messages.controller_registration_request import ControllerRegistrationRequest

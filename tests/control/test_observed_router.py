@@ -14,11 +14,9 @@ from pykafka_broker.broker.router import PendingReply, served_versions
 from pykafka_broker.broker.routes import ROUTES
 from pykafka_broker.broker.waiting import Future
 from pykafka_broker.control.observed_router import ObservedRouter
-from pykafka_broker.control.traffic.exchange import Exchange
-from pykafka_broker.control.traffic.faults import Faults
-from pykafka_broker.control.traffic.frames import decoded_response
+from pykafka_broker.control.traffic.exchange import Exchange, decoded_response
+from pykafka_broker.control.traffic.faults import Action, Faults, Match, Rule
 from pykafka_broker.control.traffic.request_log import RequestLog
-from pykafka_broker.control.traffic.rule import Action, Match, Rule
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from pykafka_broker.control.tenure import Tenure
+from pykafka_broker.control.state import Tenure
 from pykafka_broker.log.jobs import Job
 
 

@@ -20,7 +20,7 @@ MAY_READ = {
     "pykafka_broker.cli.log": "a command of its own, without a broker",
     "pykafka_broker.cli.format": "a command of its own, without a broker",
     "pykafka_broker.tools.consumer_perf_test": "writes times as its user wants them",
-    "pykafka_broker.log.compaction.clean_process": "another process, which slows down its own reads and writes",
+    "pykafka_broker.log.compaction.clean": "another process, which slows down its own reads and writes",
     "pykafka_broker.testing.clock": "takes dates and durations from tests and asks no clock",
     "pykafka_broker.control.observed_router": "how long a request took, which is nothing that the broker goes by",
     "pykafka_broker.testing.data": "takes a time that a test has",
@@ -50,12 +50,12 @@ ROOMS_OF_REAL_TIME = (
 MAY_WAIT = {
     "pykafka_broker.server.server": "the timer of the broker's clock, for as long as that runs; the end of a process",
     "pykafka_broker.server.accepting": "until other processes have given back descriptors or memory",
-    "pykafka_broker.server.cpu_limit": "CPU time of what nothing else can end",
+    "pykafka_broker.server.tls_listener": "CPU time of what nothing else can end",
     "pykafka_broker.server.link": "what another process does takes real time",
     "pykafka_broker.control.control": "how long a test waits for the broker",
     "pykafka_broker.control.http": "how long a client of the control API may be silent",
     "pykafka_broker.control.inside": "the pause until a coordinator is asked again",
-    "pykafka_broker.control.observing": "a fault whose delay is meant to be real",
+    "pykafka_broker.control.observed_router": "a fault whose delay is meant to be real",
     "pykafka_broker.registry.topic": "until another node of the cluster has told something",
     "pykafka_broker.log.fresh_folders": "until a thread has done something, without a limit",
 }

@@ -12,9 +12,8 @@ import pytest
 from pykafka_broker.log.filesystem import FileHandle
 from pykafka_broker.log.flush import Waiter
 from pykafka_broker.log.jobs import Job, run_inline
-from pykafka_broker.log.listener import LogListener
 from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
-from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.manager import LogListener, LogManager
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.records.header import iter_batches
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, new_log, topic_config

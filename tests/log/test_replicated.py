@@ -15,13 +15,11 @@ from hypothesis import strategies as st
 from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileCache
-from pykafka_broker.log.loading import Offsets, load_log
+from pykafka_broker.log.loading import Offsets, load_log, recover_folder
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
-from pykafka_broker.log.producer_snapshot import snapshot_name, snapshot_offsets, write_snapshot
-from pykafka_broker.log.producer_state import ProducerState
-from pykafka_broker.log.recovery import recover_folder
+from pykafka_broker.log.producer_state import ProducerState, snapshot_name, snapshot_offsets, write_snapshot
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import read_header

@@ -19,9 +19,8 @@ from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.heartbeat_response import HeartbeatResponse
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
-from pykafka_broker.server.link import Link, LinkState
+from pykafka_broker.server.link import Link, LinkSettings, LinkState
 from pykafka_broker.server.link_peers import LinkPeers
-from pykafka_broker.server.link_settings import LinkSettings
 from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.turns import Turns
 from pykafka_broker.testing import KafkaBroker

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.waiting import Future
-from pykafka_broker.server.movable_clock import MovableClock
+from pykafka_broker.control.moving_time import MovableClock
 from pykafka_broker.server.server import Server
 from tests.server.support import run, until
 from tests.server.test_server import Client, Connect, FakePending, FakeRouter, framed, serving

@@ -1,4 +1,7 @@
-"""Bytes in and out: files by way of memory, and a channel over a transport that has wishes, as TLS does."""
+"""Bytes in and out: files by way of memory, and a channel over a transport that has wishes, as TLS does.
+
+Addresses of clients, as Kafka writes them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from pykafka_broker import system
 from pykafka_broker.server.channel import Channel
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.system_clock import SystemClock
-from pykafka_broker.server.transport import READ, WRITE, PlainTransport, has_come
+from pykafka_broker.server.transport import READ, WRITE, PlainTransport, as_java_writes, has_come, plain_address
 from pykafka_broker.server.turns import Turns
 from tests.server.support import run, until
 
@@ -196,3 +199,17 @@ def test_half_a_length_prefix_waits_for_what_the_transport_still_has(
         turns.close()
 
     run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("address", "written"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("::ffff:10.1.2.3", "10.1.2.3"),
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("2001:db8::a0:1", "2001:db8:0:0:0:0:a0:1"),
+        ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0"),
+    ],
+)
+def test_a_client_is_known_by_the_address_that_acls_have(address: str, written: str) -> None:
+    assert as_java_writes(plain_address(address)) == written

@@ -19,10 +19,10 @@ from pykafka_broker.broker.replication.followed import FollowedPartition
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.compaction import cleaner
 from pykafka_broker.log.compaction.cleaner import Candidate, Cleaner
+from pykafka_broker.log.loading import FolderRecovery
 from pykafka_broker.log.log_directory import METADATA_TOPIC
 from pykafka_broker.log.moving import Move
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.recovery import FolderRecovery
 from pykafka_broker.records.header import HEADER_SIZE, iter_batches, read_header
 
 OF_STARTS = (

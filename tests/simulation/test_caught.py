@@ -14,8 +14,8 @@ from pykafka_broker.broker.replication.followed import FollowedPartition, Taken,
 from pykafka_broker.broker.replication.followers import Followers
 from pykafka_broker.cluster.partition_change import Election, _Change
 from pykafka_broker.cluster.topics import create_partitions
-from pykafka_broker.coordinators.groups import offset_requests
-from pykafka_broker.coordinators.groups.reconciliation import Reconciliation
+from pykafka_broker.coordinators.groups import offsets
+from pykafka_broker.coordinators.groups.consumer import Reconciliation
 from pykafka_broker.log import loading, partition_log
 from pykafka_broker.log.compaction import cleaner
 from pykafka_broker.log.compaction.request import CleanRequest
@@ -87,7 +87,7 @@ def elects_whoever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def takes_commits_of_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offset_requests, "_verdict", lambda *args, **named: ErrorCode.NONE)
+    monkeypatch.setattr(offsets, "_verdict", lambda *args, **named: ErrorCode.NONE)
 
 
 def gives_what_others_still_have(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from pykafka_broker import testing
 from pykafka_broker.control import groups_view
-from pykafka_broker.control.api import cluster, connections, faults, incidents, state, topics, waits
+from pykafka_broker.control.api import cluster, faults, incidents, requests, state, topics, waits
 from pykafka_broker.control.traffic import readable
 from pykafka_broker.testing import answers
 from pykafka_broker.testing.aio import clock as aio_clock
@@ -31,7 +31,7 @@ ANSWERS = {
     answers.GroupSummary: groups_view.GroupSummary,
     answers.Group: groups_view.GroupDetails,
     answers.Transaction: waits.TransactionDetails,
-    answers.Connection: connections.Connected,
+    answers.Connection: requests.Connected,
     answers.SeenRequest: readable.SeenRequest,
     answers.FaultState: faults.Fault,
     answers.ChaosState: faults.ChaosState,

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from pykafka_broker.cli.commands import is_tool
-from pykafka_broker.client.scram import Mechanism, NewCredential
+from pykafka_broker.client.configs import Mechanism, NewCredential
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools.frame import main
 from tests.tools.asking import Asked

@@ -10,9 +10,9 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.kept import SETTINGS, settings_taken_back
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.state import SETTINGS, settings_taken_back
 from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import Address
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord

@@ -10,9 +10,9 @@ from pykafka_broker.control.api.requests import last_requests, told_requests
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import Limits
-from pykafka_broker.control.traffic.frames import error_name
-from pykafka_broker.control.traffic.names import api_keys, error_code
-from pykafka_broker.control.traffic.rule import Action, ClockName, Connect, Drop, Match, Rule
+from pykafka_broker.control.traffic.exchange import error_name
+from pykafka_broker.control.traffic.faults import Action, ClockName, Connect, Drop, Match, Rule
+from pykafka_broker.control.traffic.readable import api_keys, error_code
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 
 Apis = str | list[str] | None

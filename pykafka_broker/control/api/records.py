@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.control.api.topics import raise_if
-from pykafka_broker.control.bytes_in_json import meant, told
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import Found, IsolationLevel, Outcome, end_of, records_from
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import Limits, meant, told
 from pykafka_broker.control.topic_watch import check_led_here, no_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_records_request import (

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.kept import KEPT
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.state import KEPT
 
 Name = Annotated[str, Limits(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$", says="letters, digits, _, - and .")]
 

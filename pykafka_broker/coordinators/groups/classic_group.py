@@ -1,7 +1,7 @@
-"""The state of a classic group.
+"""The state of a classic group, and its records.
 
-Rule: members, generations in the making and waiting requests are soft state; what outlives a restart is what the last
-GroupMetadata record said. The states and the ways between them are the table `ALLOWED_FROM`; any other step is a
+Rule: members, generations in the making and waiting requests are soft state; a restart keeps what the last
+GroupMetadata record says. The states and the ways between them are the table `ALLOWED_FROM`; any other step is a
 defect and raises.
 """
 
@@ -13,12 +13,20 @@ from typing import Any
 
 from pykafka_broker.coordinators.effects import Token
 from pykafka_broker.coordinators.groups.consumer_protocol import subscribed_topics
-from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, WallAt, unchanged
-from pykafka_broker.coordinators.groups.hash_order import hash_order
-from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.coordinators.groups.group import (
+    CONSUMER_PROTOCOL_TYPE,
+    UNKNOWN_MEMBER,
+    TimerKey,
+    WallAt,
+    hash_order,
+    unchanged,
+)
+from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
+from pykafka_broker.protocol.stored.group_metadata_key import GroupMetadataKey
+from pykafka_broker.protocol.stored.group_metadata_value import GroupMetadataValue, MemberMetadata
 
 Protocols = list[tuple[str, bytes]]  # (name, metadata) in the member's order of preference
 
@@ -200,6 +208,9 @@ class ClassicGroup:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
         if self.state is not EMPTY:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        return [group_tombstone(self.group_id)]
 
     # Members
 
@@ -414,3 +425,72 @@ def _describe_member(group: ClassicGroup, member: ClassicMember, stable: bool) -
         member.metadata(group.protocol_name) if stable else b"",
         member.assignment,
     )
+
+
+# Records of `__consumer_offsets`, in the versions that Kafka 4.3 writes
+
+
+GROUP_METADATA_VERSION = 3
+
+
+def group_metadata_record(group: ClassicGroup, assignments: dict[str, bytes]) -> CoordinatorRecord:
+    """A classic group with its members and what each is assigned."""
+    members = [
+        MemberMetadata(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.rebalance_timeout_ms,
+            member.session_timeout_ms,
+            member.metadata(group.protocol_name),
+            assignments[member.member_id],
+        )
+        for member in group.members.values()
+    ]
+    value = GroupMetadataValue(
+        group.protocol_type, group.generation, group.protocol_name, group.leader, _since(group), members
+    )
+    return CoordinatorRecord(GroupMetadataKey(group.group_id), value, GROUP_METADATA_VERSION)
+
+
+def empty_group_record(group: ClassicGroup) -> CoordinatorRecord:
+    """A classic group that has just come to be: no protocol, no member, generation 0."""
+    value = GroupMetadataValue("", 0, None, None, _since(group), [])
+    return CoordinatorRecord(GroupMetadataKey(group.group_id), value, GROUP_METADATA_VERSION)
+
+
+def group_tombstone(group_id: str) -> CoordinatorRecord:
+    return CoordinatorRecord(GroupMetadataKey(group_id), None)
+
+
+def _since(group: ClassicGroup) -> int:
+    return -1 if group.state_since is None else group.state_since
+
+
+def restored(group_id: str, value: GroupMetadataValue, now: int, wall_at: WallAt = unchanged) -> ClassicGroup:
+    """The group that a GroupMetadata record describes: stable with members, else empty."""
+    group = ClassicGroup(group_id, now, STABLE if value.members else EMPTY, wall_at=wall_at)
+    group.live = False
+    group.state_since = None if value.current_state_timestamp == -1 else value.current_state_timestamp
+    group.generation = value.generation
+    group.protocol_type_or_none = value.protocol_type or None
+    group.protocol_name = value.protocol
+    for stored_member in value.members:
+        member = ClassicMember(
+            group_id,
+            stored_member.member_id,
+            stored_member.group_instance_id,
+            stored_member.client_id,
+            stored_member.client_host,
+            # Version 0 had one timeout for both.
+            stored_member.session_timeout if stored_member.rebalance_timeout == -1 else stored_member.rebalance_timeout,
+            stored_member.session_timeout,
+            value.protocol_type,
+            [(value.protocol or "", stored_member.subscription)],
+        )
+        member.assignment = stored_member.assignment
+        group.restore(member)
+    group.leader = value.leader
+    group.subscribed = group.compute_subscribed()
+    return group

@@ -1,28 +1,48 @@
-"""The consumer protocol (KIP-848): ConsumerGroupHeartbeat, and what becomes of members that leave or fall silent.
+"""The consumer protocol (KIP-848): ConsumerGroupHeartbeat, and the end of members that leave or fall silent.
 
-Rule: a heartbeat that brings nothing new and asks for nothing costs a few comparisons; every other one works on a copy
-of its member and leaves what is to change as records.
+Rule: a heartbeat that brings nothing new and asks for nothing costs a few comparisons; every other heartbeat works on a
+copy of its member and leaves its changes as records. A member first gives back the partitions that are not in its
+target; only then does it follow the group to the new epoch, and it gets a partition only when no other member has it
+any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from typing import Any, NamedTuple
 
 from pykafka_broker.coordinators.effects import Effects
-from pykafka_broker.coordinators.groups import consumer_stored
-from pykafka_broker.coordinators.groups.consumer_change import MemberChange, rights_are_old
+from pykafka_broker.coordinators.groups.assignors import ASSIGNORS, GroupSpec, MemberSpec
 from pykafka_broker.coordinators.groups.consumer_group import (
+    UNOWNED,
     ConsumerGroup,
     ConsumerMember,
     MemberState,
     Owned,
+    ResolvedRegex,
+    Target,
+    assignment_record,
+    epoch_record,
+    frozen_target,
+    member_record,
+    member_tombstones,
+    partition_metadata_tombstone,
+    regex_record,
+    target_epoch_record,
+    target_record,
     topics_read,
 )
-from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, MemberClocks
-from pykafka_broker.coordinators.groups.group import Caller, GroupTable
-from pykafka_broker.coordinators.groups.reconciliation import OwnedTopics
-from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.coordinators.groups.epoch_group import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    EpochChange,
+    MemberClocks,
+)
+from pykafka_broker.coordinators.groups.group import Caller, GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
+from pykafka_broker.coordinators.groups.topics import topic_ids
+from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -167,11 +187,11 @@ class ConsumerProtocol:
         member.member_id = member_id
         member.epoch = member.previous_epoch = 0
         group_id = group.group_id
-        effects.records += consumer_stored.member_tombstones(group_id, existing.member_id)
+        effects.records += member_tombstones(group_id, existing.member_id)
         effects.records += [
-            consumer_stored.member_metadata(group_id, member),
-            consumer_stored.target(group_id, member_id, group.targets.get(existing.member_id, {})),
-            consumer_stored.current_assignment(group_id, member),
+            member_record(group_id, member),
+            target_record(group_id, member_id, group.targets.get(existing.member_id, {})),
+            assignment_record(group_id, member),
         ]
         return member
 
@@ -195,7 +215,7 @@ class ConsumerProtocol:
         away.epoch = LEAVE_STATIC_EPOCH
         away.assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
         away.revoking = {}
-        effects.records.append(consumer_stored.current_assignment(group.group_id, away))
+        effects.records.append(assignment_record(group.group_id, away))
         self._clocks.stop_rebalance(group, member.member_id)
 
     def fence(self, group: ConsumerGroup, leaving: list[ConsumerMember], effects: Effects[Any], now: int) -> None:
@@ -205,14 +225,14 @@ class ConsumerProtocol:
         group_id = group.group_id
         gone = {member.member_id for member in leaving}
         for member in leaving:
-            effects.records += consumer_stored.member_tombstones(group_id, member.member_id)
+            effects.records += member_tombstones(group_id, member.member_id)
         left = [member for member in group.members.values() if member.member_id not in gone]
         wanted = {member.topic_regex for member in left}
         for pattern in group.regexes:
             if pattern not in wanted:
-                effects.records.append(consumer_stored.regex(group_id, pattern, None))
+                effects.records.append(regex_record(group_id, pattern, None))
         new_hash = self._table.hashes.of_group(topics_read(self._table.topics, left, group.regexes))
-        effects.records.append(consumer_stored.group_epoch(group_id, group.epoch + 1, new_hash))
+        effects.records.append(epoch_record(group_id, group.epoch + 1, new_hash))
 
     # Time
 
@@ -306,21 +326,21 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assign
     """
     epoch = request.member_epoch
     if not request.member_id and (version >= MEMBER_CHOOSES_ID_FROM or epoch != JOIN_EPOCH):
-        raise _invalid("MemberId can't be empty.")
+        raise _invalid_request("MemberId can't be empty.")
     for name, value in (
         ("GroupId", request.group_id),
         ("InstanceId", request.instance_id),
         ("RackId", request.rack_id),
     ):
         if value == "":
-            raise _invalid(f"{name} can't be empty.")
+            raise _invalid_request(f"{name} can't be empty.")
     if epoch == JOIN_EPOCH:
         _check_join(request)
     elif epoch == LEAVE_STATIC_EPOCH:
         if request.instance_id is None:
-            raise _invalid("InstanceId can't be null.")
+            raise _invalid_request("InstanceId can't be null.")
     elif epoch < LEAVE_EPOCH:
-        raise _invalid("MemberEpoch is invalid.")
+        raise _invalid_request("MemberEpoch is invalid.")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise ApiError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
@@ -330,12 +350,286 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assign
 
 def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
     if request.rebalance_timeout_ms == -1:
-        raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+        raise _invalid_request("RebalanceTimeoutMs must be provided in first request.")
     if request.topic_partitions is None or request.topic_partitions:
-        raise _invalid("TopicPartitions must be empty when (re-)joining.")
+        raise _invalid_request("TopicPartitions must be empty when (re-)joining.")
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        raise _invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
+        raise _invalid_request(
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+        )
 
 
-def _invalid(message: str) -> ApiError:
+def _invalid_request(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
+# What a request makes of a member
+
+
+MaySee = Callable[[str], bool]
+
+
+def rights_are_old(table: GroupTable, resolved: ResolvedRegex, now: int) -> bool:
+    """Whether it is time to ask again who may see the topics behind a pattern: no metadata tells of that."""
+    return now >= resolved.resolved_at + table.config.group_consumer_regex_refresh_interval_ms
+
+
+class MemberChange(EpochChange[ConsumerGroup, ConsumerMember]):
+    """The change of one member by one request. The order of the records is Kafka's: member, patterns, group epoch,
+    targets, current assignment.
+    """
+
+    def __init__(
+        self,
+        table: GroupTable,
+        group: ConsumerGroup,
+        before: ConsumerMember,
+        effects: Effects[Any],
+        now: int,
+        may_see: MaySee | None,
+    ) -> None:
+        """`may_see`: which topics a pattern may stand for, as far as who asks is allowed to know."""
+        super().__init__(table, group, before, effects, now)
+        self.target_epoch = group.assignment_epoch
+        self.regexes = group.regexes  # as they will be
+        self.subscription_changed = False
+        self._may_see = may_see
+
+    # Subscription
+
+    def subscribe(self) -> None:
+        """Write down the member and what its patterns stand for, and start a new group epoch if that changes what the
+        group reads."""
+        group, member, before = self._group, self.member, self.before
+        if member.metadata() != before.metadata():
+            self.records.append(member_record(group.group_id, member))
+        names_changed = member.topic_names != before.topic_names
+        regex_changed = (member.topic_regex or None) != (before.topic_regex or None)
+        self.subscription_changed = names_changed or regex_changed
+        topics_changed = self._resolve_regexes()
+        bump = names_changed or regex_changed or topics_changed
+        if bump or group.metadata_stale:
+            self._update_metadata(bump)
+
+    def _update_metadata(self, bump: bool) -> None:
+        group = self._group
+        names = topics_read(self._table.topics, self._members(), self.regexes)
+        new_hash = self._table.hashes.of_group(names)
+        if bump or new_hash != group.metadata_hash:
+            self.group_epoch += 1
+            self.records.append(epoch_record(group.group_id, self.group_epoch, new_hash))
+        else:
+            group.metadata_stale = False  # not before the new hash is written: the log may refuse it
+        if group.has_partition_metadata:
+            self.records.append(partition_metadata_tombstone(group.group_id))
+
+    def _members(self) -> list[ConsumerMember]:
+        return self._group.with_change(self._replaced(), self.member)
+
+    def _replaced(self) -> ConsumerMember | None:
+        """The static member whose place this one takes, if there is one."""
+        instance_id = self.member.instance_id
+        return None if instance_id is None else self._group.static_member(instance_id)
+
+    # Patterns
+
+    def _resolve_regexes(self) -> bool:
+        """Drop the patterns that nobody has any more, and resolve those that are new or older than the newest topic.
+        Returns whether the topics behind one of them have changed."""
+        group = self._group
+        wanted = {member.topic_regex for member in self._members() if member.topic_regex}
+        if not wanted and not group.regexes:
+            return False
+        regexes = {pattern: resolved for pattern, resolved in group.regexes.items() if pattern in wanted}
+        gone = [pattern for pattern in group.regexes if pattern not in wanted]
+        self.records += [regex_record(group.group_id, pattern, None) for pattern in gone]
+        changed = False
+        for pattern in sorted(wanted):
+            known = regexes.get(pattern)
+            if known is not None and not self._is_old(known):
+                continue
+            try:
+                expression = compile_regex(pattern)
+            except RegexError as error:
+                if known is not None:
+                    continue  # it was taken by a release that knew better
+                raise _invalid_regex(pattern, error) from None
+            topics = frozenset(filter(self._may_see, filter(expression.matches, self._table.topics.topics)))
+            regexes[pattern] = resolved = ResolvedRegex(topics, self._table.metadata_version, self._now)
+            self.records.append(regex_record(group.group_id, pattern, resolved))
+            changed |= known is None or known.topics != topics
+        self.regexes = regexes
+        return changed
+
+    def _is_old(self, resolved: ResolvedRegex) -> bool:
+        if resolved.version < self._table.newest_topic_version:
+            return True
+        return self._may_see is not None and rights_are_old(self._table, resolved, self._now)
+
+    # Target and assignment
+
+    def retarget(self) -> Target:
+        """The member's target; a new one for all if the group epoch is ahead and the last one is old enough."""
+        group = self._group
+        interval_ms = self._table.group_settings(group.group_id).consumer_assignment_interval_ms
+        if self.group_epoch > group.assignment_epoch and group.may_retarget(interval_ms, self._now):
+            targets = next_target(
+                self._table, group, self.regexes, self._members(), self.group_epoch, self._now, self.records
+            )
+            self.target_epoch = self.group_epoch
+            return targets[self.member.member_id]
+        return group.target_of(self.member)
+
+    def reconcile(self, target: Target, says_it_owns: OwnedTopics) -> None:
+        """Move the member on, and write down where it is now."""
+        member = self.member
+        if not self.subscription_changed and member.is_reconciled_to(self.target_epoch):
+            return
+        before = member.current()
+        ids = topic_ids(self._table.topics, topics_read(self._table.topics, [member], self.regexes))
+        Reconciliation(
+            self._group, member, ids, self.target_epoch, target, self.subscription_changed, says_it_owns
+        ).step()
+        if member.current() != before:
+            self.records.append(assignment_record(self._group.group_id, member))
+
+
+def _invalid_regex(pattern: str, error: RegexError) -> ApiError:
+    message = f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}."
+    return ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, message)
+
+
+def next_target(
+    table: GroupTable,
+    group: ConsumerGroup,
+    regexes: Mapping[str, ResolvedRegex],
+    members: list[ConsumerMember],
+    epoch: int,
+    now: int,
+    records: list[CoordinatorRecord],
+) -> dict[str, Target]:
+    """Compute the target of these members for a group epoch, and add records for the members whose target changes."""
+    topics = table.topics
+    name = group.preferred_assignor(members) or table.config.group_consumer_assignors[0]
+    before = {member.member_id: group.target_of(member) for member in members}
+    specs = {
+        member.member_id: MemberSpec(
+            member.instance_id, topic_ids(topics, topics_read(topics, [member], regexes)), before[member.member_id]
+        )
+        for member in members
+    }
+    wanted = {topic_id for spec in specs.values() for topic_id in spec.topics}
+    counts = {topic_id: len(topics.topics_by_id[topic_id].partitions) for topic_id in sorted(wanted)}
+    assigned = ASSIGNORS[name](GroupSpec(specs, counts))
+    result: dict[str, Target] = {}
+    for member in members:
+        member_id = member.member_id
+        target = result[member_id] = frozen_target(assigned[member_id])
+        if target != group.targets.get(member_id):
+            records.append(target_record(group.group_id, member_id, target))
+    records.append(target_epoch_record(group.group_id, epoch, now))
+    return result
+
+
+# From what a member has to what it should have
+
+
+UNKNOWN_STATE = (
+    "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
+)
+
+OwnedTopics = list[Any] | None  # topic_partitions of a heartbeat: what the member says it has; None: no news
+
+
+class Reconciliation:
+    """One step of one member."""
+
+    def __init__(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        topic_ids: Set[bytes],
+        target_epoch: int,
+        target: Target,
+        subscription_changed: bool,
+        says_it_owns: OwnedTopics,
+    ) -> None:
+        self._group = group
+        self._member = member
+        self._topic_ids = topic_ids  # what it subscribes to: a target may be older than the subscription
+        self._target_epoch = target_epoch
+        self._target = target
+        self._subscription_changed = subscription_changed
+        self._says_it_owns = says_it_owns
+
+    def step(self) -> None:
+        """Move the member as far as it can go now."""
+        member = self._member
+        if (member.state is MemberState.STABLE and member.epoch == self._target_epoch) or (
+            member.state is MemberState.UNREVOKED_PARTITIONS and self._still_owns(member.revoking)
+        ):
+            self._drop_unsubscribed()
+        elif member.state is MemberState.UNKNOWN:
+            if self._says_it_owns is None or self._says_it_owns:
+                raise ApiError(ErrorCode.FENCED_MEMBER_EPOCH, UNKNOWN_STATE)
+            self._go_on(self._target_epoch)
+        else:
+            self._go_on(member.epoch)
+
+    def _still_owns(self, revoking: Owned) -> bool:
+        """Whether the member has, or may still have, one of these."""
+        if self._says_it_owns is None:
+            return True
+        return any(
+            not revoking.get(topic.topic_id, {}).keys().isdisjoint(topic.partitions) for topic in self._says_it_owns
+        )
+
+    def _drop_unsubscribed(self) -> None:
+        """The target waits for others or is reached, but what the member has just unsubscribed from goes at once."""
+        if not self._subscription_changed:
+            return
+        member = self._member
+        kept = {topic_id: owned for topic_id, owned in member.assigned.items() if topic_id in self._topic_ids}
+        if len(kept) == len(member.assigned):
+            return
+        revoking = dict(member.revoking)
+        for topic_id, owned in member.assigned.items():
+            if topic_id not in kept:
+                revoking[topic_id] = revoking.get(topic_id, {}) | owned
+        if self._still_owns(revoking):
+            member.move_to(member.epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoking)
+        else:
+            member.move_to(member.epoch, member.state, kept, member.revoking)
+
+    def _go_on(self, epoch: int) -> None:
+        member = self._member
+        kept: Owned = {}
+        revoking: Owned = {}
+        wanted: dict[bytes, list[int]] = {}
+        others_have_some = False
+        for topic_id in dict.fromkeys((*self._target, *member.assigned)):
+            target = self._target.get(topic_id, frozenset()) if topic_id in self._topic_ids else frozenset()
+            assigned = member.assigned.get(topic_id, {})
+            stays = {partition: since for partition, since in assigned.items() if partition in target}
+            goes = {partition: since for partition, since in assigned.items() if partition not in target}
+            comes = [p for p in sorted(target) if p not in assigned]
+            free = [p for p in comes if self._is_free(topic_id, p)]
+            others_have_some |= len(free) < len(comes)
+            if stays:
+                kept[topic_id] = stays
+            if goes:
+                revoking[topic_id] = goes
+            if free:
+                wanted[topic_id] = free
+        if revoking and self._still_owns(revoking):
+            member.move_to(epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoking)
+            return
+        for topic_id, partitions in wanted.items():
+            kept[topic_id] = kept.get(topic_id, {}) | dict.fromkeys(partitions, self._target_epoch)
+        state = MemberState.UNRELEASED_PARTITIONS if others_have_some else MemberState.STABLE
+        member.move_to(self._target_epoch, state, kept, {})
+
+    def _is_free(self, topic_id: bytes, partition: int) -> bool:
+        return self._group.partition_epoch(topic_id, partition) == UNOWNED or partition in self._member.revoking.get(
+            topic_id, {}
+        )

@@ -1,31 +1,67 @@
-"""The state of a consumer group (KIP-848).
+"""The state of a consumer group (KIP-848), and its records.
 
-Rule: all of it is hard state, made of records by the `set_` and `remove_` methods that replay calls; a request works on
-a copy of its member and leaves the group alone. A partition belongs to whoever has it assigned or has not yet given it
-back, and `partition_epochs` knows under which member epoch.
+Rule: all state is hard state, made of records by the `set_` and `remove_` methods that replay calls; a request works on
+a copy of its member and leaves the group alone. A partition belongs to the member that has it assigned or has not yet
+given it back, and `partition_epochs` knows under which member epoch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
+from typing import Any
 
 from pykafka_broker.coordinators.groups.epoch_group import (
     FIRST_GROUP_EPOCH,
+    EpochReplay,
+    KeyTypes,
+    Kind,
     ReconciledGroup,
     ReconciledMember,
     Since,
+    no_more,
 )
-from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE
-from pykafka_broker.coordinators.groups.hash_order import hash_order
+from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, GroupTable, hash_order
 from pykafka_broker.coordinators.groups.topics import Topics, existing
+from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.protocol.messages.consumer_group_describe_response import (
     Assignment,
     DescribedGroup,
     Member,
     TopicPartitions,
 )
-from pykafka_broker.protocol.stored.consumer_group_member_metadata_value import ClassicMemberMetadata
+from pykafka_broker.protocol.stored.consumer_group_current_member_assignment_key import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+)
+from pykafka_broker.protocol.stored.consumer_group_current_member_assignment_value import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+)
+from pykafka_broker.protocol.stored.consumer_group_current_member_assignment_value import (
+    TopicPartitions as StoredPartitions,
+)
+from pykafka_broker.protocol.stored.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
+from pykafka_broker.protocol.stored.consumer_group_member_metadata_value import (
+    ClassicMemberMetadata,
+    ConsumerGroupMemberMetadataValue,
+)
+from pykafka_broker.protocol.stored.consumer_group_metadata_key import ConsumerGroupMetadataKey
+from pykafka_broker.protocol.stored.consumer_group_metadata_value import ConsumerGroupMetadataValue
+from pykafka_broker.protocol.stored.consumer_group_partition_metadata_key import ConsumerGroupPartitionMetadataKey
+from pykafka_broker.protocol.stored.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
+from pykafka_broker.protocol.stored.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
+from pykafka_broker.protocol.stored.consumer_group_target_assignment_member_key import (
+    ConsumerGroupTargetAssignmentMemberKey,
+)
+from pykafka_broker.protocol.stored.consumer_group_target_assignment_member_value import (
+    ConsumerGroupTargetAssignmentMemberValue,
+    TopicPartition,
+)
+from pykafka_broker.protocol.stored.consumer_group_target_assignment_metadata_key import (
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+from pykafka_broker.protocol.stored.consumer_group_target_assignment_metadata_value import (
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
 
 UNOWNED = -1
 
@@ -139,6 +175,27 @@ class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
 
     def assigned_since(self, member: ConsumerMember) -> Since:
         return member.assigned_since
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        group_id = self.group_id
+        return [
+            *(
+                CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None)
+                for member_id in self.members
+            ),
+            *(
+                CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None)
+                for member_id in self.members
+            ),
+            CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
+            *(
+                CoordinatorRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), None)
+                for member_id in self.members
+            ),
+            *(regex_record(group_id, pattern, None) for pattern in self.regexes),
+            partition_metadata_tombstone(group_id),
+            CoordinatorRecord(ConsumerGroupMetadataKey(group_id), None),
+        ]
 
     # Members
 
@@ -261,3 +318,171 @@ def _assignment(partitions: Mapping[bytes, Iterable[int]], topics: Topics) -> As
             if (topic := topics.topics_by_id.get(topic_id)) is not None
         ]
     )
+
+
+# Records, as Kafka 4.3 writes them
+
+
+KNOWN_STATES = frozenset(MemberState)
+
+
+def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
+    value = ConsumerGroupMemberMetadataValue(
+        member.instance_id,
+        member.rack_id,
+        member.client_id,
+        member.client_host,
+        sorted(member.topic_names),
+        member.topic_regex,
+        member.rebalance_timeout_ms,
+        member.server_assignor,
+        member.classic,
+    )
+    key = ConsumerGroupMemberMetadataKey(group_id, member.member_id)
+    return CoordinatorRecord(key, value)
+
+
+def assignment_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
+    value = ConsumerGroupCurrentMemberAssignmentValue(
+        member.epoch,
+        member.previous_epoch,
+        member.state,
+        _partition_lists(member.assigned),
+        _partition_lists(member.revoking),
+    )
+    return CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id), value)
+
+
+def _partition_lists(owned: Owned) -> list[StoredPartitions]:
+    return [
+        StoredPartitions(topic_id, list(partitions), list(partitions.values()))
+        for topic_id, partitions in owned.items()
+    ]
+
+
+def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
+    return CoordinatorRecord(ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(epoch, metadata_hash))
+
+
+def target_record(group_id: str, member_id: str, assignment: Target) -> CoordinatorRecord:
+    value = ConsumerGroupTargetAssignmentMemberValue(
+        [TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in assignment.items()]
+    )
+    return CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), value)
+
+
+def target_epoch_record(group_id: str, epoch: int, timestamp: int) -> CoordinatorRecord:
+    value = ConsumerGroupTargetAssignmentMetadataValue(epoch, timestamp)
+    return CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id), value)
+
+
+def regex_record(group_id: str, pattern: str, resolved: ResolvedRegex | None) -> CoordinatorRecord:
+    """What a pattern stands for, or its tombstone."""
+    key = ConsumerGroupRegularExpressionKey(group_id, pattern)
+    if resolved is None:
+        return CoordinatorRecord(key, None)
+    value = ConsumerGroupRegularExpressionValue(sorted(resolved.topics), resolved.version, resolved.resolved_at)
+    return CoordinatorRecord(key, value)
+
+
+def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
+    """Removes what releases before 4.1 wrote."""
+    return CoordinatorRecord(ConsumerGroupPartitionMetadataKey(group_id), None)
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
+    """A member with all that belongs to it."""
+    return [
+        CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
+        CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
+        CoordinatorRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), None),
+    ]
+
+
+def group_records(group: ConsumerGroup) -> list[CoordinatorRecord]:
+    """A whole group, for one that has been converted."""
+    group_id = group.group_id
+    return [
+        *(member_record(group_id, member) for member in group.members.values()),
+        epoch_record(group_id, group.epoch, group.metadata_hash),
+        *(target_record(group_id, member_id, group.targets.get(member_id, {})) for member_id in group.members),
+        target_epoch_record(group_id, group.assignment_epoch, group.assignment_timestamp),
+        *(assignment_record(group_id, member) for member in group.members.values()),
+    ]
+
+
+def _take_member_metadata(member: ConsumerMember, value: ConsumerGroupMemberMetadataValue) -> None:
+    member.instance_id = value.instance_id
+    member.rack_id = value.rack_id
+    member.client_id = value.client_id
+    member.client_host = value.client_host
+    member.topic_names = frozenset(value.subscribed_topic_names)
+    member.topic_regex = value.subscribed_topic_regex
+    member.rebalance_timeout_ms = value.rebalance_timeout_ms
+    member.server_assignor = value.server_assignor
+    # Left out, as by the first releases, it reads as an empty one.
+    classic = value.classic_member_metadata
+    member.classic = classic if classic is not None and classic.supported_protocols else None
+
+
+def _take_current_assignment(member: ConsumerMember, value: ConsumerGroupCurrentMemberAssignmentValue) -> None:
+    member.epoch = value.member_epoch
+    member.previous_epoch = value.previous_member_epoch
+    member.state = MemberState(value.state) if value.state in KNOWN_STATES else MemberState.UNKNOWN
+    member.assigned = _read_owned(value.assigned_partitions, value.member_epoch)
+    member.revoking = _read_owned(value.partitions_pending_revocation, value.member_epoch)
+
+
+def _read_owned(topics: Iterable[StoredPartitions], epoch: int) -> Owned:
+    """Records from before 4.3 don't say since when a member has a partition: its epoch is as good as any."""
+    owned: Owned = {}
+    for topic in topics:
+        epochs = topic.assignment_epochs or [epoch] * len(topic.partitions)
+        owned[bytes(topic.topic_id)] = dict(zip(topic.partitions, epochs, strict=True))
+    return owned
+
+
+def _read_target(value: ConsumerGroupTargetAssignmentMemberValue) -> Target:
+    partitions: Mapping[bytes, list[int]] = {
+        bytes(topic.topic_id): topic.partitions for topic in value.topic_partitions
+    }
+    return frozen_target(partitions)
+
+
+KIND = Kind(
+    ConsumerGroup,
+    ConsumerGroup,
+    ConsumerMember,
+    no_more,
+    _take_member_metadata,
+    _take_current_assignment,
+    _read_target,
+)
+KEYS = KeyTypes(
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupCurrentMemberAssignmentKey,
+)
+
+
+def consumer_replay(table: GroupTable) -> EpochReplay[ConsumerGroup]:
+    """Return the replay of consumer groups: the types that `EpochReplay` knows, and patterns."""
+    return EpochReplay(
+        table,
+        KIND,
+        KEYS,
+        {ConsumerGroupPartitionMetadataKey: _partition_metadata, ConsumerGroupRegularExpressionKey: _regex},
+    )
+
+
+def _partition_metadata(group: ConsumerGroup, key: ConsumerGroupPartitionMetadataKey, value: Any) -> None:
+    group.has_partition_metadata = value is not None
+
+
+def _regex(group: ConsumerGroup, key: ConsumerGroupRegularExpressionKey, value: Any) -> None:
+    if value is None:
+        group.regexes.pop(key.regular_expression, None)
+    else:
+        group.regexes[key.regular_expression] = ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)

@@ -13,8 +13,7 @@ from enum import IntEnum
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from pykafka_broker.coordinators.effects import Effects
-from pykafka_broker.coordinators.groups.group import Group, GroupTable
-from pykafka_broker.coordinators.groups.timers import TimerKey, Timers
+from pykafka_broker.coordinators.groups.group import Group, GroupTable, TimerKey, Timers
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -140,6 +139,10 @@ class EpochGroup(ABC, Generic[M, T]):
         """Raises NON_EMPTY_GROUP."""
         if self.members:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+
+    @abstractmethod
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """Return the tombstones of all records of the group, offsets apart."""
 
     def member(self, member_id: str) -> M:
         """Raises UNKNOWN_MEMBER_ID."""

@@ -1,19 +1,58 @@
-"""Committed offsets, and those of open transactions.
+"""Committed offsets: their store, their records, and OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete.
 
 Rule: only `replay` and `replay_end_txn` change what is committed, live and at load alike. An offset of a transaction is
 pending until the marker comes; of two commits the one that stands later in the log wins, whenever its marker came.
+Each partition of a request is answered by itself. A partition that the cluster does not have is refused before the
+group is asked; a refusal by the group holds for all other partitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from pykafka_broker.coordinators.effects import Effects
+from pykafka_broker.coordinators.groups.classic_group import PREPARING_REBALANCE, STABLE, ClassicGroup
+from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
+from pykafka_broker.coordinators.groups.topics import Partitions
+from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pykafka_broker.protocol.messages.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from pykafka_broker.protocol.messages.offset_delete_request import OffsetDeleteRequest
+from pykafka_broker.protocol.messages.offset_delete_response import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from pykafka_broker.protocol.messages.offset_fetch_response import (
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from pykafka_broker.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
+from pykafka_broker.protocol.messages.txn_offset_commit_response import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from pykafka_broker.protocol.runtime import ZERO_UUID
 from pykafka_broker.protocol.stored.legacy_offset_commit_value import LegacyOffsetCommitValue
+from pykafka_broker.protocol.stored.offset_commit_key import OffsetCommitKey
 from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
+from pykafka_broker.records.record import wrap_int64
 
 NO_PRODUCER_ID = -1
-Partition = tuple[str, int]  # topic name and index
+TopicPartition = tuple[str, int]  # topic name and index
 
 
 class CommittedOffset:
@@ -43,7 +82,7 @@ class GroupOffsets:
     def __init__(self) -> None:
         self.committed: dict[str, dict[int, CommittedOffset]] = {}
         # What open transactions will commit here: partition -> producer id -> offset.
-        self.pending: dict[Partition, dict[int, CommittedOffset]] = {}
+        self.pending: dict[TopicPartition, dict[int, CommittedOffset]] = {}
 
 
 class OffsetStore:
@@ -75,7 +114,7 @@ class OffsetStore:
         group = self.groups.get(group_id)
         return group is not None and bool(group.pending)
 
-    def pending_partitions(self, group_id: str) -> list[Partition]:
+    def pending_partitions(self, group_id: str) -> list[TopicPartition]:
         group = self.groups.get(group_id)
         return [] if group is None else list(group.pending)
 
@@ -152,3 +191,348 @@ class OffsetStore:
     def _drop_if_empty(self, group_id: str, group: GroupOffsets) -> None:
         if not group.committed and not group.pending:
             del self.groups[group_id]
+
+
+# Records
+
+
+OFFSET_COMMIT_VERSION = 4
+OFFSET_COMMIT_VERSION_WITH_EXPIRY = 1  # the last one that carries an expiry time of its own
+
+
+def no_change_record(group: str) -> CoordinatorRecord:
+    """A record that changes no_change_record, here or in Kafka: no such offset is ever committed."""
+    return CoordinatorRecord(OffsetCommitKey(group, "", -1), None)
+
+
+def offset_record(group: str, topic: str, partition: int, value: OffsetCommitValue | None) -> CoordinatorRecord:
+    """Return the record of a committed offset, or its tombstone. A value with an expiry time of its own is written in
+    the last version that has one, which knows neither leader epoch nor topic id.
+    """
+    key = OffsetCommitKey(group, topic, partition)
+    if value is None:
+        return CoordinatorRecord(key, None)
+    expires = value.expire_timestamp != -1
+    return CoordinatorRecord(key, value, OFFSET_COMMIT_VERSION_WITH_EXPIRY if expires else OFFSET_COMMIT_VERSION)
+
+
+# Requests
+
+
+TOPIC_IDS_FROM = 10
+# From here a missing group and a stale epoch have errors of their own; older clients don't know them.
+CONSUMER_PROTOCOL_FROM = 9
+NO_OFFSET = -1
+_NO_RETENTION = -1  # of its own: that of the broker counts
+MS_PER_MINUTE = 60_000
+# As constants of the module: a member of an enum is looked up each time.
+_NONE, _UNKNOWN, _UNKNOWN_TOPIC_ID = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID
+
+
+class OffsetRequests:
+    """The rules, over the table of groups and the store of offsets."""
+
+    def __init__(self, table: GroupTable, store: OffsetStore, keep_alive: Callable[[ClassicGroup, str, int], None]):
+        self._table = table
+        self._store = store
+        self._keep_alive = keep_alive  # a commit of a classic member counts as a heartbeat
+
+    # OffsetCommit
+
+    def commit(self, request: OffsetCommitRequest, version: int, now: int) -> Effects[OffsetCommitResponse]:
+        """Every version; generation -1 is for clients outside the group protocol."""
+        effects: Effects[OffsetCommitResponse] = Effects(key=request.group_id)
+        verdict: ErrorCode | None = None  # the group is asked when the first partition is there
+        wall = self._table.wall_at(now)
+        topics = []
+        for topic in request.topics:
+            image = self._find(topic, version)
+            partitions = []
+            for one in topic.partitions:
+                if image is None:
+                    code = _UNKNOWN_TOPIC_ID if version >= TOPIC_IDS_FROM else _UNKNOWN
+                elif one.partition_index not in image.partitions:
+                    code = _UNKNOWN
+                else:
+                    if verdict is None:
+                        verdict = self._may_commit(request, version, now)
+                    code = self._refusal(verdict, one.committed_metadata)
+                    if code is _NONE:
+                        value = _committed(request, image.id, one, wall)
+                        effects.records.append(offset_record(request.group_id, image.name, one.partition_index, value))
+                partitions.append(OffsetCommitResponsePartition(one.partition_index, code))
+            topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
+        effects.reply = OffsetCommitResponse(topics=topics)
+        return effects
+
+    def _there(self, request: OffsetCommitRequest, version: int) -> list[tuple[bytes, int]]:
+        """The partitions of a request that the cluster has."""
+        return [
+            (image.id, one.partition_index)
+            for topic in request.topics
+            if (image := self._find(topic, version)) is not None
+            for one in topic.partitions
+            if one.partition_index in image.partitions
+        ]
+
+    def _find(self, topic: OffsetCommitRequestTopic, version: int) -> Partitions | None:
+        if version >= TOPIC_IDS_FROM:
+            return self._table.topics.topics_by_id.get(topic.topic_id)
+        return self._table.topics.topics.get(topic.name)
+
+    def _may_commit(self, request: OffsetCommitRequest, version: int, now: int) -> ErrorCode:
+        group = self._table.groups.get(request.group_id)
+        epoch = request.generation_id_or_member_epoch
+        if group is None:
+            if epoch < 0:
+                return _NONE  # the record makes a simple group of it
+            return ErrorCode.GROUP_ID_NOT_FOUND if version >= CONSUMER_PROTOCOL_FROM else ErrorCode.ILLEGAL_GENERATION
+        error = _verdict(
+            group,
+            lambda: self._there(request, version),
+            request.member_id,
+            request.group_instance_id,
+            epoch,
+            version,
+            transactional=False,
+        )
+        if error is ErrorCode.STALE_MEMBER_EPOCH and version < CONSUMER_PROTOCOL_FROM:
+            return ErrorCode.UNSUPPORTED_VERSION
+        if error is _NONE and isinstance(group, ClassicGroup) and group.state in (STABLE, PREPARING_REBALANCE):
+            self._keep_alive(group, request.member_id, now)
+        return error
+
+    def _refusal(self, verdict: ErrorCode, metadata: str | None) -> ErrorCode:
+        if verdict is _NONE and metadata and len(metadata) > self._table.config.offset_metadata_max_bytes:
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        return verdict
+
+    # TxnOffsetCommit
+
+    def txn_commit(self, request: TxnOffsetCommitRequest, caller: Caller, now: int) -> Effects[TxnOffsetCommitResponse]:
+        """The records go into the log under the producer's id, and count once its commit marker is there (KIP-447)."""
+        effects: Effects[TxnOffsetCommitResponse] = Effects(key=request.group_id)
+        known = self._table.topics.topics
+        there = [
+            (known[topic.name].id, one.partition_index)
+            for topic in request.topics
+            if topic.name in known
+            for one in topic.partitions
+            if one.partition_index in known[topic.name].partitions
+        ]
+        verdict = self._may_commit_in_txn(request, there, caller) if there else ErrorCode.NONE
+        topics = []
+        for topic in request.topics:
+            partitions = []
+            for one in topic.partitions:
+                if topic.name not in known or one.partition_index not in known[topic.name].partitions:
+                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                else:
+                    code = self._refusal(verdict, one.committed_metadata)
+                if code is ErrorCode.NONE:
+                    value = OffsetCommitValue(
+                        one.committed_offset,
+                        one.committed_leader_epoch,
+                        one.committed_metadata or "",
+                        self._table.wall_at(now),
+                    )
+                    effects.records.append(offset_record(request.group_id, topic.name, one.partition_index, value))
+                partitions.append(TxnOffsetCommitResponsePartition(one.partition_index, code))
+            topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions))
+        effects.reply = TxnOffsetCommitResponse(topics=topics)
+        return effects
+
+    def _may_commit_in_txn(
+        self, request: TxnOffsetCommitRequest, partitions: list[tuple[bytes, int]], caller: Caller
+    ) -> ErrorCode:
+        group = self._table.groups.get(request.group_id)
+        if group is None:
+            return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
+        error = _verdict(
+            group,
+            lambda: partitions,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id,
+            caller.version,
+            transactional=True,
+        )
+        return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
+
+    # OffsetFetch
+
+    def fetch(self, request: OffsetFetchRequestGroup, require_stable: bool, version: int) -> OffsetFetchResponseGroup:
+        """One group's offsets, in the form of version 8 and newer; topics None asks for all that there are."""
+        group = self._table.groups.get(request.group_id)
+        if group is not None:
+            try:
+                group.check_offset_fetch(request.member_id, request.member_epoch)
+            except ApiError as error:
+                if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+                    return OffsetFetchResponseGroup(request.group_id, [], error.code)
+        if request.topics is None:
+            topics = self._fetch_all(request.group_id, require_stable, version)
+        else:
+            topics = [self._fetch_topic(request.group_id, topic, require_stable, version) for topic in request.topics]
+        return OffsetFetchResponseGroup(request.group_id, topics)
+
+    def _fetch_topic(
+        self, group_id: str, topic: OffsetFetchRequestTopics, require_stable: bool, version: int
+    ) -> OffsetFetchResponseTopics:
+        name = topic.name
+        if version >= TOPIC_IDS_FROM:
+            image = self._table.topics.topics_by_id.get(topic.topic_id)
+            if image is None:
+                unknown = [_no_offset(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in topic.partition_indexes]
+                return OffsetFetchResponseTopics(name, topic.topic_id, unknown)
+            name = image.name
+        committed = self._store.committed(group_id).get(name, {})
+        partitions = []
+        for index in topic.partition_indexes:
+            if require_stable and self._store.is_pending(group_id, name, index):
+                partitions.append(_no_offset(index, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+                continue
+            offset = committed.get(index)
+            if offset is None or _of_another_topic(offset, topic.topic_id):
+                partitions.append(_no_offset(index))
+            else:
+                partitions.append(_offset(index, offset))
+        return OffsetFetchResponseTopics(name, topic.topic_id, partitions)
+
+    def _fetch_all(self, group_id: str, require_stable: bool, version: int) -> list[OffsetFetchResponseTopics]:
+        topics = []
+        for name, offsets in self._store.committed(group_id).items():
+            image = self._table.topics.topics.get(name)
+            if image is None and version >= TOPIC_IDS_FROM:
+                continue  # deleted, and without an id there is no way to say which topic this was
+            partitions = [
+                _no_offset(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+                if require_stable and self._store.is_pending(group_id, name, index)
+                else _offset(index, offset)
+                for index, offset in offsets.items()
+            ]
+            topics.append(OffsetFetchResponseTopics(name, ZERO_UUID if image is None else image.id, partitions))
+        return topics
+
+    # OffsetDelete
+
+    def delete(self, request: OffsetDeleteRequest) -> Effects[OffsetDeleteResponse]:
+        """Delete offsets of topics that no member of the group reads (KIP-496)."""
+        if not request.group_id:
+            return Effects(OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        effects: Effects[OffsetDeleteResponse] = Effects(key=request.group_id)
+        try:
+            group = self._table.existing(request.group_id)
+            group.check_offset_delete()
+        except ApiError as refused:
+            effects.reply = OffsetDeleteResponse(error_code=refused.code)
+            return effects
+        topics = []
+        for topic in request.topics:
+            image = self._table.topics.topics.get(topic.name)
+            subscribed = group.is_subscribed_to(topic.name)
+            committed = self._store.committed(request.group_id).get(topic.name, {})
+            partitions = []
+            for partition in topic.partitions:
+                index, code = partition.partition_index, ErrorCode.NONE
+                if image is None or index not in image.partitions:
+                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                elif subscribed:
+                    code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                elif index in committed or self._store.is_pending(request.group_id, topic.name, index):
+                    effects.records.append(offset_record(request.group_id, topic.name, index, None))
+                partitions.append(OffsetDeleteResponsePartition(index, code))
+            topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
+        effects.reply = OffsetDeleteResponse(topics=topics)
+        return effects
+
+    # Expiry and removal
+
+    def expired(self, group_id: str, now: int) -> tuple[list[CoordinatorRecord], bool]:
+        """Tombstones for what has outlived its retention, and whether nothing of the group's offsets is left after
+        them (KIP-211)."""
+        group = self._table.groups[group_id]
+        base, wall = group.expiry_base(), self._table.wall_at(now)
+        tombstones: list[CoordinatorRecord] = []
+        left = self._store.has_pending(group_id)
+        retention_ms = self._table.config.offsets_retention_minutes * MS_PER_MINUTE
+        for topic, partition, offset in self._store.partitions(group_id):
+            if (
+                base is not None
+                and not group.is_subscribed_to(topic)
+                and _is_expired(offset, base, retention_ms, wall)
+                and not self._store.is_pending(group_id, topic, partition)
+            ):
+                tombstones.append(offset_record(group_id, topic, partition, None))
+            else:
+                left = True
+        return tombstones, not left
+
+    def all_tombstones(self, group_id: str) -> list[CoordinatorRecord]:
+        """For a group that is deleted; what open transactions have written goes too."""
+        return [offset_record(group_id, *partition, None) for partition in self._known_partitions(group_id)]
+
+    def topic_tombstones(self, group_id: str, topics: frozenset[str]) -> list[CoordinatorRecord]:
+        """For topics that have been deleted."""
+        committed = self._store.committed(group_id)
+        known = [(topic, partition) for topic in committed if topic in topics for partition in committed[topic]]
+        known += [one for one in self._store.pending_partitions(group_id) if one[0] in topics]
+        return [offset_record(group_id, *one, None) for one in dict.fromkeys(known)]
+
+    def _known_partitions(self, group_id: str) -> list[tuple[str, int]]:
+        """Those with an offset, also with one that a transaction may still commit."""
+        committed = ((topic, partition) for topic, partition, _ in self._store.partitions(group_id))
+        return list(dict.fromkeys((*committed, *self._store.pending_partitions(group_id))))
+
+
+def _verdict(
+    group: Group,
+    partitions: Callable[[], list[tuple[bytes, int]]],
+    member_id: str,
+    instance_id: str | None,
+    epoch: int,
+    version: int,
+    *,
+    transactional: bool,
+) -> ErrorCode:
+    """Whether the group takes a commit from this member. One partition that is not its own spoils the whole request."""
+    try:
+        check = group.check_offset_commit(member_id, instance_id, epoch, version, transactional=transactional)
+    except ApiError as refused:
+        return refused.code
+    if check is None:
+        return _NONE
+    return next((error for one in partitions() if (error := check(*one)) is not _NONE), _NONE)
+
+
+def _committed(
+    request: OffsetCommitRequest, topic_id: bytes, partition: OffsetCommitRequestPartition, wall: int
+) -> OffsetCommitValue:
+    metadata = partition.committed_metadata or ""
+    committed_at = wall if partition.commit_timestamp == -1 else partition.commit_timestamp
+    expires_at = -1
+    if request.retention_time_ms != _NO_RETENTION:
+        expires_at = wrap_int64(wall + request.retention_time_ms)
+    if expires_at == -1:
+        epoch = partition.committed_leader_epoch
+        return OffsetCommitValue(partition.committed_offset, epoch, metadata, committed_at, topic_id=topic_id)
+    return OffsetCommitValue(partition.committed_offset, -1, metadata, committed_at, expires_at)
+
+
+def _is_expired(offset: CommittedOffset, base: Callable[[int], int], retention_ms: int, wall: int) -> bool:
+    if offset.expire_timestamp != -1:
+        return wall >= offset.expire_timestamp
+    return wall - base(offset.commit_timestamp) >= retention_ms
+
+
+def _of_another_topic(offset: CommittedOffset, topic_id: bytes) -> bool:
+    """Whether the offset was committed for an earlier topic of the same name."""
+    return topic_id != ZERO_UUID and offset.topic_id != ZERO_UUID and offset.topic_id != topic_id
+
+
+def _no_offset(index: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(index, NO_OFFSET, -1, "", error)
+
+
+def _offset(index: int, offset: CommittedOffset) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(index, offset.offset, offset.leader_epoch, offset.metadata)

@@ -1,21 +1,289 @@
-"""A partition as a share group reads it: who has which records, how often they were delivered, what is done (KIP-932).
+"""A partition as a share group reads it: which member has which records, how often they were delivered, which are done.
 
-Rule: all of this is soft. What must outlive the process goes as a `Change` to the share coordinator, and only when that
-has it does the change take effect here. Records that were handed out and not heard of again are handed out again by the
-next leader, too.
+Rule: the state of a share partition is soft (KIP-932). A change that must outlive the process goes as a `Change` to the
+share coordinator, and takes effect here only when the coordinator has it. The next leader hands out again the records
+whose acknowledgement has not been stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from pykafka_broker.coordinators.share.acquisition import Acquisition, LogBatch
-from pykafka_broker.coordinators.share.delivery import RecordState, StateRun, joined
-from pykafka_broker.coordinators.share.in_flight import InFlight, Run
+from pykafka_broker.coordinators.share.state import TERMINAL, RecordState, StateRun, joined
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
+
+# Records under way
+
+
+class Run:
+    """Neighbouring offsets with the same fate."""
+
+    __slots__ = ("deadline", "deliveries", "first", "last", "member", "state")
+
+    def __init__(
+        self, first: int, last: int, state: RecordState, deliveries: int, member: str = "", deadline: int = 0
+    ) -> None:
+        self.first = first
+        self.last = last
+        self.state = state
+        self.deliveries = deliveries  # how often it has been delivered
+        self.member = member  # who has it, while ACQUIRED
+        self.deadline = deadline  # until when, in epoch milliseconds
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def __repr__(self) -> str:
+        return f"Run({self.first}-{self.last} {self.state.name} x{self.deliveries} {self.member})"
+
+    def set(self, state: RecordState, deliveries: int, member: str = "", deadline: int = 0) -> None:
+        self.state = state
+        self.deliveries = deliveries
+        self.member = member
+        self.deadline = deadline
+
+    def stored(self) -> StateRun:
+        return StateRun(self.first, self.last, self.state, self.deliveries)
+
+
+class Batch:
+    """The extent of an acquisition, and what has become of its offsets."""
+
+    __slots__ = ("first", "last", "runs")
+
+    def __init__(self, first: int, last: int, runs: list[Run]) -> None:
+        self.first = first
+        self.last = last
+        self.runs = runs
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    @property
+    def is_done(self) -> bool:
+        return all(run.state in TERMINAL for run in self.runs)
+
+    def cut(self, offset: int) -> None:
+        """Let a run begin at this offset."""
+        for index, run in enumerate(self.runs):
+            if run.first < offset <= run.last:
+                rest = Run(offset, run.last, run.state, run.deliveries, run.member, run.deadline)
+                run.last = offset - 1
+                self.runs.insert(index + 1, rest)
+                return
+
+    def tidy(self) -> None:
+        """Join neighbours that have become the same."""
+        tidy = [self.runs[0]]
+        for run in self.runs[1:]:
+            before = tidy[-1]
+            same = before.state is run.state and before.deliveries == run.deliveries and before.member == run.member
+            if same and before.deadline == run.deadline:
+                before.last = run.last
+            else:
+                tidy.append(run)
+        self.runs = tidy
+
+
+class InFlight:
+    """The batches of records under way, from the start offset to the last record that was read, in order.
+
+    Batches follow each other without a hole, and so do the runs in a batch. A batch is what one acquisition took when
+    the records were new; it keeps its extent, by which the deliveries of a batch that fails again are cut down.
+    """
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.batches)
+
+    def add(
+        self, first: int, last: int, state: RecordState, deliveries: int, member: str = "", deadline: int = 0
+    ) -> None:
+        """A new batch at the end."""
+        self.batches.append(Batch(first, last, [Run(first, last, state, deliveries, member, deadline)]))
+
+    def overlapping(self, first: int, last: int) -> Iterator[Batch]:
+        """The batches that have one of these offsets."""
+        batches = self.batches
+        index = max(0, bisect_right(batches, first, key=_first_of) - 1)
+        while index < len(batches) and batches[index].first <= last:
+            if batches[index].last >= first:
+                yield batches[index]
+            index += 1
+
+    def runs(self) -> Iterator[Run]:
+        for batch in self.batches:
+            yield from batch.runs
+
+    def between(self, first: int, last: int) -> list[Run]:
+        """The runs of exactly these offsets; those at the ends are cut. What is not under way is left out."""
+        found: list[Run] = []
+        for batch in list(self.overlapping(first, last)):
+            batch.cut(first)
+            batch.cut(last + 1)
+            found += [run for run in batch.runs if first <= run.first and run.last <= last]
+        return found
+
+    def tidy(self, first: int, last: int) -> None:
+        """Join what has become the same around these offsets."""
+        for batch in self.overlapping(first, last):
+            batch.tidy()
+
+    def drop_done(self) -> int | None:
+        """Forget what is done at the front; returns the offset of the first that is not, None if all of it is."""
+        done = 0
+        for batch in self.batches:
+            if not batch.is_done:
+                break
+            done += 1
+        del self.batches[:done]
+        if not self.batches:
+            return None
+        return next(run.first for run in self.batches[0].runs if run.state not in TERMINAL)
+
+    def done_count(self, from_offset: int) -> int:
+        """How many records are done from this offset on."""
+        return sum(
+            run.last - max(run.first, from_offset) + 1
+            for run in self.runs()
+            if run.state in TERMINAL and run.last >= from_offset
+        )
+
+
+def _first_of(batch: Batch) -> int:
+    return batch.first
+
+
+# Handing records out
+
+
+class LogBatch(NamedTuple):
+    """A batch that was read. `has_data` is False for what was aborted."""
+
+    first: int
+    last: int
+    has_data: bool = True
+
+
+class Acquisition:
+    """One member's share of one read: first the records that have come back, then new ones.
+
+    A log batch is handed out whole unless the member wants exactly so many records. A batch that comes back again and
+    again may contain a record that kills its reader: from the half of its deliveries on the batch is cut in half, and a
+    record with one delivery left goes out alone.
+    """
+
+    def __init__(
+        self, in_flight: InFlight, member: str, deadline: int, deliveries: int, max_records: int, exactly: bool
+    ) -> None:
+        self._in_flight = in_flight
+        self._member = member
+        self._deadline = deadline
+        self._deliveries = deliveries
+        self._throttled_from = max(2, -(-deliveries // 2))
+        self._exactly = exactly
+        self._left = max_records
+        self._closed = False  # no more in this fetch
+        self.acquired: list[StateRun] = []
+
+    # Again
+
+    def again(self, first: int, last: int) -> None:
+        """Take what is available among these offsets, batch after batch."""
+        for batch in self._in_flight.overlapping(first, last):
+            if self._left <= 0 or self._closed:
+                return
+            worn = max((run.deliveries for run in batch.runs if run.state is RecordState.AVAILABLE), default=-1)
+            if worn < 0:
+                continue
+            if worn >= self._throttled_from and self.acquired:
+                self._closed = True  # so that nothing else is drawn into what may fail again
+                return
+            batch.cut(first)
+            batch.cut(last + 1)
+            self._take_from(batch, first, last)
+            batch.tidy()
+
+    def _take_from(self, batch: Batch, first: int, last: int) -> None:
+        allowed: int | None = self._left if self._exactly else None
+        taken = 0
+        for run in list(batch.runs):
+            if run.state is not RecordState.AVAILABLE or run.first < first or run.last > last:
+                continue
+            if run.deliveries >= self._throttled_from and not self._closed:
+                half = max(1, len(batch) >> (run.deliveries - self._throttled_from + 1))
+                allowed = half if allowed is None else min(allowed, half)
+                self._closed = True
+            if run.deliveries == self._deliveries - 1 and self._deliveries > 2:
+                if taken:
+                    return
+                allowed = 1
+                self._closed = True
+            if allowed is not None and allowed - taken < len(run):
+                if allowed <= taken:
+                    return
+                batch.cut(run.first + allowed - taken)
+                run = next(one for one in batch.runs if one.first == run.first)
+            taken += len(run)
+            self._take(run)
+            if allowed is not None and taken >= allowed:
+                return
+
+    def _take(self, run: Run) -> None:
+        run.set(RecordState.ACQUIRED, run.deliveries + 1, self._member, self._deadline)
+        self.acquired.append(run.stored())
+        self._left -= len(run)
+
+    # New
+
+    def fresh(self, position: int, batches: Sequence[LogBatch], room: int, batch_size: int) -> int:
+        """Take new records, as many as there is room for; returns the last offset that is under way now."""
+        budget = min(self._left, room)
+        if budget <= 0 or self._closed:
+            return position - 1
+        pending: tuple[int, int] | None = None  # neighbours that become one batch
+        for batch in batches:
+            first, last = max(batch.first, position), batch.last
+            if not batch.has_data or first > position:
+                self._add(pending)
+                pending = None
+                hole_until = last if not batch.has_data else first - 1
+                self._in_flight.add(position, hole_until, RecordState.ARCHIVED, 0)
+                position = hole_until + 1
+                if not batch.has_data:
+                    continue
+            if budget <= 0:
+                break
+            if self._exactly:
+                last = min(last, first + budget - 1)
+            if pending is not None and last - pending[0] + 1 > batch_size:
+                self._add(pending)
+                pending = None
+            pending = (first if pending is None else pending[0], last)
+            budget -= last - first + 1
+            position = last + 1
+            if last < batch.last:
+                break
+        self._add(pending)
+        return position - 1
+
+    def _add(self, pending: tuple[int, int] | None) -> None:
+        if pending is not None:
+            first, last = pending
+            self._in_flight.add(first, last, RecordState.ACQUIRED, 1, self._member, self._deadline)
+            self.acquired.append(StateRun(first, last, RecordState.ACQUIRED, 1))
+            self._left -= last - first + 1
+
+
+# The share partition
+
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)  # acknowledge types
 _BEFORE_ALL = -2  # offset -1 is taken too, and means nothing
@@ -280,3 +548,24 @@ def _decision(run: Run, kind: int, limits: Limits) -> StateRun:
     elif kind == RELEASE and run.deliveries < limits.deliveries:
         state = RecordState.AVAILABLE
     return StateRun(run.first, run.last, state, run.deliveries)
+
+
+# `share.auto.offset.reset` with a duration, as in "by_duration:P1DT2H"
+
+
+BY_DURATION = "by_duration:"
+_DURATION = re.compile(
+    r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d{1,9})?)S)?)?", re.IGNORECASE
+)
+_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
+
+
+def reset_time(reset: str, now: int) -> int:
+    """Return the time from which on a group wants records.
+
+    The duration is ISO 8601 as Java's Duration reads it: months and years have no fixed length and are refused.
+    """
+    match = _DURATION.fullmatch(reset.removeprefix(BY_DURATION))
+    if match is None:
+        return now
+    return now - int(sum(float(match[unit]) * ms for unit, ms in _MS.items() if match[unit]))

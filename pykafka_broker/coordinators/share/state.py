@@ -1,24 +1,181 @@
-"""The share coordinator: how far each share partition is, for whoever leads the partition (KIP-932).
+"""The share coordinator: how far each share partition is, for the leader of the partition (KIP-932).
 
-Rule: only `replay` changes state. A state epoch that is older than the known one, or an older leader epoch, is fenced.
-A snapshot says everything, an update what has changed since; after so many updates a snapshot is written.
+Rule: only `replay` changes state. A request with a state epoch or a leader epoch older than the known one is fenced. A
+snapshot in `__share_group_state` holds the whole state of a share partition, an update the changes since; after a
+number of updates a snapshot is written, and the tombstone of a snapshot removes the share partition. Where two runs of
+offsets meet, the run with more deliveries counts, and at the same count the run whose state is further on. So the order
+in which repeated writes arrive does not matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import IntEnum
+from heapq import heappop, heappush, merge
+from typing import NamedTuple
 
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.share import state_records
-from pykafka_broker.coordinators.share.delivery import StateRun, laid_over
-from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.runtime import DecodeError
+from pykafka_broker.protocol.runtime import DecodeError, uuid_text
+from pykafka_broker.protocol.stored.share_snapshot_key import ShareSnapshotKey
 from pykafka_broker.protocol.stored.share_snapshot_value import ShareSnapshotValue
+from pykafka_broker.protocol.stored.share_snapshot_value import StateBatch as SnapshotBatch
 from pykafka_broker.protocol.stored.share_update_key import ShareUpdateKey
 from pykafka_broker.protocol.stored.share_update_value import ShareUpdateValue
+from pykafka_broker.protocol.stored.share_update_value import StateBatch as UpdateBatch
+
+
+class RecordState(IntEnum):
+    """The states of a record, as `__share_group_state` numbers them; ACQUIRED is never stored."""
+
+    AVAILABLE = 0
+    ACQUIRED = 1
+    ACKNOWLEDGED = 2
+    ARCHIVED = 4
+
+
+TERMINAL = frozenset((RecordState.ACKNOWLEDGED, RecordState.ARCHIVED))
+
+
+class StateRun(NamedTuple):
+    """Offsets `first` to `last`, both included."""
+
+    first: int
+    last: int
+    state: int
+    deliveries: int
+
+
+def laid_over(runs: Sequence[StateRun], newer: Iterable[StateRun], start_offset: int) -> list[StateRun]:
+    """Return `newer` laid over `runs`, which are in order, from `start_offset` on, without runs that make no sense."""
+    old, new = _cut_from(runs, start_offset), _cut_from(newer, start_offset)
+    if not new:
+        return old
+    first, last = min(run.first for run in new) - 1, max(run.last for run in new) + 1
+    begin = bisect_left(old, first, key=lambda run: run.last)
+    end = bisect_right(old, last, key=lambda run: run.first)
+    return [*old[:begin], *_counting(merge(old[begin:end], sorted(new))), *old[end:]]
+
+
+def _cut_from(runs: Iterable[StateRun], start_offset: int) -> list[StateRun]:
+    return [
+        run if run.first >= start_offset else run._replace(first=start_offset)
+        for run in runs
+        if run.first <= run.last and run.last >= start_offset
+    ]
+
+
+def _counting(runs: Iterator[StateRun]) -> list[StateRun]:
+    """What counts from the lowest offset up: the run that says most of those which are open. They come in order."""
+    found: list[StateRun] = []
+    open_runs: list[tuple[int, int, int]] = []  # a heap: who says most first, and where it ends
+    coming, at = next(runs, None), -1 << 63
+    while coming is not None or open_runs:
+        while coming is not None and (coming.first <= at or not open_runs):
+            at = max(at, coming.first)
+            heappush(open_runs, (-coming.deliveries, -coming.state, coming.last))
+            coming = next(runs, None)
+        deliveries, state, last = open_runs[0]
+        if last < at:
+            heappop(open_runs)
+            continue
+        end = last if coming is None else min(last, coming.first - 1)
+        _append_run(found, StateRun(at, end, -state, -deliveries))
+        at = end + 1
+    return found
+
+
+def joined(runs: Iterable[StateRun]) -> list[StateRun]:
+    """Neighbours that say the same become one."""
+    found: list[StateRun] = []
+    for run in runs:
+        _append_run(found, run)
+    return found
+
+
+def _append_run(runs: list[StateRun], run: StateRun) -> None:
+    """The next one, which may go on with the last."""
+    if runs:
+        first, last, state, deliveries = runs[-1]
+        if last + 1 == run.first and state == run.state and deliveries == run.deliveries:
+            runs[-1] = StateRun(first, run.last, state, deliveries)
+            return
+    runs.append(run)
+
+
+# Records, in the versions that Kafka 4.3 writes
+
+
+class ShareKey(NamedTuple):
+    """One partition as one group reads it."""
+
+    group_id: str
+    topic_id: bytes
+    partition: int
+
+    def coordinator_key(self) -> str:
+        """What FindCoordinator is asked for, and what the log's partition is worked out from."""
+        return f"{self.group_id}:{uuid_text(self.topic_id)}:{self.partition}"
+
+
+def snapshot_record(
+    key: ShareKey,
+    snapshot_epoch: int,
+    state_epoch: int,
+    leader_epoch: int,
+    start_offset: int,
+    complete_count: int,
+    created: int,
+    now: int,
+    runs: Iterable[StateRun],
+) -> CoordinatorRecord:
+    """The whole state of a share partition."""
+    value = ShareSnapshotValue(
+        snapshot_epoch,
+        state_epoch,
+        leader_epoch,
+        start_offset,
+        complete_count,
+        created,
+        now,
+        [SnapshotBatch(*run) for run in runs],
+    )
+    return CoordinatorRecord(ShareSnapshotKey(*key), value)
+
+
+def update_record(
+    key: ShareKey,
+    snapshot_epoch: int,
+    leader_epoch: int,
+    start_offset: int,
+    complete_count: int,
+    runs: Iterable[StateRun],
+) -> CoordinatorRecord:
+    """What has changed since the snapshot."""
+    value = ShareUpdateValue(
+        snapshot_epoch, leader_epoch, start_offset, complete_count, [UpdateBatch(*run) for run in runs]
+    )
+    return CoordinatorRecord(ShareUpdateKey(*key), value)
+
+
+def runs_of(value: ShareSnapshotValue | ShareUpdateValue) -> list[StateRun]:
+    """Return the runs of a record."""
+    return [
+        StateRun(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+        for batch in value.state_batches
+    ]
+
+
+def tombstone_record(key: ShareKey) -> CoordinatorRecord:
+    """Return the end of a share partition."""
+    return CoordinatorRecord(ShareSnapshotKey(*key), None)
+
+
+# The coordinator
+
 
 UNINITIALIZED = -1  # a start offset that is still to be found by share.auto.offset.reset
 UNKNOWN_COUNT = -1
@@ -52,7 +209,7 @@ class ShareState:
         self.complete_count = snapshot.delivery_complete_count
         self.created = snapshot.create_timestamp
         self.written = snapshot.write_timestamp
-        self.runs: Sequence[StateRun] = list(state_records.runs_of(snapshot))
+        self.runs: Sequence[StateRun] = list(runs_of(snapshot))
         self.updates = 0  # since the snapshot
         self.snapshot_log_offset = log_offset  # what lies before it in the log is not needed for this partition
 
@@ -61,7 +218,7 @@ class ShareState:
         self.leader_epoch = update.leader_epoch
         self.start_offset = self.start_after(update.start_offset)
         self.complete_count = update.delivery_complete_count
-        self.runs = laid_over(self.runs, state_records.runs_of(update), self.start_offset)
+        self.runs = laid_over(self.runs, runs_of(update), self.start_offset)
         self.updates += 1
 
     def start_after(self, said: int) -> int:
@@ -87,7 +244,7 @@ class ShareCoordinator:
             raise ApiError(ErrorCode.FENCED_STATE_EPOCH)
         snapshot_epoch = 0 if known is None else known.snapshot_epoch + 1
         count = UNKNOWN_COUNT if start_offset == UNINITIALIZED else 0
-        record = state_records.snapshot(key, snapshot_epoch, state_epoch, 0, start_offset, count, now, now, ())
+        record = snapshot_record(key, snapshot_epoch, state_epoch, 0, start_offset, count, now, now, ())
         return self._effects(key, record)
 
     def write(
@@ -107,9 +264,7 @@ class ShareCoordinator:
         if state_epoch != ANY_STATE_EPOCH and known.state_epoch > state_epoch:
             raise ApiError(ErrorCode.FENCED_STATE_EPOCH)
         if known.updates < self.updates_per_snapshot:
-            record = state_records.update(
-                key, known.snapshot_epoch, known.leader_epoch, start_offset, complete_count, runs
-            )
+            record = update_record(key, known.snapshot_epoch, known.leader_epoch, start_offset, complete_count, runs)
             return self._effects(key, record)
         start = known.start_after(start_offset)
         return self._effects(
@@ -126,9 +281,7 @@ class ShareCoordinator:
         effects = Effects(known, key=key.coordinator_key())
         if anew or leader_epoch > known.leader_epoch:
             newest = max(leader_epoch, known.leader_epoch)
-            record = state_records.update(
-                key, known.snapshot_epoch, newest, known.start_offset, known.complete_count, ()
-            )
+            record = update_record(key, known.snapshot_epoch, newest, known.start_offset, known.complete_count, ())
             effects.records.append(record)
         return effects
 
@@ -146,7 +299,7 @@ class ShareCoordinator:
         """Its topic is gone: so is what the group has read of it."""
         if key not in self.states:
             return Effects(key=key.coordinator_key())
-        return self._effects(key, state_records.tombstone(key))
+        return self._effects(key, tombstone_record(key))
 
     def cold_snapshots(self, older_than: int, now: int) -> list[Effects[None]]:
         """Snapshots of partitions that have been idle since then and have updates behind them: until there is one,
@@ -160,7 +313,7 @@ class ShareCoordinator:
     def _snapshot(
         self, key: ShareKey, known: ShareState, start: int, complete_count: int, runs: Iterable[StateRun], now: int
     ) -> CoordinatorRecord:
-        return state_records.snapshot(
+        return snapshot_record(
             key,
             known.snapshot_epoch + 1,
             known.state_epoch,

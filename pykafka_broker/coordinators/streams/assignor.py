@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from pykafka_broker.coordinators.streams.tasks import Target, Task, collect, pairs
+from pykafka_broker.coordinators.streams.group import Target, Task, collect, pairs
 
 
 class MemberSpec(NamedTuple):

@@ -1,40 +1,75 @@
-"""The streams protocol (KIP-1071): StreamsGroupHeartbeat, and what becomes of members that leave or fall silent.
+"""The streams protocol (KIP-1071): StreamsGroupHeartbeat, and the end of members that leave or fall silent.
 
-Rule: a heartbeat works on a copy of its member and leaves what is to change as records; most leave none. Internal
-topics that are missing are the caller's to create: they stand in `missing_topics` of the effects.
+Rule: a heartbeat works on a copy of its member and leaves its changes as records; most heartbeats leave none. Internal
+topics that are missing are the caller's to create: they stand in `missing_topics` of the effects. The order of the
+checks and the words of errors are Kafka's, and what Kafka 4.3 does not support yet is refused in the same way: static
+members, patterns as source topics, task offsets, warm-up tasks. A member first gives back the tasks that are not in its
+target; only then does it follow the group to the new epoch. An active task comes when no member has it active any more,
+and no task comes to a process that still has it in another role: its state directory can be open once only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import Any, NamedTuple
 
 from pykafka_broker.coordinators.effects import Effects
-from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
-from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, MemberClocks
-from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
-from pykafka_broker.coordinators.groups.stored import group_metadata_tombstone
-from pykafka_broker.coordinators.groups.timers import TimerKey
-from pykafka_broker.coordinators.streams import stored
-from pykafka_broker.coordinators.streams.change import MemberChange, assignment_configs, next_targets
-from pykafka_broker.coordinators.streams.checks import check_heartbeat
-from pykafka_broker.coordinators.streams.configured import (
+from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
+from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, EpochChange, MemberClocks
+from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.topics import Topics
+from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.streams.assignor import MemberSpec, assign
+from pykafka_broker.coordinators.streams.group import (
+    NO_TOPOLOGY,
+    NOTHING,
+    ActiveTasks,
+    MemberState,
+    Owned,
+    StreamsGroup,
+    StreamsMember,
+    Target,
+    Task,
+    Tasks,
+    assignment_record,
+    epoch_record,
+    member_record,
+    member_tombstones,
+    read_tasks,
+    target_epoch_record,
+    target_record,
+    topology_record,
+)
+from pykafka_broker.coordinators.streams.topology import (
+    ASSIGNMENT_DELAYED,
+    MISSING_INTERNAL_TOPICS,
     SHUTDOWN_APPLICATION,
     STALE_TOPOLOGY,
+    ConfiguredTopology,
+    as_stored,
+    configure,
+    is_other,
+    required_topics,
+    source_topics,
 )
-from pykafka_broker.coordinators.streams.endpoints import partitions_by_endpoint
-from pykafka_broker.coordinators.streams.group import MemberState, StreamsGroup, StreamsMember
-from pykafka_broker.coordinators.streams.tasks import Owned, Tasks, told
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
-from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
+from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (
+    StreamsGroupHeartbeatRequest,
+    TaskIds,
+    Topology,
+)
+from pykafka_broker.protocol.messages.streams_group_heartbeat_response import Endpoint as ReplyEndpoint
 from pykafka_broker.protocol.messages.streams_group_heartbeat_response import (
+    EndpointToPartitions,
     Status,
     StreamsGroupHeartbeatResponse,
-    TaskIds,
+    TopicPartition,
 )
+from pykafka_broker.protocol.messages.streams_group_heartbeat_response import TaskIds as AssignedTasks
 from pykafka_broker.protocol.stored.streams_group_member_metadata_value import Endpoint
+from pykafka_broker.protocol.stored.streams_group_topology_value import StreamsGroupTopologyValue
 
 INITIAL_DELAY = "streams-initial-delay"  # of the group: its first members wait for more to come
 
@@ -93,7 +128,7 @@ class StreamsProtocol:
         if group is not None:
             if request.member_epoch != JOIN_EPOCH or not (isinstance(group, ClassicGroup) and group.is_empty):
                 raise _other_kind(group_id)
-            effects.records.append(group_metadata_tombstone(group_id))
+            effects.records.append(group_tombstone(group_id))
         return StreamsGroup(group_id, self._table.topics)
 
     def _heartbeat(
@@ -187,9 +222,9 @@ class StreamsProtocol:
     def _fence(self, group: StreamsGroup, member: StreamsMember, effects: Effects[Any]) -> None:
         """Take a member out of the group; the others share what it had from the next epoch on."""
         group_id = group.group_id
-        effects.records += stored.member_tombstones(group_id, member.member_id)
+        effects.records += member_tombstones(group_id, member.member_id)
         effects.records.append(
-            stored.group_epoch(
+            epoch_record(
                 group_id,
                 group.epoch + 1,
                 group.metadata_hash,
@@ -247,9 +282,9 @@ def _has_only(request: StreamsGroupHeartbeatRequest, owned: Owned) -> bool:
         return False
     active = {name: frozenset(since) for name, since in owned.active.items()}
     return (
-        _is_subset(told(request.active_tasks), active)
-        and _is_subset(told(request.standby_tasks), owned.standby)
-        and _is_subset(told(request.warmup_tasks), owned.warmup)
+        _is_subset(read_tasks(request.active_tasks), active)
+        and _is_subset(read_tasks(request.standby_tasks), owned.standby)
+        and _is_subset(read_tasks(request.warmup_tasks), owned.warmup)
     )
 
 
@@ -288,5 +323,372 @@ def _ask_for_shutdown(group: StreamsGroup, member_id: str) -> None:
         group.shutdown_member_id = member_id
 
 
-def _task_ids(tasks: Mapping[str, Iterable[int]]) -> list[TaskIds]:
-    return [TaskIds(name, sorted(tasks[name])) for name in sorted(tasks)]
+def _task_ids(tasks: Mapping[str, Iterable[int]]) -> list[AssignedTasks]:
+    return [AssignedTasks(name, sorted(tasks[name])) for name in sorted(tasks)]
+
+
+# What a heartbeat must look like before any group is asked
+
+
+def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
+    """Raises INVALID_REQUEST, or STREAMS_INVALID_TOPOLOGY."""
+    _check_supported(request)
+    for name, value in (
+        ("MemberId", request.member_id),
+        ("GroupId", request.group_id),
+        ("InstanceId", request.instance_id),
+        ("RackId", request.rack_id),
+    ):
+        if value is not None and not value.strip():
+            raise _invalid(f"{name} can't be empty.")
+    if request.member_epoch == JOIN_EPOCH:
+        _check_join(request)
+    elif request.member_epoch == LEAVE_STATIC_EPOCH:
+        if request.instance_id is None:
+            raise _invalid("InstanceId can't be null.")
+    elif request.member_epoch < LEAVE_STATIC_EPOCH:
+        raise _invalid(f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to -2.")
+    tasks = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
+    if any(one is None for one in tasks) and any(one is not None for one in tasks):
+        raise _invalid("If one task-type is non-null, all must be non-null.")
+    if request.member_epoch != JOIN_EPOCH and request.topology is not None:
+        raise _invalid("Topology can only be provided when (re-)joining.")
+
+
+def _check_supported(request: StreamsGroupHeartbeatRequest) -> None:
+    if request.instance_id is not None:
+        raise _invalid("Static membership is not yet supported.")
+    if request.task_offsets is not None:
+        raise _invalid("TaskOffsets are not supported yet.")
+    if request.task_end_offsets is not None:
+        raise _invalid("TaskEndOffsets are not supported yet.")
+    if request.warmup_tasks:
+        raise _invalid("WarmupTasks are not supported yet.")
+    if request.topology is not None and any(one.source_topic_regex for one in request.topology.subtopologies):
+        raise _invalid("Regular expressions for source topics are not supported yet.")
+
+
+def _check_join(request: StreamsGroupHeartbeatRequest) -> None:
+    if request.rebalance_timeout_ms == -1:
+        raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+    for name, tasks in (
+        ("ActiveTasks", request.active_tasks),
+        ("StandbyTasks", request.standby_tasks),
+        ("WarmupTasks", request.warmup_tasks),
+    ):
+        if tasks is None or tasks:
+            raise _invalid(f"{name} must be empty when (re-)joining.")
+    if request.topology is None:
+        raise _invalid("Topology must be non-null when (re-)joining.")
+    _check_changelogs(request.topology)
+
+
+def _check_changelogs(topology: Topology) -> None:
+    for subtopology in topology.subtopologies:
+        for topic in subtopology.state_changelog_topics:
+            if topic.partitions:
+                raise ApiError(
+                    ErrorCode.STREAMS_INVALID_TOPOLOGY,
+                    f"Changelog topic {topic.name} must have an undefined partition count, but it is set to "
+                    f"{topic.partitions}.",
+                )
+
+
+def check_tasks(task_counts: Mapping[str, int], *reported: list[TaskIds] | None) -> None:
+    """Raises INVALID_REQUEST for tasks that the topology has not."""
+    for tasks in reported:
+        for one in tasks or ():
+            count = task_counts.get(one.subtopology_id)
+            if count is None:
+                raise _invalid(f"Subtopology {one.subtopology_id} does not exist in the topology.")
+            for partition in one.partitions:
+                if not 0 <= partition < count:
+                    raise _invalid(
+                        f"Task {partition} for subtopology {one.subtopology_id} is invalid. Number of tasks for this "
+                        f"subtopology: {count}"
+                    )
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
+# What a heartbeat makes of a member
+
+
+STANDBYS = "num.standby.replicas"
+
+
+def assignment_configs(table: GroupTable, group_id: str) -> dict[str, str]:
+    """What the assignor is told, in the form that is stored with each epoch."""
+    return {STANDBYS: str(table.group_settings(group_id).streams_num_standby_replicas)}
+
+
+def next_targets(
+    group: StreamsGroup,
+    members: list[StreamsMember],
+    configured: ConfiguredTopology,
+    configs: dict[str, str],
+    epoch: int,
+    now: int,
+    records: list[CoordinatorRecord],
+) -> dict[str, Target]:
+    """Compute the targets of these members for a group epoch; records for what changes are added. While the topology
+    does not fit, nobody has a task."""
+    specs = {member.member_id: MemberSpec(member.process_id, group.target_of(member.member_id)) for member in members}
+    task_counts = configured.task_counts if configured.is_ready else {}
+    targets = assign(specs, task_counts, configured.stateful, int(configs.get(STANDBYS, "0")))
+    for member_id, target in targets.items():
+        if target != group.targets.get(member_id):
+            records.append(target_record(group.group_id, member_id, target))
+    records.append(target_epoch_record(group.group_id, epoch, now))
+    return targets
+
+
+class MemberChange(EpochChange[StreamsGroup, StreamsMember]):
+    """From what a member was to what a heartbeat makes of it."""
+
+    def __init__(
+        self, table: GroupTable, group: StreamsGroup, before: StreamsMember, effects: Effects[Any], now: int
+    ) -> None:
+        super().__init__(table, group, before, effects, now)
+        self.statuses: list[Status] = []
+        self._bump = False
+
+    def take_over(self, request: StreamsGroupHeartbeatRequest) -> None:
+        """Write down the member, and the topology if it is the group's first."""
+        if self.member.metadata() != self.before.metadata() or self.member.member_id not in self._group.members:
+            self.records.append(member_record(self._group.group_id, self.member))
+            self._bump = True
+        self.topology = self._take_topology(request)
+        self.configured = self._configure()
+        if self.configured.is_ready:
+            check_tasks(self.configured.task_counts, request.active_tasks, request.standby_tasks, request.warmup_tasks)
+
+    def _take_topology(self, request: StreamsGroupHeartbeatRequest) -> StreamsGroupTopologyValue:
+        known = self._group.topology
+        new = None if request.topology is None else as_stored(request.topology)
+        if known is None:
+            if new is None:
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+            self.records.append(topology_record(self._group.group_id, new))
+            return new
+        if new is not None and is_other(known, new):
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
+        return known
+
+    # The topics
+
+    def _configure(self) -> ConfiguredTopology:
+        """How the topology fits the topics that there are now."""
+        group = self._group
+        self.metadata_hash = group.metadata_hash
+        configured = group.configured
+        if (
+            configured is not None
+            and not group.metadata_stale
+            and configured.metadata_hash == group.metadata_hash  # or else the epoch that told of it was never written
+        ):
+            return configured
+        topics = self._table.topics
+        self.metadata_hash = self._table.hashes.of_group(self._required())
+        self._bump |= self.metadata_hash != group.metadata_hash
+        if configured is None or configured.metadata_hash != self.metadata_hash:
+            configured = group.configured = configure(self.topology, topics, self.metadata_hash)
+        group.metadata_stale = False
+        return configured
+
+    def _required(self) -> Set[str]:
+        if self.topology is self._group.topology:
+            return self._group.required()
+        return required_topics(self.topology)
+
+    def bump(self, configs: dict[str, str]) -> None:
+        """Start a new group epoch if members, topics or settings have changed."""
+        group = self._group
+        validated = self.topology.epoch if self.configured.is_ready else NO_TOPOLOGY
+        if self._bump or validated != group.validated_topology_epoch or configs != group.assignment_configs:
+            self.group_epoch += 1
+            group.shown = self.configured
+            self.records.append(epoch_record(group.group_id, self.group_epoch, self.metadata_hash, validated, configs))
+
+    # Target and assignment
+
+    def retarget(self, configs: dict[str, str], is_delayed: bool) -> tuple[int, Target]:
+        """The member's target and its epoch; a new one for all if the group epoch is ahead and nothing delays it."""
+        group, member_id = self._group, self.member.member_id
+        if is_delayed:
+            self._note_delay("initial rebalance delay")
+            return group.assignment_epoch, NOTHING
+        if self.group_epoch <= group.assignment_epoch:
+            return group.assignment_epoch, group.target_of(member_id)
+        interval_ms = self._table.group_settings(group.group_id).streams_assignment_interval_ms
+        if not group.may_retarget(interval_ms, self._now):
+            self._note_delay("assignment interval")
+            return group.assignment_epoch, group.target_of(member_id)
+        members = group.with_change(self.member)
+        targets = next_targets(group, members, self.configured, configs, self.group_epoch, self._now, self.records)
+        return self.group_epoch, targets[member_id]
+
+    def _note_delay(self, what: str) -> None:
+        self.statuses.append(Status(ASSIGNMENT_DELAYED, f"Assignment delayed due to the configured {what}."))
+
+    def reconcile(self, epoch: int, target: Target, request: StreamsGroupHeartbeatRequest) -> None:
+        """Move the member on, and write down where it is now."""
+        member = self.member
+        if member.is_reconciled_to(epoch):
+            return
+        has = None
+        if request.active_tasks is not None:
+            has = Target(
+                read_tasks(request.active_tasks), read_tasks(request.standby_tasks), read_tasks(request.warmup_tasks)
+            )
+        before = member.current()
+        reconcile(self._group, member, epoch, target, has)
+        if member.current() != before:
+            self.records.append(assignment_record(self._group.group_id, member))
+
+
+# From the tasks that a member has to those that it should have
+
+
+UNKNOWN_STATE = "The streams group member is in a unknown state. The member must abandon all its tasks and rejoin."
+
+
+def reconcile(
+    group: StreamsGroup, member: StreamsMember, target_epoch: int, target: Target, reported: Target | None
+) -> None:
+    """Move the member, a copy, as far as it can go now. `reported`: what it says it has; None: no news."""
+    state = member.state
+    if state is MemberState.STABLE:
+        if member.epoch != target_epoch:
+            _Step(group, member, target_epoch, target, reported).go_on(member.epoch)
+    elif state is MemberState.UNREVOKED_TASKS:
+        if reported is not None and not member.revoking.overlaps(reported):
+            # It has followed as far as the epoch at which it had to give back.
+            _Step(group, member, target_epoch, target, reported).go_on(member.epoch + 1)
+    elif state is MemberState.UNRELEASED_TASKS:
+        _Step(group, member, target_epoch, target, reported).go_on(member.epoch)
+    elif reported is None or any(reported):
+        raise ApiError(ErrorCode.FENCED_MEMBER_EPOCH, UNKNOWN_STATE)
+    else:
+        _Step(group, member, target_epoch, target, reported).go_on(target_epoch)
+
+
+class _Difference(NamedTuple):
+    """Of one role: what stays, what goes, what can come now, and whether something has to wait for others."""
+
+    stays: Tasks
+    goes: Tasks
+    comes: Tasks
+    waits: bool
+
+
+class _Step:
+    """One step of one member."""
+
+    def __init__(
+        self, group: StreamsGroup, member: StreamsMember, target_epoch: int, target: Target, reported: Target | None
+    ) -> None:
+        self._member = member
+        self._target_epoch = target_epoch
+        self._target = target
+        self._reported = reported
+        self._active: set[Task] = set()  # active somewhere
+        self._here: set[Task] = set()  # in this process in any role
+        for other in group.members.values():
+            for owned in (other.assigned, other.revoking):
+                active = {(name, partition) for name, tasks in owned.active.items() for partition in tasks}
+                self._active |= active
+                if other.process_id == member.process_id:
+                    self._here |= active
+                    for copies in (owned.standby, owned.warmup):
+                        self._here |= {(name, partition) for name, tasks in copies.items() for partition in tasks}
+
+    def go_on(self, epoch: int) -> None:
+        member, target = self._member, self._target
+        has = member.assigned
+        held = {name: frozenset(since) for name, since in has.active.items()}
+        active = _difference(held, target.active, lambda task: task in self._active or task in self._here)
+        standby = _difference(has.standby, target.standby, self._here.__contains__)
+        warmup = _difference(has.warmup, target.warmup, self._here.__contains__)
+        kept = Owned(_pick_tasks(has.active, active.stays), standby.stays, warmup.stays)
+        going = Owned(_pick_tasks(has.active, active.goes), standby.goes, warmup.goes)
+        if not going.is_empty and (self._reported is None or going.overlaps(self._reported)):
+            member.move_to(epoch, MemberState.UNREVOKED_TASKS, kept, going)
+            return
+        new = {name: dict.fromkeys(sorted(tasks), self._target_epoch) for name, tasks in active.comes.items()}
+        owned = Owned(
+            {name: {**kept.active.get(name, {}), **new.get(name, {})} for name in {**kept.active, **new}},
+            _merged(kept.standby, standby.comes),
+            _merged(kept.warmup, warmup.comes),
+        )
+        waits = active.waits or standby.waits or warmup.waits
+        state = MemberState.UNRELEASED_TASKS if waits else MemberState.STABLE
+        member.move_to(self._target_epoch, state, owned, Owned())
+
+
+def _difference(has: Tasks, wanted: Tasks, is_taken: Callable[[Task], bool]) -> _Difference:
+    stays: dict[str, frozenset[int]] = {}
+    goes: dict[str, frozenset[int]] = {}
+    comes: dict[str, frozenset[int]] = {}
+    waits = False
+    for name in sorted({*has, *wanted}):
+        mine, mine_to_be = has.get(name, frozenset()), wanted.get(name, frozenset())
+        new = mine_to_be - mine
+        free = frozenset(partition for partition in new if not is_taken((name, partition)))
+        waits |= len(free) < len(new)
+        for found, tasks in ((stays, mine & mine_to_be), (goes, mine - mine_to_be), (comes, free)):
+            if tasks:
+                found[name] = tasks
+    return _Difference(stays, goes, comes, waits)
+
+
+def _pick_tasks(active: ActiveTasks, tasks: Tasks) -> dict[str, Mapping[int, int]]:
+    """These tasks with their epochs."""
+    return {
+        name: {partition: since for partition, since in active[name].items() if partition in partitions}
+        for name, partitions in tasks.items()
+    }
+
+
+def _merged(some: Tasks, more: Tasks) -> Tasks:
+    return {name: some.get(name, frozenset()) | more.get(name, frozenset()) for name in {**some, **more}}
+
+
+# Endpoints: what interactive queries of Kafka Streams go by
+
+
+def partitions_by_endpoint(group: StreamsGroup, change: MemberChange, topics: Topics) -> list[EndpointToPartitions]:
+    """Return the endpoints of all members, each with the source topics of the member's tasks.
+
+    A member without an endpoint is not listed, nor are changelogs. Kafka fails on an endpoint while source topics are
+    missing or topics have other numbers of partitions, and so do we.
+
+    Raises:
+        UNKNOWN_SERVER_ERROR: The topics do not fit the topology.
+    """
+    listed = [(one, one.endpoint) for one in group.with_change(change.member) if one.endpoint is not None]
+    problem = change.configured.problem
+    if listed and problem is not None and problem.status != MISSING_INTERNAL_TOPICS:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    sources = {one.subtopology_id: source_topics(one) for one in change.topology.subtopologies} if listed else {}
+    return [
+        EndpointToPartitions(
+            ReplyEndpoint(endpoint.host, endpoint.port),
+            _partitions_read(sources, {name: frozenset(since) for name, since in one.assigned.active.items()}, topics),
+            _partitions_read(sources, one.assigned.standby, topics),
+        )
+        for one, endpoint in listed
+    ]
+
+
+def _partitions_read(sources: dict[str, list[str]], tasks: Tasks, topics: Topics) -> list[TopicPartition]:
+    found = []
+    for subtopology_id, names in sources.items():
+        owned = tasks.get(subtopology_id, frozenset())
+        for name in names if owned else ():
+            topic = topics.topics.get(name)
+            if topic is not None:
+                found.append(TopicPartition(name, sorted(index for index in owned if index in topic.partitions)))
+    return found

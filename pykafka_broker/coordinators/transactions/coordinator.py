@@ -8,27 +8,33 @@ record alone says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.transactions import steps, verdicts
-from pykafka_broker.coordinators.transactions.state import TransactionState
 from pykafka_broker.coordinators.transactions.transaction import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_TIMEOUT_MS,
+    STATE_BY_TITLE,
     TopicPartition,
-    Transaction,
-    read,
-    record,
+    TransactionMetadata,
+    TransactionState,
+    check_add,
+    check_bumping_end,
+    check_classic_end,
+    check_init,
+    check_partition,
+    next_epoch,
+    read_transaction,
+    transaction_record,
 )
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
 
-class Settings(NamedTuple):
+class TransactionSettings(NamedTuple):
     """What the broker's configuration and finalized features say.
 
     transaction_version: the finalized feature: 0 writes records of version 0; 2 bumps the epoch also when the broker
@@ -67,13 +73,13 @@ class TransactionCoordinator:
     """All transactional ids of one partition of `__transaction_state`. Each call that may write returns `Effects`."""
 
     def __init__(
-        self, settings: Settings, new_producer_id: Callable[[], int], coordinator_epoch: int, now: int
+        self, settings: TransactionSettings, new_producer_id: Callable[[], int], coordinator_epoch: int, now: int
     ) -> None:
         self.settings = settings
         self.coordinator_epoch = coordinator_epoch
-        self.transactions: dict[str, Transaction] = {}
+        self.transactions: dict[str, TransactionMetadata] = {}
         self._new_producer_id = new_producer_id
-        self._pending: dict[str, Transaction | None] = {}
+        self._pending: dict[str, TransactionMetadata | None] = {}
         self._ongoing: set[str] = set()
         self._preparing: dict[str, None] = {}  # in the order in which they were decided
         self._earliest_timeout: int | None = None  # no ongoing transaction times out before this
@@ -90,7 +96,7 @@ class TransactionCoordinator:
         if transactional_id in self._pending:
             transaction = self._pending.pop(transactional_id)
         else:
-            transaction = None if record.value is None else read(record.value)
+            transaction = None if record.value is None else read_transaction(record.value)
         self._take_over(transactional_id, transaction)
 
     def on_loaded(self, now: int) -> None:
@@ -101,7 +107,7 @@ class TransactionCoordinator:
                 dated = transaction._replace(start_ms=start_ms, last_update_ms=last_update_ms)
                 self._take_over(transactional_id, dated)
 
-    def _take_over(self, transactional_id: str, transaction: Transaction | None) -> None:
+    def _take_over(self, transactional_id: str, transaction: TransactionMetadata | None) -> None:
         self._ongoing.discard(transactional_id)
         self._preparing.pop(transactional_id, None)
         if transaction is None:
@@ -114,7 +120,7 @@ class TransactionCoordinator:
             self._ongoing.add(transactional_id)
             self._watch(transaction)
 
-    def _watch(self, transaction: Transaction) -> None:
+    def _watch(self, transaction: TransactionMetadata) -> None:
         if transaction.timeout_ms != NO_TIMEOUT_MS:
             timeout = _times_out_ms(transaction)
             if self._earliest_timeout is None or timeout < self._earliest_timeout:
@@ -125,15 +131,15 @@ class TransactionCoordinator:
         for decided in effects.records:
             self._pending.pop(decided.key.transactional_id, None)
 
-    def _decide(self, transactional_id: str, transaction: Transaction, reply: R) -> Effects[R]:
+    def _decide(self, transactional_id: str, transaction: TransactionMetadata, reply: R) -> Effects[R]:
         effects = Effects(reply)
         self._add(effects, transactional_id, transaction)
         return effects
 
-    def _add(self, effects: Effects[Any], transactional_id: str, transaction: Transaction | None) -> None:
+    def _add(self, effects: Effects[Any], transactional_id: str, transaction: TransactionMetadata | None) -> None:
         self._pending[transactional_id] = transaction
         version = 1 if self.settings.transaction_version else 0
-        effects.records.append(record(transactional_id, transaction, version))
+        effects.records.append(transaction_record(transactional_id, transaction, version))
 
     def as_it_is(self, transactional_id: str) -> Effects[None]:
         """What is known of a transactional id once more, a tombstone if that is nothing. It changes nothing, and only
@@ -175,8 +181,8 @@ class TransactionCoordinator:
             timeout_ms = NO_TIMEOUT_MS
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
-            transaction = steps.created(self._new_producer_id(), timeout_ms, now)
-        error = verdicts.on_init(transaction, expected)
+            transaction = TransactionMetadata.created(self._new_producer_id(), timeout_ms, now)
+        error = check_init(transaction, expected)
         if error is not None:
             return Effects(ProducerReply(error))
         if transaction.state is TransactionState.ONGOING:
@@ -200,7 +206,7 @@ class TransactionCoordinator:
     def _hand_out(
         self,
         transactional_id: str,
-        transaction: Transaction,
+        transaction: TransactionMetadata,
         timeout_ms: int,
         expected: tuple[int, int] | None,
         now: int,
@@ -208,23 +214,23 @@ class TransactionCoordinator:
         expected_epoch = None if expected is None else expected[1]
         if transaction.epoch_exhausted and expected_epoch in (None, transaction.producer_epoch):
             last = NO_PRODUCER_EPOCH if expected is None else transaction.producer_epoch
-            fresh = steps.rotated(transaction, self._new_producer_id(), timeout_ms, last, now)
+            fresh = transaction.rotated(self._new_producer_id(), timeout_ms, last, now)
         else:
-            epochs = verdicts.next_epoch(transaction, expected_epoch)
+            epochs = next_epoch(transaction, expected_epoch)
             if isinstance(epochs, ErrorCode):
                 return Effects(ProducerReply(epochs))
-            fresh = steps.initialised(transaction, timeout_ms, *epochs, now)
+            fresh = transaction.initialised(timeout_ms, *epochs, now)
         reply = ProducerReply(ErrorCode.NONE, fresh.producer_id, fresh.producer_epoch)
         return self._decide(transactional_id, fresh, reply)
 
-    def _fence_and_abort(self, transaction: Transaction, now: int) -> Transaction:
+    def _fence_and_abort(self, transaction: TransactionMetadata, now: int) -> TransactionMetadata:
         """Abort on the broker's own account: whoever has the transaction open is fenced by one bump of the epoch."""
         version = self.settings.transaction_version
         if version < 2:
-            return steps.prepared(steps.fenced(transaction), False, 0, NO_PRODUCER_ID, now)
-        return steps.prepared(transaction, False, version, self._successor(transaction), now)
+            return transaction.fenced().prepared(False, 0, NO_PRODUCER_ID, now)
+        return transaction.prepared(False, version, self._successor(transaction), now)
 
-    def _successor(self, transaction: Transaction) -> int:
+    def _successor(self, transaction: TransactionMetadata) -> int:
         return self._new_producer_id() if transaction.epoch_exhausted else NO_PRODUCER_ID
 
     # -- taking part ------------------------------------------------------------------------------------------------
@@ -246,10 +252,10 @@ class TransactionCoordinator:
             return Effects(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if self._moves(transactional_id):
             return Effects(ErrorCode.CONCURRENT_TRANSACTIONS)
-        error = verdicts.on_add(transaction, producer_id, producer_epoch, partitions)
+        error = check_add(transaction, producer_id, producer_epoch, partitions)
         if error is not None:
             return Effects(error)
-        grown = steps.with_partitions(transaction, partitions, client_version, now)
+        grown = transaction.with_partitions(partitions, client_version, now)
         return self._decide(transactional_id, grown, ErrorCode.NONE)
 
     def verify_partitions(
@@ -262,8 +268,7 @@ class TransactionCoordinator:
         if transaction is None:
             return dict.fromkeys(partitions, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return {
-            partition: verdicts.on_verify(transaction, producer_id, producer_epoch, partition)
-            for partition in partitions
+            partition: check_partition(transaction, producer_id, producer_epoch, partition) for partition in partitions
         }
 
     # -- EndTxn -----------------------------------------------------------------------------------------------------
@@ -280,20 +285,20 @@ class TransactionCoordinator:
         moving = self._moves(transactional_id)
         error: ErrorCode | None
         if client_version < 2:
-            error = verdicts.on_classic_end(transaction, producer_id, producer_epoch, commit, moving=moving)
+            error = check_classic_end(transaction, producer_id, producer_epoch, commit, moving=moving)
         elif moving:
             # Also under the epoch of the next transaction: a producer may abort that one before this one is over, and
             # it is not fenced (KAFKA-18464).
             error = ErrorCode.CONCURRENT_TRANSACTIONS
         else:
-            error = verdicts.on_bumping_end(transaction, producer_id, producer_epoch, commit)
+            error = check_bumping_end(transaction, producer_id, producer_epoch, commit)
         if error is ErrorCode.NONE:
             return Effects(ProducerReply(error, transaction.producer_id, transaction.producer_epoch))
         if error is not None:
             return Effects(ProducerReply(error))
         successor = self._successor(transaction) if client_version >= 2 else NO_PRODUCER_ID
-        preparing = steps.prepared(transaction, commit, client_version, successor, now)
-        after = steps.completed(preparing, now)
+        preparing = transaction.prepared(commit, client_version, successor, now)
+        after = preparing.completed(now)
         reply = ProducerReply(ErrorCode.NONE, after.producer_id, after.producer_epoch)
         return self._decide(transactional_id, preparing, reply)
 
@@ -313,7 +318,7 @@ class TransactionCoordinator:
 
     def markers_written(self, transactional_id: str, now: int) -> Effects[None]:
         """Every partition has its marker: the transaction is over. No reply."""
-        return self._decide(transactional_id, steps.completed(self.transactions[transactional_id], now), None)
+        return self._decide(transactional_id, self.transactions[transactional_id].completed(now), None)
 
     # -- time -------------------------------------------------------------------------------------------------------
 
@@ -359,6 +364,40 @@ class TransactionCoordinator:
                 self._add(effects, transactional_id, None)
 
 
-def _times_out_ms(transaction: Transaction) -> int:
+def _times_out_ms(transaction: TransactionMetadata) -> int:
     """The first millisecond at which the transaction has been open for longer than its timeout."""
     return transaction.start_ms + transaction.timeout_ms + 1
+
+
+# ListTransactions
+
+
+class TransactionFilters(NamedTuple):
+    """state_titles: each once. duration_ms below 0: any age (KIP-994); matches None: any id (KIP-1152)."""
+
+    state_titles: Collection[str] = ()
+    producer_ids: Collection[int] = ()
+    duration_ms: int = -1
+    matches: Callable[[str], bool] | None = None
+
+    def unknown_titles(self) -> list[str]:
+        return [title for title in self.state_titles if title not in STATE_BY_TITLE]
+
+
+def matching_transactions(
+    transactions: Iterable[tuple[str, TransactionMetadata]], filters: TransactionFilters, now: int
+) -> Iterator[tuple[str, TransactionMetadata]]:
+    """The transactions that pass every filter."""
+    states = {STATE_BY_TITLE[title] for title in filters.state_titles if title in STATE_BY_TITLE}
+    for transactional_id, transaction in transactions:
+        if transaction.state is TransactionState.DEAD:
+            continue
+        if filters.producer_ids and transaction.producer_id not in filters.producer_ids:
+            continue
+        if filters.state_titles and transaction.state not in states:
+            continue
+        if filters.duration_ms >= 0 and now - transaction.start_ms <= filters.duration_ms:
+            continue
+        if filters.matches is not None and not filters.matches(transactional_id):
+            continue
+        yield transactional_id, transaction

@@ -19,7 +19,7 @@ from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.segments import Segments
 
 if TYPE_CHECKING:
-    from pykafka_broker.log.compaction.clean_process import CleaningProcesses
+    from pykafka_broker.log.compaction.clean import CleaningProcesses
     from pykafka_broker.log.compaction.swap import Swap
     from pykafka_broker.log.manager import LogManager
 
@@ -227,8 +227,7 @@ class Cleaner:
 
     def _start(self, found: Candidate) -> bool:
         """Begin a cleaning; False if a transaction index can't be read, and the log is looked at again later."""
-        from pykafka_broker.log.compaction.clean_process import CleaningProcesses
-        from pykafka_broker.log.compaction.job import CleanJob
+        from pykafka_broker.log.compaction.clean import CleaningProcesses, CleanJob
 
         if self._processes is None:
             self._processes = CleaningProcesses()

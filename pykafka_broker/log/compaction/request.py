@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pykafka_broker.log.transaction_index import AbortedTransaction
+from pykafka_broker.log.index import AbortedTransaction
 from pykafka_broker.records.compression import MAX_DECOMPRESSED
 
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.log.compaction.request import CleanedSegment, CleanResult
 from pykafka_broker.log.files import FileCache
-from pykafka_broker.log.producer_snapshot import forget_snapshot
-from pykafka_broker.log.segment import LogSegment
-from pykafka_broker.log.segment_files import CLEANED, SWAP, segment_name
+from pykafka_broker.log.producer_state import forget_snapshot
+from pykafka_broker.log.segment import CLEANED, SWAP, LogSegment, segment_name
 
 if TYPE_CHECKING:
     from pykafka_broker.log.partition_log import PartitionLog

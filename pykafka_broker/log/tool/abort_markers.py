@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from pykafka_broker.log.index import AbortedTransaction
 from pykafka_broker.log.scan import ScannedBatch
-from pykafka_broker.log.transaction_index import AbortedTransaction
 from pykafka_broker.records.control import read_end_transaction_marker
 
 

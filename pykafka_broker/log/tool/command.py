@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from pykafka_broker.log.filesystem import FileSystem, OsFileSystem
 from pykafka_broker.log.log_directory import LogDirectoryError
-from pykafka_broker.log.tool.folders import Row
+from pykafka_broker.log.tool.directory import Row
 
 _BAD = frozenset({"error", "damage"})
 

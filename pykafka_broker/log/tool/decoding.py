@@ -1,17 +1,28 @@
-"""What Kafka's own topics say, in words: metadata, groups, transactions, share groups; and control records.
+"""The records of Kafka's own topics in words: metadata, groups, transactions, share groups; and control records.
 
-Rule: what can't be decoded is shown as it is, with the reason, and ends nothing. Passwords are not shown, nor what
-SCRAM knows of them.
+Rule: a record that can't be decoded is shown as it is, with the reason, and ends nothing. Passwords are not shown, nor
+the secrets of SCRAM.
+
+One record that its coordinator can't read keeps the whole coordinator out of service, or the metadata from being read.
+Such a coordinator's log is mended by taking these records out: every other record stays where it is, at its offset, and
+the original segment is kept aside.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 from pykafka_broker.config.describe import is_secret
 from pykafka_broker.log.checkpoints import id_text
+from pykafka_broker.log.compaction.filter import empty_batch, rewrite
+from pykafka_broker.log.compaction.latest import iter_spans, records_bytes
+from pykafka_broker.log.filesystem import Buffer, FileSystem
+from pykafka_broker.log.scan import ScannedBatch, scan
 from pykafka_broker.protocol.runtime import DecodeError, Fields, Message, read_uvarint
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS, METADATA_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
+from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.records.record import iter_records
 
 METADATA_TOPIC = "__cluster_metadata"
 _KEYED = {
@@ -137,3 +148,50 @@ def text(data: bytes | None) -> str | None:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         return "0x" + data.hex()
+
+
+# -- records that their coordinator can't read
+
+
+def senseless_records(topic: str, batch: ScannedBatch) -> Iterator[tuple[int, str]]:
+    """Offset and reason of each; the batch's own offset if its records can't be told apart."""
+    header = batch.header
+    if header.is_control:
+        return
+    try:
+        for record in iter_records(batch.data, header):
+            reason = senseless(topic, record.key, record.value)
+            if reason is not None:
+                yield record.offset, reason
+    except CorruptBatch as error:
+        yield header.base_offset, str(error)
+
+
+def without_senseless(topic: str, batch: ScannedBatch) -> Buffer:
+    """The batch with the records that can be read."""
+    found = {offset for offset, _ in senseless_records(topic, batch)}
+    if not found:
+        return batch.data
+    header = batch.header
+    try:
+        data = records_bytes(batch.data, header)
+        spans = list(iter_spans(data, header.count))
+    except CorruptBatch:
+        return empty_batch(header)
+    kept = [
+        (start, body, end, stamp)
+        for start, body, end, delta, stamp, _, _ in spans
+        if header.base_offset + delta not in found
+    ]
+    return rewrite(header, data, kept, header.delete_horizon_ms) if kept else empty_batch(header)
+
+
+def take_out(fs: FileSystem, topic: str, source: str, target: str) -> None:
+    """Write what makes sense of one sound segment to another file."""
+    old, new = fs.open(source, writable=False), fs.open(target, create=True)
+    written = 0
+    for batch in scan(old, source, 0, old.size(), verify=False):
+        data = without_senseless(topic, batch)
+        new.write_at(data, written)
+        written += len(data)
+    new.sync()

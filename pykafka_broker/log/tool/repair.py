@@ -26,23 +26,29 @@ from pykafka_broker.log.checkpoints import (
 )
 from pykafka_broker.log.files import CachedFile, FileCache
 from pykafka_broker.log.filesystem import FileHandle, FileSystem
-from pykafka_broker.log.loading import Offsets
+from pykafka_broker.log.index import CorruptTransactionIndex, TransactionIndex
+from pykafka_broker.log.loading import FolderRecovery, Offsets
 from pykafka_broker.log.log_directory import LogDirectory
-from pykafka_broker.log.recovery import FolderRecovery
 from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.log.tool.abort_markers import AbortMarkers
-from pykafka_broker.log.tool.decoding import is_kept_for
+from pykafka_broker.log.tool.decoding import is_kept_for, senseless_records, take_out
 from pykafka_broker.log.tool.directory import (
     BOOTSTRAP_FILE,
+    QUORUM_STATE,
+    Folder,
+    Row,
+    base_of,
     bootstrap_problem,
     damaged_checkpoints,
+    is_partition,
+    lost_beginning,
+    partition_folders,
     properties_problem,
+    quorum_state,
     readable_properties,
+    snapshots,
+    topic_ids,
 )
-from pykafka_broker.log.tool.folders import Folder, Row, base_of, is_partition, partition_folders
-from pykafka_broker.log.tool.metadata import QUORUM_STATE, lost_beginning, quorum_state, snapshots, topic_ids
-from pykafka_broker.log.tool.senseless import senseless_records, take_out
-from pykafka_broker.log.transaction_index import CorruptTransactionIndex, TransactionIndex
 
 DAMAGED = ".damaged"
 _PIECE_BYTES = 1 << 20

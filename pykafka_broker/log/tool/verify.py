@@ -21,20 +21,32 @@ from pykafka_broker.log.checkpoints import (
 )
 from pykafka_broker.log.files import CachedFile, FileCache
 from pykafka_broker.log.filesystem import FileSystem
-from pykafka_broker.log.index import OffsetIndex, TimeIndex
-from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
-from pykafka_broker.log.leader_epochs import LeaderEpochs
-from pykafka_broker.log.producer_loading import replay_batch
-from pykafka_broker.log.producer_snapshot import CorruptSnapshot, encode, read_snapshot
-from pykafka_broker.log.producer_state import ProducerState
+from pykafka_broker.log.index import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
+from pykafka_broker.log.leader_epochs import EPOCHS_FILE, LeaderEpochs
+from pykafka_broker.log.producer_state import (
+    CorruptSnapshot,
+    ProducerState,
+    encode_snapshot,
+    read_snapshot,
+    replay_batch,
+)
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
 from pykafka_broker.log.tool.abort_markers import AbortMarkers
-from pykafka_broker.log.tool.decoding import is_kept_for
-from pykafka_broker.log.tool.directory import check_directory, in_use
-from pykafka_broker.log.tool.folders import Folder, Row, base_of, is_partition, partition_folders
-from pykafka_broker.log.tool.metadata import QUORUM_STATE, lost_beginning, quorum_state, snapshots, topic_ids
-from pykafka_broker.log.tool.senseless import senseless_records
-from pykafka_broker.log.transaction_index import AbortedTransaction, TransactionIndex
+from pykafka_broker.log.tool.decoding import is_kept_for, senseless_records
+from pykafka_broker.log.tool.directory import (
+    QUORUM_STATE,
+    Folder,
+    Row,
+    base_of,
+    check_directory,
+    in_use,
+    is_partition,
+    lost_beginning,
+    partition_folders,
+    quorum_state,
+    snapshots,
+    topic_ids,
+)
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.record import iter_records
 
@@ -233,7 +245,7 @@ class PartitionCheck:
             found.restore(entries)
             known = set(self._producers.entries)
             if not set(found.entries) <= known or (
-                set(found.entries) == known and encode(found) != encode(self._producers)
+                set(found.entries) == known and encode_snapshot(found) != encode_snapshot(self._producers)
             ):
                 self._found("warning", path, "does not say what the batches before it say of their producers")
 

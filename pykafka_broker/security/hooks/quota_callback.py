@@ -14,8 +14,7 @@ from pykafka_broker.cluster.image import QuotaEntity
 from pykafka_broker.cluster.quotas import IP
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.security.hooks.loading import HookFailed, call_hook, close_hook, load_hook
-from pykafka_broker.security.quotas.client_quotas import FETCHED_BYTES, MUTATIONS, PRODUCED_BYTES, REQUEST_TIME
-from pykafka_broker.security.quotas.levels import Limit
+from pykafka_broker.security.quotas.client_quotas import FETCHED_BYTES, MUTATIONS, PRODUCED_BYTES, REQUEST_TIME, Limit
 
 KEY = "client.quota.callback.class"
 # What Java calls the kinds.

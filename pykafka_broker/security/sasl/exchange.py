@@ -1,23 +1,120 @@
-"""What one client of a SASL listener may send when, and what it is told (KIP-43, KIP-152, KIP-368).
+"""SASL on one listener: its mechanisms, what a client may send when, and what it is told (KIP-43, KIP-152, KIP-368).
 
-Rule: `_SERVED` and `_TOLD` are the table; what is in neither ends the connection without an answer. A refusal ends it
+Rule: `_SERVED` and `_TOLD` are the table; a request in neither ends the connection without an answer. A refusal ends it
 too (`over` says why), after the answer and after a delay, both of which are the connection's business. Before a client
-has authenticated nothing of it reaches anything but this.
+has authenticated, its bytes reach nothing but this.
+
+When settings change, the listener's mechanisms are made anew for the next client that logs in; where the new settings
+can't be used, the old ones stay in force and the log says so. Mechanisms are told in the order of
+`sasl.enabled.mechanisms`.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Collection
 from enum import Enum, auto
 from typing import Protocol
 
 from pykafka_broker.cluster.authorizer import INSIDE
+from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from pykafka_broker.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
-from pykafka_broker.security.sasl.listener import SaslListener
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, Mechanism, Refused
+from pykafka_broker.security.hooks.loading import HookFailed
+from pykafka_broker.security.hooks.login import BuiltPrincipals, Identity
+from pykafka_broker.security.listener_settings import ListenerSettings
+from pykafka_broker.security.sasl.mechanism import Around, Challenge, Done, Mechanism, Realm, Refused, mechanism_server
+
+_KEYS = ("sasl.", "principal.", "connection.failed.", "connections.max.reauth.")
+
+log = logging.getLogger(__name__)
+
+
+class SaslListener:
+    """The mechanisms of the listener `name`. Raises ConfigError if one of them can't be used.
+
+    failure_delay_ms: how long a refusal is kept back (KIP-306); max_receive_bytes: of one frame before the client has
+    authenticated.
+    """
+
+    def __init__(self, name: str, config: Callable[[], BrokerConfig], around: Around) -> None:
+        self.name = name
+        self.around = around
+        self._config = config
+        self._seen = config()
+        self._texts = self._relevant(self._seen)
+        self._make(self._seen)
+
+    def _make(self, config: BrokerConfig) -> None:
+        settings = ListenerSettings(config, self.name)
+        names: list[str] = settings.get("sasl.enabled.mechanisms")
+        if not names:
+            raise ConfigError(f"listener {self.name} has no mechanism: sasl.enabled.mechanisms is empty")
+        realm = Realm(settings, self.around)
+        servers = {name: mechanism_server(name, realm) for name in names}
+        max_reauth_ms: dict[str, int] = {name: settings.get("connections.max.reauth.ms", name) for name in names}
+        delay_ms: int = settings.get("connection.failed.authentication.delay.ms")
+        receive_bytes: int = settings.get("sasl.server.max.receive.size")
+        self._principals = BuiltPrincipals(settings)
+        self._servers, self._max_reauth_ms = servers, max_reauth_ms
+        self.failure_delay_ms, self.max_receive_bytes = delay_ms, receive_bytes
+
+    def _relevant(self, config: BrokerConfig) -> list[object]:
+        """What a change of means that mechanisms are made anew: they may hold keys that took long to fetch."""
+        prefix = f"listener.name.{self.name.lower()}."
+        own = {name: text for name, text in config.extras.items() if name.startswith(prefix)}
+        return [own, *(config[name] for name in config.keys if name.startswith(_KEYS))]
+
+    def _follow(self) -> None:
+        config = self._config()
+        if config is self._seen:
+            return
+        self._seen, before = config, self._texts
+        self._texts = self._relevant(config)
+        if self._texts == before:
+            return
+        try:
+            self._make(config)
+        except ConfigError as error:
+            log.warning("listener %s keeps the settings that it had: %s", self.name, error)
+
+    def check(self, config: BrokerConfig, changed: Collection[str]) -> None:
+        """Whether these settings may come into force, of which those names are changed. What holds for all listeners
+        may not, as in Kafka. Raises ConfigError.
+        """
+        now = self._config()
+        if any(name.startswith(_KEYS) and config[name] != now[name] for name in changed if name in config.keys):
+            raise ConfigError(
+                f"Configs cannot be updated dynamically for existing listener ListenerName({self.name}), "
+                "restart broker or create a new listener for update"
+            )
+
+    @property
+    def mechanisms(self) -> list[str]:
+        """Their names."""
+        self._follow()
+        return list(self._servers)
+
+    def begin(self, mechanism: str) -> Mechanism | None:
+        """A client begins to log in; None if there is no such mechanism here."""
+        self._follow()
+        server = self._servers.get(mechanism)
+        return None if server is None else server.begin()
+
+    def principal_of(self, name: str, mechanism: str, host: str) -> str:
+        """What a client is called that has logged in as `name`. Raises Refused."""
+        try:
+            return self._principals.principal_of(Identity(name, self.name, host, mechanism))
+        except HookFailed:
+            raise Refused("Authentication failed: there is no principal for this client") from None
+
+    def max_reauth_ms(self, mechanism: str) -> int:
+        """After how long a client has to authenticate anew; 0 if never."""
+        return self._max_reauth_ms.get(mechanism, 0)
+
 
 _WRAPPED_FROM = 1  # the version of the handshake after which tokens come in SaslAuthenticate
 _REAUTH_INTERVAL_MS = 1000  # a client that comes sooner is told that it has authenticated

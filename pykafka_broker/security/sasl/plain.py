@@ -11,8 +11,7 @@ import hmac
 
 from pykafka_broker.security.hooks.loading import HookFailed, call_hook
 from pykafka_broker.security.hooks.login import PlainLogin, plain_login
-from pykafka_broker.security.sasl.mechanism import Done, Refused
-from pykafka_broker.security.sasl.realm import Realm
+from pykafka_broker.security.sasl.mechanism import Done, Realm, Refused
 
 _MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _ACCOUNT = "user_"

@@ -29,7 +29,7 @@ class Cluster(Neighbourhood):
         self.answers = True
         self._unanswered: list[Callable[[], None]] = []
         for node in self.nodes.values():
-            node.metadata.ask_controller = self._ask
+            node.metadata.ask = self._ask  # type: ignore[method-assign]
             node.whole.replicate()
 
     def topic(self, *replicas: int, isr: tuple[int, ...] | None = None, **overrides: str) -> bytes:

@@ -10,8 +10,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pykafka_broker.coordinators.share.acquisition import LogBatch
-from pykafka_broker.coordinators.share.delivery import TERMINAL, RecordState, StateRun, laid_over
 from pykafka_broker.coordinators.share.share_partition import (
     ACCEPT,
     GAP,
@@ -21,8 +19,10 @@ from pykafka_broker.coordinators.share.share_partition import (
     AckBatch,
     Change,
     Limits,
+    LogBatch,
     SharePartition,
 )
+from pykafka_broker.coordinators.share.state import TERMINAL, RecordState, StateRun, laid_over
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 

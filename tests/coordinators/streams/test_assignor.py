@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykafka_broker.coordinators.streams.assignor import MemberSpec, assign
-from pykafka_broker.coordinators.streams.tasks import NOTHING, Target, pairs
+from pykafka_broker.coordinators.streams.group import NOTHING, Target, pairs
 
 GROUPS = st.dictionaries(st.text("abcdefgh", min_size=1, max_size=2), st.sampled_from("PQRS"), min_size=1, max_size=9)
 COUNTS = st.dictionaries(st.sampled_from("0123"), st.integers(1, 9), max_size=4)

@@ -109,7 +109,7 @@ def commit(machine: Machine, member_id: str, epoch: int, topic: str, partition: 
     request = OffsetCommitRequest(
         "g", epoch, member_id, None, -1, [OffsetCommitRequestTopic(topic, partitions=partitions)]
     )
-    effects = machine.coordinator.commit_offsets(request, 9, machine.now)
+    effects = machine.coordinator.offset_requests.commit(request, 9, machine.now)
     reply = machine.run(effects)
     return ErrorCode(reply.topics[0].partitions[0].error_code)
 
@@ -133,7 +133,7 @@ def test_a_transaction_commits_by_member_epoch_too() -> None:
         partitions = [TxnOffsetCommitRequestPartition(0, 5)]
         topics = [TxnOffsetCommitRequestTopic("lines", partitions)]
         request = TxnOffsetCommitRequest("t", "g", 1, 0, epoch, member_id, None, topics)
-        effects = machine.coordinator.txn_commit_offsets(request, CALLER._replace(version=5), machine.now)
+        effects = machine.coordinator.offset_requests.txn_commit(request, CALLER._replace(version=5), machine.now)
         return ErrorCode(effects.reply.topics[0].partitions[0].error_code)
 
     assert txn("one", 4) is ErrorCode.NONE

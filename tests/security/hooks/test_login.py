@@ -9,7 +9,7 @@ import pytest
 from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.security.hooks.login import Identity
-from pykafka_broker.security.sasl.listener import SaslListener
+from pykafka_broker.security.sasl.exchange import SaslListener
 from pykafka_broker.security.sasl.mechanism import Done, Refused
 from tests.security.sasl.realms import JAAS, PREFIX, around
 

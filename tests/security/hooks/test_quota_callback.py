@@ -20,8 +20,7 @@ from pykafka_broker.protocol.messages.alter_client_quotas_request import (
 )
 from pykafka_broker.protocol.messages.produce_request import ProduceRequest
 from pykafka_broker.security.hooks.quota_callback import HookedQuotas
-from pykafka_broker.security.quotas.client_quotas import FETCHED_BYTES, PRODUCED_BYTES
-from pykafka_broker.security.quotas.levels import Limit
+from pykafka_broker.security.quotas.client_quotas import FETCHED_BYTES, PRODUCED_BYTES, Limit
 from tests.broker.api.real_broker import RealBroker
 
 KEY = "client.quota.callback.class"
