@@ -49,7 +49,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/test_observing.py": (
         "runs a whole broker under a controller of the test's",
         """
-        broker/assigned_directories broker/membership broker/observed_metadata broker/strays
+        broker/assignments broker/membership broker/observed_metadata broker/strays
         """,
     ),
     "cluster/raft/test_observer.py": (
