@@ -7,24 +7,6 @@ table when it gets a test file of its own; one that is in no row and has none is
 from __future__ import annotations
 
 COVERED_BY: dict[str, tuple[str, str]] = {
-    "registry/protobuf/test_writing.py": (
-        "reads texts and descriptors",
-        """
-        registry/protobuf
-        """,
-    ),
-    "registry/json_schema/test_schema.py": (
-        "follows references of every kind",
-        """
-        registry/json_schema
-        """,
-    ),
-    "registry/avro/test_schema.py": (
-        "reads schemas of every type",
-        """
-        registry/avro
-        """,
-    ),
     "broker/api/test_admin.py": (
         "asks for each of them through the router",
         """
@@ -107,7 +89,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/test_observing.py": (
         "runs a whole broker under a controller of the test's",
         """
-        broker/assigned_directories broker/membership broker/observed_metadata broker/strays
+        broker/assignments broker/membership broker/observed_metadata broker/strays
         """,
     ),
     "broker/test_power_cuts.py": (
@@ -319,6 +301,24 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "compares with looking at each record",
         """
         records/common_form
+        """,
+    ),
+    "registry/avro/test_schema.py": (
+        "reads schemas of every type",
+        """
+        registry/avro
+        """,
+    ),
+    "registry/json_schema/test_schema.py": (
+        "follows references of every kind",
+        """
+        registry/json_schema
+        """,
+    ),
+    "registry/protobuf/test_writing.py": (
+        "reads texts and descriptors",
+        """
+        registry/protobuf
         """,
     ),
     "registry/test_registry.py": (
