@@ -24,6 +24,7 @@ class Throttling:
 
     def __init__(self, server: Server, inner: FakeRouter) -> None:
         self._server, self._inner = server, inner
+        self.begin: int | None = None  # the time that `ms` counts from; None: the request's own
 
     def dispatch(self, context: Any, frame: memoryview) -> Any:
         request = bytes(frame)
@@ -37,7 +38,8 @@ class Throttling:
         return answer
 
     def _mute(self, context: Any, ms: int) -> None:
-        self._server.mute(context.id, self._server.turns.clock.now + ms)
+        begin = self._server.turns.clock.now if self.begin is None else self.begin
+        self._server.mute(context.id, begin + ms)
 
 
 class MutingPending(FakePending):
@@ -239,10 +241,11 @@ def test_a_stop_does_not_wait_for_it(tmp_path: Any, monkeypatch: pytest.MonkeyPa
 def test_the_timer_runs_for_the_earliest_of_many(tmp_path: Any) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as (server, connect, router):
-            server.router = Throttling(server, router)
+            server.router = throttling = Throttling(server, router)
             clients = [await connect() for _ in range(20)]
+            throttling.begin = server.turns.clock.now
             for number, client in enumerate(clients):
-                client.send(b"mute:%d:echo:a" % (400 - 20 * number), b"echo:%d" % number)
+                client.send(b"mute:%d:echo:a" % (2_000 - 20 * number), b"echo:%d" % number)
                 assert await client.answer() == b"a"
             ends = [asyncio.create_task(client.answer()) for client in clients]
             order = [await end for end in asyncio.as_completed(ends)]
