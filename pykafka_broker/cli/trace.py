@@ -1,7 +1,7 @@
-"""`pykafka-broker trace`: what clients ask and are answered, live or from a capture.
+"""`pykafka-broker trace`: requests of clients with their answers, live or from a capture.
 
-Rule: one line for each request, in the order of the answers; `--bodies` adds both messages as JSON. What can't be read
-is one line on standard error and exit code 1.
+Rule: one line for each request, in the order of the answers; `--bodies` adds both messages as JSON. An unreadable
+source is one line on standard error and exit code 1.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from pykafka_broker.cli.addresses import TOKEN_VARIABLE
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.control import URL_VARIABLE
-from pykafka_broker.cli.control_address import TOKEN_VARIABLE
 from pykafka_broker.control.traffic.capture import Direction, exchanges, of_packets, read_packets
 from pykafka_broker.control.traffic.faults import pattern
 from pykafka_broker.control.traffic.readable import SeenRequestAnswer, line, seen
@@ -28,7 +28,7 @@ _NOWHERE = ("", 0)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`arguments` begin with the word `trace`; returns the exit code."""
+    """Run the command; `arguments` begin with `trace`. Returns the exit code."""
     options = parser().parse_args(arguments[1:])
     try:
         for each in _seen(options):
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
             if options.bodies:
                 print(json.dumps({"request": each.request, "response": each.response}, indent=2, ensure_ascii=False))
             sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader has seen enough
         drop_output()
     except (OSError, ValueError, ControlError) as error:
         where = getattr(error, "filename", None) or options.capture
@@ -89,7 +89,7 @@ def _raw(path: str | None) -> Direction:
 
 
 def _live(options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
-    """What the broker answers from now on."""
+    """Yield the requests answered from now on."""
     url = options.url or os.environ.get(URL_VARIABLE)
     if url is None:
         raise ValueError(f"a capture, --url or {URL_VARIABLE} must say what to look at")

@@ -13,7 +13,7 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
 from pykafka_broker.coordinators.groups.consumer_protocol import read_assignment
-from pykafka_broker.coordinators.groups.group import Group
+from pykafka_broker.coordinators.groups.group import AnyGroup
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import DecodeError
@@ -68,21 +68,21 @@ class GroupDetails:
     offsets: list[CommittedPartitionAnswer]
 
 
-def all_groups(services: Services) -> list[Group]:
+def all_groups(services: Services) -> list[AnyGroup]:
     """Return every group, by name. Raises COORDINATOR_LOAD_IN_PROGRESS."""
     if CONSUMER_OFFSETS not in services.image.topics:
         return []  # no group was ever used: the coordinator does not exist
     return sorted(services.groups.listed().groups.values(), key=lambda group: group.group_id)
 
 
-def find_group(services: Services, group_id: str) -> Group | None:
+def find_group(services: Services, group_id: str) -> AnyGroup | None:
     """Return a group, or None, also while groups are loading."""
     if CONSUMER_OFFSETS not in services.image.topics or services.groups.shards.loading:
         return None
     return services.groups.coordinator.groups.get(group_id)
 
 
-def summary(group: Group) -> GroupSummaryAnswer:
+def summary(group: AnyGroup) -> GroupSummaryAnswer:
     return GroupSummaryAnswer(
         group.group_id, group.type_name, group.state_name, group.protocol_type, len(_members_of(group))
     )
@@ -103,12 +103,12 @@ def details(services: Services, group_id: str) -> GroupDetails:
     )
 
 
-def _members_of(group: Group) -> Any:
+def _members_of(group: AnyGroup) -> Any:
     members: Any = getattr(group, "members", {})
     return members
 
 
-def _members(services: Services, group: Group) -> list[MemberAnswer]:
+def _members(services: Services, group: AnyGroup) -> list[MemberAnswer]:
     coordinator, group_id = services.groups.coordinator, group.group_id
     if isinstance(group, ClassicGroup):
         described = coordinator.describe_classic(group_id).members

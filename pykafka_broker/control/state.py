@@ -27,8 +27,7 @@ from pykafka_broker.cluster.records import ApiMessageAndVersion, RecordType
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.disposable_files import DisposableFiles
-from pykafka_broker.log.filesystem import OsFileSystem, pretend_full
+from pykafka_broker.log.filesystem import DisposableFiles, OsFileSystem, pretend_full
 from pykafka_broker.log.image import FORMATTED, SNAPSHOTS, aside_in, lay_image, put_back, set_aside, take_image
 from pykafka_broker.log.jobs import Job, Submit
 from pykafka_broker.log.log_directory import LogDirectoryError

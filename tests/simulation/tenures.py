@@ -19,7 +19,7 @@ from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.control.state import BrokerState, DataDirLease
-from pykafka_broker.log.disposable_files import DisposableFiles
+from pykafka_broker.log.filesystem import DisposableFiles
 from pykafka_broker.server.listeners import listeners_of
 from pykafka_broker.server.serving import BrokerShare
 from tests.simulation.faults import Fault, Faults

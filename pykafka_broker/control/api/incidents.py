@@ -16,7 +16,7 @@ from pykafka_broker.control.control import Control
 from pykafka_broker.control.groups_view import find_group
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import ValueLimits
-from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.coordinators.groups.group import TimerKey
 from pykafka_broker.log.filesystem import pretend_full
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
