@@ -207,9 +207,11 @@ class Commands:
 
     def add(self, name: str, summary: str) -> argparse.ArgumentParser:
         """Add a command and return the parser of the command's flags."""
-        it = self._parsers.add_parser(name, prog=f"{self._prog} {name}", description=summary, help=summary)
-        it.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print what was found as JSON")
-        return it
+        command = self._parsers.add_parser(name, prog=f"{self._prog} {name}", description=summary, help=summary)
+        command.add_argument(
+            "--json", action="store_true", default=argparse.SUPPRESS, help="print what was found as JSON"
+        )
+        return command
 
 
 def explained(error: Exception) -> str:
