@@ -118,7 +118,7 @@ class GroupHost:
         """The sessions of its members begin."""
         if self._node.setup.leader_epoch >= 0:
             for group_id in self._groups_of(number):
-                self.coordinator.disconnected.loaded(self.coordinator.groups[group_id], self._node.clock.now)
+                self.coordinator.disconnected.on_loaded(self.coordinator.groups[group_id], self._node.clock.now)
         self._apply_unasked(self.coordinator.on_loaded(self._groups_of(number), self._node.clock.now))
 
     def unload(self, number: int) -> None:
@@ -182,11 +182,11 @@ class GroupHost:
 
     def heard(self, context: RequestContext, group_id: str, member_id: str) -> None:
         """A member has been answered on this connection."""
-        self.coordinator.disconnected.heard(context.connection.id, group_id, member_id)
+        self.coordinator.disconnected.note_contact(context.connection.id, group_id, member_id)
 
     def connection_closed(self, connection: ConnectionContext) -> None:
         """Members that were heard of on it may have gone."""
-        self.coordinator.disconnected.closed(connection.id, self._node.clock.now)
+        self.coordinator.disconnected.on_connection_closed(connection.id, self._node.clock.now)
 
     @overload
     def answer(self, group_id: str, effects: Effects[R]) -> Answer[R]: ...

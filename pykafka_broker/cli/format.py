@@ -15,16 +15,18 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from pykafka_broker.cli.settings import UsageError, static_settings
-from pykafka_broker.cluster.format_request import (
+from pykafka_broker.cluster.formatting import (
     FormatError,
     FormatRequest,
+    Formatter,
+    Node,
     feature_dependencies,
     feature_levels,
+    info,
     initial_voters,
     metadata_version,
     version_mapping,
 )
-from pykafka_broker.cluster.formatting import Formatter, Node, info
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors
 from pykafka_broker.log.checkpoints import id_text
 from pykafka_broker.log.filesystem import OsFileSystem

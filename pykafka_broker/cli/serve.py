@@ -31,7 +31,7 @@ from pykafka_broker.tools import drop_output
 if TYPE_CHECKING:
     from pykafka_broker.control.control import Decode
     from pykafka_broker.server import Announce
-    from pykafka_broker.server.serving import Beside
+    from pykafka_broker.server.serving import ProcessExtension
     from pykafka_broker.server.signals import StopSignals
 
 log = logging.getLogger("pykafka_broker")
@@ -170,13 +170,13 @@ def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals
     return serve(config, _announcer(options.ready_file), signals, setup, beside)
 
 
-def _control(options: argparse.Namespace) -> Beside:
+def _control(options: argparse.Namespace) -> ProcessExtension:
     from pykafka_broker.cli.addresses import control_address
-    from pykafka_broker.control.opening import Opening
+    from pykafka_broker.control.opening import ControlExtension
 
     address = control_address(options.control, options.control_token_file)
     decode = None if options.schema_registry_url is None else _decode(options)
-    return Opening(address, lambda url: _say(f"control on {url}"), decode)
+    return ControlExtension(address, lambda url: _say(f"control on {url}"), decode)
 
 
 def _decode(options: argparse.Namespace) -> Decode:
@@ -186,7 +186,7 @@ def _decode(options: argparse.Namespace) -> Decode:
     return Decoder(schemas_elsewhere(options.schema_registry_url, options.schema_registry_user_file)).decode
 
 
-def _schema_registry(options: argparse.Namespace, other: Beside | None) -> Beside:
+def _schema_registry(options: argparse.Namespace, other: ProcessExtension | None) -> ProcessExtension:
     from pykafka_broker.cli.addresses import registry_address
     from pykafka_broker.registry.opening import RegistryExtension
 
@@ -195,7 +195,7 @@ def _schema_registry(options: argparse.Namespace, other: Beside | None) -> Besid
 
 
 def serve(
-    config: BrokerConfig, on_ready: Announce, signals: StopSignals, setup: Setup, beside: Beside | None = None
+    config: BrokerConfig, on_ready: Announce, signals: StopSignals, setup: Setup, beside: ProcessExtension | None = None
 ) -> int:
     from pykafka_broker.log.log_directory import LogDirectoryError
     from pykafka_broker.server import run

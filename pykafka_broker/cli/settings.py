@@ -15,8 +15,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pykafka_broker.cli.commands import is_like_a_command, what_was_meant
+from pykafka_broker.config.extensions import EMULATE, STRICT
 from pykafka_broker.config.group import limits_of
-from pykafka_broker.config.own import EMULATE, STRICT
 from pykafka_broker.config.properties import parse_properties
 
 # -- environment

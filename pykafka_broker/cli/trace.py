@@ -18,7 +18,7 @@ from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.control import URL_VARIABLE
 from pykafka_broker.control.traffic.capture import Direction, exchanges, of_packets, read_packets
 from pykafka_broker.control.traffic.faults import pattern
-from pykafka_broker.control.traffic.readable import SeenRequest, line, seen
+from pykafka_broker.control.traffic.readable import SeenRequestAnswer, line, seen
 from pykafka_broker.testing.control_client import ControlClient, ControlError
 from pykafka_broker.tools import drop_output
 
@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
     return command
 
 
-def _seen(options: argparse.Namespace) -> Iterator[SeenRequest]:
+def _seen(options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
     if options.requests:
         found = exchanges(_raw(options.requests), _raw(options.responses), _NOWHERE, _NOWHERE)
     elif options.capture:
@@ -71,7 +71,7 @@ def _seen(options: argparse.Namespace) -> Iterator[SeenRequest]:
     yield from _fitting((seen(each, options.bodies) for each in found), options)
 
 
-def _fitting(found: Iterable[SeenRequest], options: argparse.Namespace) -> Iterator[SeenRequest]:
+def _fitting(found: Iterable[SeenRequestAnswer], options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
     apis = {each.lower() for each in options.api.split(",")} if options.api else None
     client = options.client_id
     for each in found:
@@ -88,7 +88,7 @@ def _raw(path: str | None) -> Direction:
     return direction
 
 
-def _live(options: argparse.Namespace) -> Iterator[SeenRequest]:
+def _live(options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
     """Yield the requests answered from now on."""
     url = options.url or os.environ.get(URL_VARIABLE)
     if url is None:
@@ -106,5 +106,5 @@ def _live(options: argparse.Namespace) -> Iterator[SeenRequest]:
                 raise
             continue
         for each in found:
-            yield SeenRequest(**each)
+            yield SeenRequestAnswer(**each)
             after = max(after, each["number"])

@@ -24,9 +24,9 @@ from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordi
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 from pykafka_broker.protocol.runtime import Fields, Message
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.link import PLAIN, Link, LinkSettings
 from pykafka_broker.server.system_clock import SystemClock
-from pykafka_broker.server.turns import Turns
 
 # -- brokers
 
@@ -91,10 +91,10 @@ class Client:
         self._security = security_of(self.properties) or PLAIN
         self._settings = LinkSettings(client_id=self.properties.get("client.id", client_id), patient=False)
         self._links: dict[tuple[tuple[str, int], str], Link] = {}  # by address and line
-        self._turns: Turns | None = None
+        self._turns: EventLoop | None = None
 
     async def __aenter__(self) -> Self:
-        self._turns = Turns(asyncio.get_running_loop(), self.clock)
+        self._turns = EventLoop(asyncio.get_running_loop(), self.clock)
         return self
 
     async def __aexit__(

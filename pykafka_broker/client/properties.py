@@ -18,7 +18,7 @@ from pykafka_broker.client.errors import Unusable
 from pykafka_broker.config.properties import parse_properties
 
 if TYPE_CHECKING:
-    from pykafka_broker.server.link import Security
+    from pykafka_broker.server.link import TransportSecurity
 
 
 # -- text in Java's forms
@@ -114,7 +114,7 @@ def check_resolvable(found: Iterable[tuple[str, int]]) -> None:
     raise Unusable(_NOWHERE)
 
 
-def security_of(properties: Mapping[str, str]) -> Security | None:
+def security_of(properties: Mapping[str, str]) -> TransportSecurity | None:
     """Return the security of connections, None for PLAINTEXT. Raises Unusable."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.config.attributes import BrokerAttributes
-from pykafka_broker.config.own import OWN_NAMES, OwnSettings, own_settings
+from pykafka_broker.config.extensions import OWN_NAMES, OwnSettings, own_settings
 from pykafka_broker.config.registry import BROKER_SYNONYMS, ConfigKey, broker_keys, topic_keys
 from pykafka_broker.config.values import ConfigError, Value, parse_value
 

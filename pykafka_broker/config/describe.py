@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from pykafka_broker.config.broker import BrokerConfig
-from pykafka_broker.config.own import PREFIX
+from pykafka_broker.config.extensions import PREFIX
 from pykafka_broker.config.registry import (
     BROKER_SYNONYMS,
     ConfigKey,

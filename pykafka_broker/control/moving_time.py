@@ -121,13 +121,13 @@ class MovingTime:
         for _ in range(_ROUNDS_BEFORE):
             await asyncio.sleep(0)
         self._hold()
-        turns.rest()
+        turns.pause()
         try:
             await self._go_to(self.clock.now + ms)
             self._running.server.look_now()
             await self._go_to(self.clock.now)
         finally:
-            turns.go_on()
+            turns.resume()
             self._release()
 
     def _hold(self) -> None:

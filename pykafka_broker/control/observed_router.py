@@ -23,7 +23,7 @@ from pykafka_broker.broker.waiting import Future
 from pykafka_broker.clock import Clock
 from pykafka_broker.control.traffic.answers import Change, answer_change, change, refusing, with_records
 from pykafka_broker.control.traffic.exchange import KEPT_REQUEST_BYTES, Exchange, Kept, Mark, thinned
-from pykafka_broker.control.traffic.faults import Action, Faults, Rule
+from pykafka_broker.control.traffic.faults import Action, FaultTable, Rule
 from pykafka_broker.control.traffic.mentions import Known
 from pykafka_broker.control.traffic.request_log import FULL, RequestCounts, RequestLog
 from pykafka_broker.errors import FrameError
@@ -61,7 +61,7 @@ class ObservedRouter:
     """Stands in the place of a `Router`."""
 
     def __init__(
-        self, dispatch: Dispatch, clock: Clock, log: RequestLog, faults: Faults, surroundings: Surroundings
+        self, dispatch: Dispatch, clock: Clock, log: RequestLog, faults: FaultTable, surroundings: Surroundings
     ) -> None:
         self._serve = dispatch
         self._clock = clock
@@ -349,7 +349,7 @@ class BrokerKnows:
         return self._server.broker.services.fetch_sessions.partitions(session_id)
 
 
-class Observing:
+class TrafficObserver:
     """The log, the faults, and what they do to the server. `router` is the one past which nothing is observed."""
 
     router: Dispatching
@@ -358,7 +358,7 @@ class Observing:
         self._server = server
         self.known = known
         self.log = RequestLog()
-        self.faults = Faults(known)
+        self.faults = FaultTable(known)
         self.faults.on_added = self._meet_who_waits
         self.follow()
         server.admit = self._admit

@@ -27,16 +27,16 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.door import ControlDoor
-from pykafka_broker.control.observed_router import Observing
-from pykafka_broker.control.opening import Address as ControlAddress
+from pykafka_broker.control.observed_router import TrafficObserver
+from pykafka_broker.control.opening import ControlAddress
 from pykafka_broker.control.traffic.exchange import Exchange, encoded_response
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields, Pieces
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.server import Server
 from pykafka_broker.server.system_clock import SystemClock
-from pykafka_broker.server.turns import Turns
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
@@ -90,7 +90,7 @@ _SIZE_BYTES = 4
 class Upstream:
     """`on_lost` is called once when the broker has closed it or can't be reached."""
 
-    def __init__(self, turns: Turns, address: tuple[str, int], on_lost: Callable[[str], None]) -> None:
+    def __init__(self, turns: EventLoop, address: tuple[str, int], on_lost: Callable[[str], None]) -> None:
         self._turns = turns
         self._address = address
         self._on_lost = on_lost
@@ -277,7 +277,7 @@ OFFERED = frozenset({*_OF_LOG, *_OF_FAULTS, "pause", "unpause", "health", "opena
 class ProxyControl(Control):
     """What operations reach of a proxy: its traffic."""
 
-    def __init__(self, server: Server, turns: Turns, listeners: list[Listener], observing: Observing) -> None:
+    def __init__(self, server: Server, turns: EventLoop, listeners: list[Listener], observing: TrafficObserver) -> None:
         self.server = server
         self.turns = turns
         self.listeners = listeners
@@ -288,13 +288,13 @@ class Proxy:
     """In front of the broker at `to`, and of those that it names."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, to: Address, host: str, port: int) -> None:
-        self.turns = Turns(loop, SystemClock())
+        self.turns = EventLoop(loop, SystemClock())
         self._host = host
         self._broker = ForwardingBroker(self.turns.clock, self._connect, self._local)
         # to a server it is a broker: it has settings, deadlines, and a place where requests wait
         self.server = Server(cast("Broker", self._broker), self.turns)
         self.server.router = self._broker
-        self.observing = Observing(self.server, self._broker)
+        self.observing = TrafficObserver(self.server, self._broker)
         self.listeners: list[Listener] = []
         self._targets: dict[str, Address] = {}  # by name of listener
         self._locals: dict[Address, Listener] = {}

@@ -28,7 +28,7 @@ _TRUE, _FALSE = "true", "false"
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
+class ValueLimits:
     """What a number, a text or a list is held to. `pattern` is searched for in the whole text."""
 
     minimum: int | None = None
@@ -165,7 +165,7 @@ def _read_object(kind: Any, value: Any, where: str) -> Any:
     return kind(**given)
 
 
-def _hold(limits: Limits, value: Any, where: str) -> None:
+def _hold(limits: ValueLimits, value: Any, where: str) -> None:
     says = f": {limits.says}" if limits.says else ""
     if limits.minimum is not None and value < limits.minimum:
         raise _Wrong(f"{where} must be at least {limits.minimum}{says}")
@@ -224,8 +224,9 @@ def _describe_union(kinds: tuple[Any, ...], named: dict[str, Any]) -> dict[str, 
 
 
 def _describe_object(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
-    if kind.__name__ not in named:
-        schema = named[kind.__name__] = {"type": "object", "additionalProperties": False}
+    name = schema_name(kind)
+    if name not in named:
+        schema = named[name] = {"type": "object", "additionalProperties": False}
         fields = fields_of(kind)
         schema["properties"] = {name: describe(of, named) for name, (of, _) in fields.items()}
         required = [name for name, (_, field) in fields.items() if is_required(field)]
@@ -233,10 +234,15 @@ def _describe_object(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
             schema["required"] = required
         if kind.__doc__ and not kind.__doc__.startswith(f"{kind.__name__}("):
             schema["description"] = one_line(kind.__doc__)
-    return {"$ref": f"#/components/schemas/{kind.__name__}"}
+    return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _limits_schema(limits: Limits) -> dict[str, Any]:
+def schema_name(kind: type) -> str:
+    """Return the name of a dataclass in the document: a class for answers or bodies alone ends with that word."""
+    return kind.__name__.removesuffix("Answer").removesuffix("Input")
+
+
+def _limits_schema(limits: ValueLimits) -> dict[str, Any]:
     names = {"minimum": "minimum", "maximum": "maximum", "min_length": "minLength", "max_length": "maxLength"}
     schema: dict[str, Any] = {
         word: getattr(limits, name) for name, word in names.items() if getattr(limits, name) is not None

@@ -37,10 +37,10 @@ from pykafka_broker.protocol.stored.client_quota_record import ClientQuotaRecord
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 from pykafka_broker.protocol.stored.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
-from pykafka_broker.server.serving import Running, Share, start_broker
+from pykafka_broker.server.serving import BrokerShare, Running, start_broker
 
 
-class Tenure:
+class DataDirLease:
     """From the broker's start to `end`. Jobs go to `submit`."""
 
     def __init__(self, submit: Submit) -> None:
@@ -49,13 +49,13 @@ class Tenure:
         self._submit = submit
 
     @property
-    def share(self) -> Share:
+    def share(self) -> BrokerShare:
         """What its broker is given."""
-        return Share(self.files, lambda job: self._submit(_Job(job, self)))
+        return BrokerShare(self.files, lambda job: self._submit(_Job(job, self)))
 
-    def next(self) -> Tenure:
+    def next(self) -> DataDirLease:
         """One for the broker that comes after."""
-        return Tenure(self._submit)
+        return DataDirLease(self._submit)
 
     def end(self) -> None:
         self.over = True
@@ -67,7 +67,7 @@ class _Job:
 
     __slots__ = ("_job", "_tenure")
 
-    def __init__(self, job: Job, tenure: Tenure) -> None:
+    def __init__(self, job: Job, tenure: DataDirLease) -> None:
         self._job = job
         self._tenure = tenure
 
@@ -157,14 +157,14 @@ _ROOM, _ROOM_BYTES = ".room.tmp", 256 << 10  # more than a broker writes while i
 _UNFINISHED = "."  # what the name of an image begins with that is none yet, or none any more
 
 
-class State:
+class BrokerState:
     """Of the broker of one process.
 
     clearing: what else there is to be forgotten by a reset, by the name with which it can be kept; always: what can't
     be kept.
     """
 
-    def __init__(self, running: Running, tenure: Tenure) -> None:
+    def __init__(self, running: Running, tenure: DataDirLease) -> None:
         self.clearing: dict[str, Callable[[], object]] = {}
         self.always: list[Callable[[], object]] = []
         self._running = running

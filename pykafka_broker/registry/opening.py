@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from pykafka_broker.control.http import LOOPBACK, HttpListener, Request, Response, why_not_of_this_machine
-from pykafka_broker.control.opening import Opening as ControlOpening
+from pykafka_broker.control.opening import ControlExtension as ControlOpening
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.registry.api import Raw, find
@@ -32,7 +32,7 @@ from pykafka_broker.registry.decoding import Decoder, OwnSchemas
 from pykafka_broker.registry.problems import Elsewhere, RegistryError
 from pykafka_broker.registry.registry import Registry
 from pykafka_broker.registry.topic import SchemasTopic
-from pykafka_broker.server.serving import Beside, Running, Share
+from pykafka_broker.server.serving import BrokerShare, ProcessExtension, Running
 from pykafka_broker.server.system_clock import SystemClock
 
 # -- forwarding
@@ -219,14 +219,16 @@ class RegistryAddress(NamedTuple):
 
 
 class RegistryExtension:
-    """The registry as a `server.serving.Beside`.
+    """The registry as a `server.serving.ProcessExtension`.
 
     Args:
         announce: called with the URL once the server listens.
         other: another extension, opened first.
     """
 
-    def __init__(self, address: RegistryAddress, announce: Callable[[str], None], other: Beside | None) -> None:
+    def __init__(
+        self, address: RegistryAddress, announce: Callable[[str], None], other: ProcessExtension | None
+    ) -> None:
         self._address = address
         self._announce = announce
         self._other = other
@@ -236,8 +238,8 @@ class RegistryExtension:
     def new_clock(self) -> SystemClock:
         return SystemClock() if self._other is None else self._other.new_clock()
 
-    def share(self, submit: Submit) -> Share:
-        return Share(OsFileSystem(), submit) if self._other is None else self._other.share(submit)
+    def share(self, submit: Submit) -> BrokerShare:
+        return BrokerShare(OsFileSystem(), submit) if self._other is None else self._other.share(submit)
 
     async def open(self, running: Running) -> None:
         if self._other is not None:

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from itertools import count
 
 from pykafka_broker.broker.partition import NotLeader, Partition
-from pykafka_broker.control.inside import CurrentInside
+from pykafka_broker.control.inside import CurrentClient
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import end_of, records_from
 from pykafka_broker.errors import ApiError
@@ -49,7 +49,7 @@ class SchemasTopic:
 
     def __init__(self, running: Running) -> None:
         self._running = running
-        self._inside = CurrentInside(running)
+        self._inside = CurrentClient(running)
         self._state = RegistryState()
         self._of: tuple[object, bytes] | None = None  # the broker and the topic of the state
         self._offset = 0

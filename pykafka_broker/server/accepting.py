@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.config.values import invalid
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.transport import READ
-from pykafka_broker.server.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _MOST, _RATE = "max.connections", "max.connection.creation.rate"
 _OVERRIDES = "max.connections.per.ip.overrides"
 
 
-class Limit:
+class ConnectionLimit:
     """For some connections: how many, and how many more a second; None is no limit of its own."""
 
     __slots__ = ("_allowance", "_burst", "_counted", "_rate", "count", "most")
@@ -75,8 +75,8 @@ class ConnectionQuota:
         self._per_ip_of = dict(_overrides(config))
         self._open: dict[str, int] = {}
         self._now = now
-        self._all = Limit(now)
-        self._listeners: dict[str, Limit] = {}  # by name
+        self._all = ConnectionLimit(now)
+        self._listeners: dict[str, ConnectionLimit] = {}  # by name
         self._set()
 
     @property
@@ -85,7 +85,7 @@ class ConnectionQuota:
 
     def add(self, listener: str) -> None:
         """Connections come there too."""
-        self._listeners[listener] = Limit(self._now)
+        self._listeners[listener] = ConnectionLimit(self._now)
         self._set()
 
     def follow(self, config: BrokerConfig) -> None:
@@ -175,7 +175,7 @@ class Accepting:
 
     def __init__(
         self,
-        turns: Turns,
+        turns: EventLoop,
         quota: ConnectionQuota,
         *,
         follow: Callable[[], None],

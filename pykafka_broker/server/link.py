@@ -32,6 +32,7 @@ from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.channel import Channel
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.link_codec import (
     Greeting,
@@ -41,7 +42,6 @@ from pykafka_broker.server.link_codec import (
     encode_request,
 )
 from pykafka_broker.server.transport import WRITE, PlainTransport, Transport, prepare
-from pykafka_broker.server.turns import Turns
 
 if TYPE_CHECKING:
     from pykafka_broker.server.link_security import LinkLogin
@@ -87,7 +87,7 @@ class Dial:
 
     def __init__(
         self,
-        turns: Turns,
+        turns: EventLoop,
         host: str,
         port: int,
         connected: Callable[[socket.socket], None],
@@ -102,7 +102,7 @@ class Dial:
         self._sock: socket.socket | None = None
         self._lookup: asyncio.Future[Any] | None = None
         self._cancelled = False
-        turns.soon(self._begin)
+        turns.call_soon(self._begin)
 
     def cancel(self) -> None:
         self._cancelled = True
@@ -203,7 +203,7 @@ _NEXT = {
 _SETTING_UP = (LinkState.DIALLING, LinkState.SECURING, LinkState.GREETING, LinkState.LOGGING_IN)
 
 
-class Security(Protocol):
+class TransportSecurity(Protocol):
     """What stands between a socket and requests on it."""
 
     def transport(self, sock: socket.socket, host: str) -> Transport:
@@ -261,7 +261,7 @@ class _Wire(Channel):
 
     __slots__ = ("_link",)
 
-    def __init__(self, link: Link, turns: Turns, transport: Transport, max_bytes: int) -> None:
+    def __init__(self, link: Link, turns: EventLoop, transport: Transport, max_bytes: int) -> None:
         self._link = link
         super().__init__(turns, transport, FrameReader(turns.scratch, turns.buffers, max_bytes))
 
@@ -282,12 +282,12 @@ class Link:
 
     def __init__(
         self,
-        turns: Turns,
+        turns: EventLoop,
         host: str,
         port: int,
         settings: LinkSettings | None = None,
         *,
-        security: Security = PLAIN,
+        security: TransportSecurity = PLAIN,
         draw: Callable[[], float] = random.random,
         admits: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -491,7 +491,7 @@ class Link:
                 self._fail([exchange], error)
                 continue
             if exchange.unanswered:
-                self._turns.soon(partial(exchange.on_reply, exchange.spec.response_class()()))
+                self._turns.call_soon(partial(exchange.on_reply, exchange.spec.response_class()()))
             else:
                 self._in_flight.append(exchange)
             self._put(pieces)
@@ -566,7 +566,7 @@ class Link:
     def _fail(self, exchanges: list[_Exchange], error: LinkError) -> None:
         """In the next turn, so that nobody is called back while he calls."""
         for exchange in exchanges:
-            self._turns.soon(partial(exchange.on_reply, error))
+            self._turns.call_soon(partial(exchange.on_reply, error))
 
     # -- time
 

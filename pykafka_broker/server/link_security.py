@@ -30,10 +30,10 @@ from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.sasl.login import Login, LoginFailed, NewLogin, login_of
 from pykafka_broker.security.tls.contexts import client_context
 from pykafka_broker.server.documents import fetched
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.listeners import security_protocol_of
 from pykafka_broker.server.tls_transport import TlsTransport
 from pykafka_broker.server.transport import PlainTransport, Transport
-from pykafka_broker.server.turns import Turns
 
 _SCRATCH_BYTES = 64 << 10
 
@@ -88,7 +88,7 @@ class LinkLogin:
         """The first request, and its version."""
         return SaslHandshakeRequest(self._mechanism), _HANDSHAKE_VERSION
 
-    def go_on(self, answer: Message, versions: Versions, turns: Turns, then: Then) -> None:
+    def go_on(self, answer: Message, versions: Versions, turns: EventLoop, then: Then) -> None:
         """`then` is called with what follows from the answer to the last one: at once, or in a later turn where that
         has to be waited for. Raises FrameError.
         """
@@ -101,7 +101,7 @@ class LinkLogin:
         args = (answer, versions, turns, then)
         threading.Thread(target=self._go_on_beside, args=args, daemon=True, name="login").start()
 
-    def _go_on_beside(self, answer: Message, versions: Versions, turns: Turns, then: Then) -> None:
+    def _go_on_beside(self, answer: Message, versions: Versions, turns: EventLoop, then: Then) -> None:
         try:
             following: Asked | FrameError | None = self._next(answer, versions)
         except FrameError as error:

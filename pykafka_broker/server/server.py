@@ -27,11 +27,11 @@ from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.server.accepting import Accepting, ConnectionQuota
 from pykafka_broker.server.connection import Connection, Dispatching, Serving
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.framing import FrameReader, LimitedFrameReader, RequestMemory
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.system_clock import nanoseconds
 from pykafka_broker.server.transport import PlainTransport, Transport, as_java_writes, listening, plain_address, prepare
-from pykafka_broker.server.turns import Turns
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
@@ -52,7 +52,7 @@ class Mutable(Protocol):
         """Go on."""
 
 
-class TurnedAway:
+class RejectedConnection:
     """A socket that is closed when its time is over. Nothing of it is read."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -120,7 +120,7 @@ NewTransport = Callable[[socket.socket], Transport]
 NewConnection = Callable[[Serving, Transport, ConnectionContext], Connection]
 
 
-class Door(NamedTuple):
+class ListenerSecurity(NamedTuple):
     """What stands between a socket and a request, and who serves the requests."""
 
     server: Serving
@@ -128,12 +128,12 @@ class Door(NamedTuple):
     new_connection: NewConnection
     checks: tuple[CheckListener, ...] = ()  # of what is altered while it serves
 
-    def open(self, sock: socket.socket, context: ConnectionContext) -> Connection:
+    def connect(self, sock: socket.socket, context: ConnectionContext) -> Connection:
         """A client has come."""
         return self.new_connection(self.server, self.new_transport(sock), context)
 
 
-def door_of(listener: Listener, server: Serving) -> Door:
+def security_of(listener: Listener, server: Serving) -> ListenerSecurity:
     """Raises ConfigError if its certificates or mechanisms can't be used."""
     new_transport: NewTransport = PlainTransport
     new_connection: NewConnection = Connection
@@ -152,7 +152,7 @@ def door_of(listener: Listener, server: Serving) -> Door:
         from pykafka_broker.server.named_connection import NamedConnections
 
         new_connection = NamedConnections(listener.name, server).new_connection
-    return Door(server, new_transport, new_connection, checks)
+    return ListenerSecurity(server, new_transport, new_connection, checks)
 
 
 def _has_builder(listener: Listener, config: BrokerConfig) -> bool:
@@ -170,7 +170,7 @@ _PAUSE_MS = 1_000  # after a defect at a deadline
 class Server:
     """Accepts connections for a broker and drives its deadlines."""
 
-    def __init__(self, broker: Broker, turns: Turns) -> None:
+    def __init__(self, broker: Broker, turns: EventLoop) -> None:
         config = broker.config
         self.broker = broker
         self.turns = turns
@@ -181,7 +181,7 @@ class Server:
         )
         self.purgatory = broker.services.purgatory
         self.nobody_yields = config.own.parked_fetch  # a fetch that waits keeps its connection, as in Kafka
-        self.request_memory = RequestMemory(config.queued_max_request_bytes, turns.soon)
+        self.request_memory = RequestMemory(config.queued_max_request_bytes, turns.call_soon)
         self._loop = turns.loop
         self._clock = turns.clock
         self._max_request_bytes: int = config.socket_request_max_bytes
@@ -192,7 +192,7 @@ class Server:
         )
         self._started = False
         self._connections: dict[int, Connection] = {}
-        self._doors: dict[str, Door] = {}  # by the name of the listener
+        self._securities: dict[str, ListenerSecurity] = {}  # by the name of the listener
         self._controllers: ControllerServing | None = None
         self._checks: list[CheckListener] = []  # of those whose settings may be altered
         self._next_id = 0
@@ -277,8 +277,8 @@ class Server:
         """
         config = self.broker.config
         for listener in listeners:
-            self._doors[listener.name] = door = door_of(listener, self._serving(listener))
-            self._checks += door.checks
+            self._securities[listener.name] = security = security_of(listener, self._serving(listener))
+            self._checks += security.checks
             sock = listening(listener.host, listener.port, _backlog(config), config.socket_receive_buffer_bytes)
             listener.port = sock.getsockname()[1]
             self._accepting.add(sock, listener)
@@ -340,13 +340,13 @@ class Server:
         """One of an address that is above its rate is kept from coming again at once."""
         log.info("closing %s in %d ms: connections come too fast from there", peer, hold_ms)
         self._next_id += 1
-        self._muting.mute(self._next_id, TurnedAway(sock), self._clock.now + hold_ms)
+        self._muting.mute(self._next_id, RejectedConnection(sock), self._clock.now + hold_ms)
         self._see_what_is_due()
 
     def serve(self, sock: socket.socket, context: ConnectionContext) -> None:
         """A client that has been let in."""
         log.debug("%s:%d connects to %s", context.client_host, context.client_port, context.listener)
-        self._connections[context.id] = self._doors[context.listener].open(sock, context)
+        self._connections[context.id] = self._securities[context.listener].connect(sock, context)
 
     def turn_away(self, sock: socket.socket, context: ConnectionContext) -> None:
         """A client that is not let in after all."""

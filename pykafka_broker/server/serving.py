@@ -31,12 +31,12 @@ from pykafka_broker.config.roles import roles_of
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Job, Submit
 from pykafka_broker.server import Announce
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.listeners import Listener, listeners_of
 from pykafka_broker.server.readiness import new_event_loop
 from pykafka_broker.server.server import Server
 from pykafka_broker.server.signals import StopSignals
 from pykafka_broker.server.system_clock import SystemClock, seconds
-from pykafka_broker.server.turns import Turns
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.observing import Observing
@@ -210,7 +210,7 @@ async def leave(server: Server) -> None:
     await left.wait()
 
 
-class Share(NamedTuple):
+class BrokerShare(NamedTuple):
     """What one broker has of the process: the door to its files, and to the threads for its jobs."""
 
     files: FileSystem
@@ -221,21 +221,21 @@ class Running(NamedTuple):
     """The parts of a process that serves."""
 
     server: Server
-    turns: Turns
+    turns: EventLoop
     clock: SystemClock
     jobs: JobRunner
     listeners: list[Listener]
     peers: LinkPeers | None  # a node alone has none
-    new_broker: Callable[[Setup, Share | None], Broker]  # with the settings of the first; not started
+    new_broker: Callable[[Setup, BrokerShare | None], Broker]  # with the settings of the first; not started
 
 
-class Beside(Protocol):
+class ProcessExtension(Protocol):
     """What else the process serves, on the same loop."""
 
     def new_clock(self) -> SystemClock:
         """The clock that it wants the broker to have."""
 
-    def share(self, submit: Submit) -> Share:
+    def share(self, submit: Submit) -> BrokerShare:
         """What it wants the first broker to have, where jobs go to `submit`."""
 
     async def open(self, running: Running) -> None:
@@ -246,7 +246,7 @@ class Beside(Protocol):
 
 
 def run_process(
-    config: BrokerConfig, on_ready: Announce, signals: StopSignals, setup: Setup, beside: Beside | None
+    config: BrokerConfig, on_ready: Announce, signals: StopSignals, setup: Setup, beside: ProcessExtension | None
 ) -> int:
     """What `pykafka_broker.server.run` does."""
     loop = new_event_loop()
@@ -266,12 +266,12 @@ async def _serve(
     on_ready: Announce,
     signals: StopSignals,
     setup: Setup,
-    beside: Beside | None,
+    beside: ProcessExtension | None,
 ) -> bool:
     """Until the end; whether that came since there is no log directory left."""
     listeners = listeners_of(config)
     clock = SystemClock() if beside is None else beside.new_clock()
-    turns = Turns(loop, clock)
+    turns = EventLoop(loop, clock)
     jobs = JobRunner(loop, config.background_threads, turns.run)
     stopped, useless, is_starting = asyncio.Event(), False, True
     waiting = None
@@ -286,7 +286,7 @@ async def _serve(
         useless = True
         stopped.set()
 
-    def new_broker(setup: Setup, share: Share | None) -> Broker:
+    def new_broker(setup: Setup, share: BrokerShare | None) -> Broker:
         broker = Broker(
             config,
             clock=turns.clock,
@@ -296,7 +296,7 @@ async def _serve(
             thread_pool=ThreadPoolExecutor,
             fs=None if share is None else share.files,
             setup=setup,
-            later=turns.soon,
+            later=turns.call_soon,
             peers=peers,
         )
         broker.on_useless = give_up
@@ -346,7 +346,7 @@ async def _serve(
     return useless or (waiting is not None and waiting.is_refused)
 
 
-def peers_of(turns: Turns, config: BrokerConfig) -> LinkPeers | None:
+def peers_of(turns: EventLoop, config: BrokerConfig) -> LinkPeers | None:
     """The way to other nodes; None for a node alone. Raises ConfigError if this one could not log in there."""
     if roles_of(config).alone:
         return None

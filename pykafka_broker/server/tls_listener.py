@@ -113,7 +113,7 @@ class Handshakes:
         if self._spent >= _NANOSECONDS_A_TURN:
             raise BlockingIOError
         if not self._spent:
-            self._server.turns.soon(self._next_turn)
+            self._server.turns.call_soon(self._next_turn)
         begun = nanoseconds()
         try:
             do()

@@ -21,8 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from pykafka_broker.cluster.format_request import FormatRequest
-from pykafka_broker.cluster.formatting import Formatter, Node
+from pykafka_broker.cluster.formatting import FormatRequest, Formatter, Node
 from pykafka_broker.log.checkpoints import META_PROPERTIES, id_text, read_properties
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.testing.cluster_data import ClusterData

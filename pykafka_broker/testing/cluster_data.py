@@ -59,10 +59,10 @@ def missing(found: Sequence[Record], expected: Iterable[Any]) -> list[str]:
 
 def first_that_fits(found: Sequence[Record], expected: Any) -> Record | None:
     """Return the first matching record."""
-    from pykafka_broker.control.comparing import Wanted
+    from pykafka_broker.control.comparing import ExpectedMatcher
 
     (one,) = _expected([expected])
-    wanted = Wanted(one)
+    wanted = ExpectedMatcher(one)
     return next((record for record, shown in zip(found, _shown(found), strict=True) if wanted.fits(shown)), None)
 
 
@@ -85,9 +85,9 @@ def _expected(records: Iterable[Any]) -> list[ExpectedRecord]:
         raise ControlError(problem.status, problem.detail) from None
 
 
-def _shown(records: Iterable[Record]) -> list[api.Record]:
+def _shown(records: Iterable[Record]) -> list[api.RecordAnswer]:
     from pykafka_broker.control.api.records import Header
-    from pykafka_broker.control.api.records import Record as Shown
+    from pykafka_broker.control.api.records import RecordAnswer as Shown
 
     return [
         Shown(

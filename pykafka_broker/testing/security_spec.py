@@ -402,9 +402,9 @@ class SecuritySpec:
         if (directory / "__cluster_metadata-0").exists():
             return
         from pykafka_broker.cluster.bootstrap import format_records
+        from pykafka_broker.cluster.formatting import MECHANISMS as KINDS
         from pykafka_broker.cluster.records import ApiMessageAndVersion
         from pykafka_broker.cluster.scram import credential, salted_password
-        from pykafka_broker.cluster.scram_argument import MECHANISMS as KINDS
         from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, write_snapshot
         from pykafka_broker.log.filesystem import OsFileSystem
 

@@ -6,7 +6,7 @@ from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.properties import integer
 from pykafka_broker.client.quorum import api_versions, update_features
 from pykafka_broker.cluster.features import METADATA_VERSION, default_levels
-from pykafka_broker.cluster.format_request import (
+from pykafka_broker.cluster.formatting import (
     FormatError,
     feature_dependencies,
     metadata_version,

@@ -23,20 +23,20 @@ from pykafka_broker.testing.controlled import BrokerClock
 from pykafka_broker.testing.traffic import Fault, Faults
 
 ANSWERS = {
-    answers.Topic: topics.Topic,
-    answers.PartitionState: cluster.PartitionState,
-    answers.LogSize: incidents.LogSize,
-    answers.Member: groups_view.Member,
-    answers.CommittedPartition: groups_view.CommittedPartition,
-    answers.GroupSummary: groups_view.GroupSummary,
+    answers.Topic: topics.TopicAnswer,
+    answers.PartitionState: cluster.PartitionStateAnswer,
+    answers.LogSize: incidents.LogSizeAnswer,
+    answers.Member: groups_view.MemberAnswer,
+    answers.CommittedPartition: groups_view.CommittedPartitionAnswer,
+    answers.GroupSummary: groups_view.GroupSummaryAnswer,
     answers.Group: groups_view.GroupDetails,
     answers.Transaction: waits.TransactionDetails,
     answers.Connection: requests.Connected,
-    answers.SeenRequest: readable.SeenRequest,
-    answers.FaultState: faults.Fault,
-    answers.ChaosState: faults.ChaosState,
-    answers.Snapshot: state.Snapshot,
-    answers.Node: cluster.Node,
+    answers.SeenRequest: readable.SeenRequestAnswer,
+    answers.FaultState: faults.FaultAnswer,
+    answers.ChaosState: faults.ChaosStateAnswer,
+    answers.Snapshot: state.SnapshotAnswer,
+    answers.Node: cluster.NodeAnswer,
     answers.ClusterState: cluster.Cluster,
 }
 CLASSES = (

@@ -117,7 +117,7 @@ def _session(
         return None
     if epoch == INITIAL_EPOCH:
         return sessions.open(member, context.connection.id)
-    return sessions.go_on(member, epoch)
+    return sessions.use_epoch(member, epoch)
 
 
 def _update(session: ShareSession, request: ShareFetchRequest) -> None:

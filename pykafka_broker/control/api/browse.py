@@ -14,9 +14,9 @@ from pykafka_broker.cluster.image import PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, TRANSACTION_STATE
 from pykafka_broker.control.api.topics import raise_if
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.groups_view import GroupSummary, all_groups, committed, summary, total_lag
+from pykafka_broker.control.groups_view import GroupSummaryAnswer, all_groups, committed, summary, total_lag
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -24,8 +24,8 @@ from pykafka_broker.protocol.messages.describe_transactions_request import Descr
 from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
 from pykafka_broker.protocol.runtime import uuid_text
 
-From = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
-Piece = Annotated[int, Limits(minimum=1, maximum=500)]
+From = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]
+Piece = Annotated[int, ValueLimits(minimum=1, maximum=500)]
 SortedBy = Literal["name", "partitions", "records", "bytes"]
 
 
@@ -190,7 +190,7 @@ class Overview:
 class GroupRow:
     """A group in a list, with all that it has still to read."""
 
-    group: GroupSummary
+    group: GroupSummaryAnswer
     lag: int
 
 

@@ -20,7 +20,7 @@ from pykafka_broker.control.api.topics import raise_if
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import Aborted, Outcome, outcome_of
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -74,7 +74,7 @@ class BrowsedRecord:
     codec: str
 
 
-class Wanted(NamedTuple):
+class RecordFilter(NamedTuple):
     """Which records: those whose key and value hold these bytes, control records only if they are asked for."""
 
     key: bytes = b""
@@ -87,7 +87,7 @@ class Wanted(NamedTuple):
         return self.key in (record.key or b"") and self.value in (record.value or b"")
 
 
-class Budget:
+class ReadBudget:
     """What one look may still go through."""
 
     def __init__(self, records: int, size_bytes: int) -> None:
@@ -98,9 +98,9 @@ class Budget:
     def spent(self) -> bool:
         return self.records <= 0 or self.size_bytes <= 0
 
-    def share(self, among: int) -> Budget:
+    def share(self, among: int) -> ReadBudget:
         """What one of so many has of it."""
-        return Budget(max(1, self.records // among), max(1, self.size_bytes // among))
+        return ReadBudget(max(1, self.records // among), max(1, self.size_bytes // among))
 
 
 class Scanned(NamedTuple):
@@ -114,10 +114,10 @@ class Scanned(NamedTuple):
 async def scan(
     partition: Partition,
     offset: int,
-    wanted: Wanted,
+    wanted: RecordFilter,
     limit: int,
     cut_bytes: int,
-    budget: Budget,
+    budget: ReadBudget,
     before: int | None = None,
 ) -> Scanned:
     """Up to `limit` such records from that offset on, up to the offset `before`. Raises ApiError where the log can't be
@@ -152,7 +152,7 @@ async def scan(
 
 
 async def scan_back(
-    partition: Partition, before: int, wanted: Wanted, limit: int, cut_bytes: int, budget: Budget
+    partition: Partition, before: int, wanted: RecordFilter, limit: int, cut_bytes: int, budget: ReadBudget
 ) -> Scanned:
     """The last `limit` such records before that offset, in their order; `next_offset` is before which to go on, and
     `at_end` whether the log begins there. It looks at one stretch after the other, each longer than the one before."""
@@ -160,7 +160,7 @@ async def scan_back(
     found: list[BrowsedRecord] = []
     while begin > log.log_start_offset and len(found) < limit and not budget.spent:
         end, begin = begin, max(log.log_start_offset, begin - width)
-        own = Budget(_MUCH, _MUCH)  # a stretch is read to its end, since its end is what is wanted
+        own = ReadBudget(_MUCH, _MUCH)  # a stretch is read to its end, since its end is what is wanted
         part = (await scan(partition, begin, wanted, width, cut_bytes, own, end)).records
         budget.records -= _MUCH - own.records
         budget.size_bytes -= _MUCH - own.size_bytes
@@ -233,8 +233,8 @@ def shown(data: bytes | memoryview | None, cut_bytes: int) -> Shown | None:
     return Shown(len(data), cut, text=text)
 
 
-Number = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
-Offset = Annotated[int, Limits(minimum=0, maximum=2**63 - 1)]
+Number = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]
+Offset = Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1)]
 _MOST_RECORDS = 50_000
 _MOST_BYTES = 128 << 20
 _MOST_PARTITIONS = 500
@@ -287,8 +287,8 @@ async def browse_records(
     key: str = "",
     value: str = "",
     control_records: bool = True,
-    limit: Annotated[int, Limits(minimum=1, maximum=500)] = 100,
-    cut_bytes: Annotated[int, Limits(minimum=1, maximum=1 << 16)] = 1024,
+    limit: Annotated[int, ValueLimits(minimum=1, maximum=500)] = 100,
+    cut_bytes: Annotated[int, ValueLimits(minimum=1, maximum=1 << 16)] = 1024,
 ) -> BrowsedPage:
     """A page of a topic's records, of one partition or of all. It begins at an offset, at a time (epoch milliseconds),
     or where the page before ended (`offsets`, as "partition:offset,..."); or it has the `newest` ones, or those
@@ -299,7 +299,7 @@ async def browse_records(
     if partition is not None and partition not in image.partitions:
         raise Problem(404, f"topic {topic} has partitions 0 to {len(image.partitions) - 1}, not {partition}")
     numbers = sorted(image.partitions) if partition is None else [partition]
-    wanted = Wanted(key.encode(), value.encode(), control_records)
+    wanted = RecordFilter(key.encode(), value.encode(), control_records)
     if offsets is not None:
         begin = {number: at for number, at in _parse(offsets).items() if number in image.partitions}
     elif before is not None:
@@ -318,10 +318,10 @@ async def browse_records(
 
 
 async def _page_back(
-    control: Control, topic: str, ends: dict[int, int], wanted: Wanted, limit: int, cut_bytes: int
+    control: Control, topic: str, ends: dict[int, int], wanted: RecordFilter, limit: int, cut_bytes: int
 ) -> BrowsedPage:
     """The last ones before those offsets."""
-    budget, looked_at = Budget(_MOST_RECORDS, _MOST_BYTES), 0
+    budget, looked_at = ReadBudget(_MOST_RECORDS, _MOST_BYTES), 0
     scanned: dict[int, Scanned] = {}
     for number, end in sorted(ends.items()):
         share = budget.share(len(ends))
@@ -344,9 +344,9 @@ async def _page_back(
 
 
 async def _page(
-    control: Control, topic: str, begin: dict[int, int], wanted: Wanted, limit: int, cut_bytes: int
+    control: Control, topic: str, begin: dict[int, int], wanted: RecordFilter, limit: int, cut_bytes: int
 ) -> BrowsedPage:
-    budget, looked_at = Budget(_MOST_RECORDS, _MOST_BYTES), 0
+    budget, looked_at = ReadBudget(_MOST_RECORDS, _MOST_BYTES), 0
     scanned: dict[int, Scanned] = {}
     for number, offset in sorted(begin.items()):
         partition = control.services.replicas.readable(topic, number)
@@ -443,7 +443,7 @@ def browse_record(
     offset: Offset,
     part: Literal["key", "value"] = "value",
     from_byte: Number = 0,
-    max_bytes: Annotated[int, Limits(minimum=1, maximum=_MOST_BYTES_OF_A_PIECE)] = 1 << 16,
+    max_bytes: Annotated[int, ValueLimits(minimum=1, maximum=_MOST_BYTES_OF_A_PIECE)] = 1 << 16,
 ) -> BytesPiece:
     """A piece of one record's key or value, however long it is."""
     record = _record(control, topic, partition, offset)

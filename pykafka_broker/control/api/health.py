@@ -8,7 +8,7 @@ from typing import Annotated
 from pykafka_broker import __version__
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import ValueLimits
 
 
 @dataclass
@@ -59,7 +59,7 @@ def broker(control: Control) -> BrokerInfo:
 
 _YEAR_MS = 366 * 24 * 3_600_000
 _LATEST_MS = 253_402_300_799_999  # the end of the year 9999
-Milliseconds = Annotated[int, Limits(minimum=0, maximum=10 * _YEAR_MS, says="at most ten years")]
+Milliseconds = Annotated[int, ValueLimits(minimum=0, maximum=10 * _YEAR_MS, says="at most ten years")]
 
 
 @dataclass
@@ -96,7 +96,7 @@ def resume_clock(control: Control) -> Time:
 
 
 async def set_clock(
-    control: Control, now_ms: Annotated[int, Limits(minimum=0, maximum=_LATEST_MS, says="epoch milliseconds")]
+    control: Control, now_ms: Annotated[int, ValueLimits(minimum=0, maximum=_LATEST_MS, says="epoch milliseconds")]
 ) -> Time:
     """Set the clock. Forwards it is as if that time went by; backwards only the time goes back that records get, and no
     deadline comes later for it."""

@@ -9,13 +9,13 @@ from typing import Annotated
 from pykafka_broker.control.api.waits import DEFAULT_TIMEOUT_MS, NOT_IN_TIME, Count, TimeoutMs
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.control.traffic.exchange import Exchange, error_name
 from pykafka_broker.control.traffic.faults import Action, Match, Rule, pattern
-from pykafka_broker.control.traffic.readable import SeenRequest, api_keys, error_code, line, seen
+from pykafka_broker.control.traffic.readable import SeenRequestAnswer, api_keys, error_code, line, seen
 
 Apis = str | list[str] | None
-MostRequests = Annotated[int, Limits(minimum=1, maximum=10_000)]
+MostRequests = Annotated[int, ValueLimits(minimum=1, maximum=10_000)]
 _LAST_SHOWN = 10
 
 
@@ -52,7 +52,7 @@ def requests(
     waiting: bool = True,
     bodies: bool = False,
     limit: MostRequests = 1000,
-) -> list[SeenRequest]:
+) -> list[SeenRequestAnswer]:
     """The last requests of clients, in the order of their answers; those that wait for one come last. A name may have
     a `*` for anything. `since` is a time (milliseconds since 1970), `after` a request's `number`; of more than `limit`
     that fit the newest are returned. `bodies` decodes requests and responses.
@@ -88,7 +88,7 @@ async def wait_for_request(
     n: MostRequests = 1,
     bodies: bool = False,
     timeout_ms: TimeoutMs = 10_000,
-) -> list[SeenRequest]:
+) -> list[SeenRequestAnswer]:
     """Wait until the log has so many such requests, answered or waiting; returns them. 408 if they do not come."""
     names = (connection, None, topic, None, group, transactional_id)
     match = Match(api_keys(api), version, client_id, *names, principal=principal)

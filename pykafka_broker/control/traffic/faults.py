@@ -225,7 +225,7 @@ PAUSE_ID = -1
 _MOST_ENDED = 1_000
 
 
-class Faults:
+class FaultTable:
     """`on_added` is told of each new one."""
 
     def __init__(self, known: Known) -> None:

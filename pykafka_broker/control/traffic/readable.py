@@ -26,7 +26,7 @@ _SECRETS = frozenset({"auth_bytes", "salted_password", "hmac"})
 
 
 @dataclass
-class SeenRequest:
+class SeenRequestAnswer:
     """A request of a client. `number` counts the answers of this broker and is null while the request waits; `time` is
     the broker's at arrival, in milliseconds since 1970. `response_bytes` is null where there is no answer: it waits, or
     its client or its connection has gone, or the protocol has none. `fault` is the one that it has met. `request` and
@@ -53,10 +53,10 @@ class SeenRequest:
     response: Any
 
 
-def seen(exchange: Exchange, bodies: bool) -> SeenRequest:
+def seen(exchange: Exchange, bodies: bool) -> SeenRequestAnswer:
     """As operations tell of it."""
     connection = exchange.connection
-    return SeenRequest(
+    return SeenRequestAnswer(
         number=exchange.number,
         time=exchange.wall_ms,
         duration_ms=exchange.duration_ns / 1e6,
@@ -108,7 +108,7 @@ def _bytes(value: bytes, name: str) -> str:
     return text if text.isprintable() else b64encode(value).decode()
 
 
-def line(seen: SeenRequest) -> str:
+def line(seen: SeenRequestAnswer) -> str:
     """`12:30:01.250 Fetch v17 consumer-1 127.0.0.1:50312 123 B -> 214 B in 1.3 ms NOT_LEADER_OR_FOLLOWER`; with
     `User:alice` before the address where clients say who they are.
     """

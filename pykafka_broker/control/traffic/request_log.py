@@ -35,7 +35,7 @@ from pykafka_broker.protocol.api_keys import ApiKey
 _ENTRY_BYTES = 100  # beside the request and the answer
 
 
-class PutAway:
+class SealedEntries:
     """The fields of entries, each in a list or array of its own. bytes: what they take of the memory, about. marks: of
     those that have one, by place.
     """
@@ -87,7 +87,7 @@ class RequestLog:
         self.recent: list[Any] = []
         self.note: Callable[[Entry], None] = self.recent.extend
         self.waiting: dict[int, Waiting] = {}  # by identity
-        self._sealed: deque[PutAway] = deque()  # older ones
+        self._sealed: deque[SealedEntries] = deque()  # older ones
         self._count = self._bytes = 0  # of those
         self._gone = 0  # entries that were dropped
         self._marks: dict[int, Mark] = {}  # of entries in `recent`, by place
@@ -118,7 +118,7 @@ class RequestLog:
         fields = [self.recent[place::FIELDS] for place in range(FIELDS)]
         self.recent.clear()
         self._note_clients(fields[CONNECTION], fields[FRAME])
-        newest = PutAway(fields, self._marks, self.unsealed_bytes)
+        newest = SealedEntries(fields, self._marks, self.unsealed_bytes)
         self._marks, self.unsealed_bytes = {}, 0
         if self.on_sealed is not None:
             self.on_sealed(_exchanges(newest, newest.marks))

@@ -19,7 +19,7 @@ from pykafka_broker.coordinators.groups.classic_group import (
     PREPARING_REBALANCE,
     STABLE,
     ClassicGroup,
-    ClassicMember,
+    ClassicGroupMember,
     Protocols,
     empty_group_record,
     group_metadata_record,
@@ -42,34 +42,37 @@ from pykafka_broker.protocol.stored.group_metadata_value import GroupMetadataVal
 # The rebalance: from the first join to the members' shares
 
 
-# A new member has no id to send heartbeats under; if its first join waits longer than this, it has gone away.
+# A new member has no id for heartbeats; a first join that waits longer than this belongs to a member that has gone.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 
 class ClassicRebalance:
-    """The phases of a rebalance, for all classic groups of a table."""
+    """The phases of a rebalance, for all classic groups of a table.
+
+    `prepare` opens the join phase and `complete_join` closes it; both leave answers to waiting requests in the
+    `Effects` that they are given. Deadlines run on the table's timers and come back through `on_timer`.
+    """
 
     def __init__(self, table: GroupTable) -> None:
         self._table = table
         self._timers = table.timers
-        # What is left of the initial delay, by group: (next wait, remaining after it).
+        # The rest of the initial delay, by group: (next wait, remaining time after the wait).
         self._initial_delays: dict[str, tuple[int, int]] = {}
 
     # Sessions
 
-    def keep_alive(self, member: ClassicMember, now: int, timeout_ms: int | None = None) -> None:
+    def keep_alive(self, member: ClassicGroupMember, now: int, timeout_ms: int | None = None) -> None:
         """Start the member's session anew."""
         self._timers.set(member.session_key, now + (member.session_timeout_ms if timeout_ms is None else timeout_ms))
 
-    def end_session(self, member: ClassicMember) -> None:
+    def end_session(self, member: ClassicGroupMember) -> None:
+        """Cancel the deadline of the member's session."""
         self._timers.cancel(member.session_key)
 
     # Join phase
 
     def prepare_or_complete(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
-        """A member came, changed or went: rebalance, or close the join phase that is open if nobody is missing any
-        more.
-        """
+        """Rebalance after a change of the members, or close the open join phase if nobody is missing."""
         if group.can_rebalance:
             self.prepare(group, effects, now)
         else:
@@ -78,10 +81,10 @@ class ClassicRebalance:
     def prepare(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
         """Open the join phase."""
         if group.state is COMPLETING_REBALANCE:
-            # Whoever waits for a share of the old generation has to join again.
+            # Members that wait for a share of the old generation have to join again.
             for member in group.members.values():
                 member.assignment = b""
-            self.share_out(group, {}, effects, now, ErrorCode.REBALANCE_IN_PROGRESS)
+            self.answer_syncs(group, {}, effects, now, ErrorCode.REBALANCE_IN_PROGRESS)
         self._timers.cancel(group.sync_key)
         initial = group.state is EMPTY
         group.move_to(PREPARING_REBALANCE, now)
@@ -111,12 +114,12 @@ class ClassicRebalance:
         self._timers.set(group.join_key, now + next_delay)
 
     def complete_join_if_all_are_here(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
-        """Close the join phase, unless it is the first one, whose end is a matter of the initial delay."""
+        """Close the join phase if all members have joined; the initial delay alone ends the first phase."""
         if group.state is PREPARING_REBALANCE and group.previous_state is not EMPTY and group.all_joined:
             self.complete_join(group, effects, now)
 
     def complete_join(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
-        """Close the join phase: whoever has not joined is out (static members stay), the others get the new
+        """Close the join phase: remove members without a join (static members stay), give the others the new
         generation.
         """
         self._timers.cancel(group.join_key)
@@ -128,7 +131,7 @@ class ClassicRebalance:
         if group.state is DEAD:
             return
         if not group.elect_joined_leader() and group.members:
-            # Only static members are left and none of them has come: wait until one does or their sessions end.
+            # Only static members are left and none has come: wait until a member comes or the sessions end.
             self._timers.set(group.join_key, now + group.rebalance_timeout_ms)
             return
         group.next_generation(now)
@@ -144,16 +147,20 @@ class ClassicRebalance:
         self._timers.set(group.sync_key, now + group.rebalance_timeout_ms)
 
     def answer_join(
-        self, group: ClassicGroup, member: ClassicMember, effects: Effects[Any], members: list[JoinGroupResponseMember]
+        self,
+        group: ClassicGroup,
+        member: ClassicGroupMember,
+        effects: Effects[Any],
+        members: list[JoinGroupResponseMember],
     ) -> None:
-        """Tell a waiting member the current generation; a static member may have nobody waiting."""
+        """Answer a member's waiting join with the current generation; a static member may have none waiting."""
         token = group.wait_for_join(member, None)
         if token is not None:
             effects.complete(token, generation_reply(group, member, members))
 
     # Sync phase
 
-    def share_out(
+    def answer_syncs(
         self,
         group: ClassicGroup,
         shares: dict[str, bytes],
@@ -176,18 +183,18 @@ class ClassicRebalance:
             member.sync_token = None
             self.keep_alive(member, now)
 
-    def synced(self, group: ClassicGroup, member_id: str) -> None:
-        """The member has asked for its share; the last one stops the clock."""
+    def note_sync(self, group: ClassicGroup, member_id: str) -> None:
+        """Note a member's SyncGroup; the last member's stops the deadline."""
         group.pending_syncs.discard(member_id)
         if not group.pending_syncs:
             self._timers.cancel(group.sync_key)
 
     # Departures
 
-    def remove_member(self, group: ClassicGroup, member: ClassicMember, effects: Effects[Any], now: int) -> None:
-        """A member has timed out."""
+    def remove_member(self, group: ClassicGroup, member: ClassicGroupMember, effects: Effects[Any], now: int) -> None:
+        """Remove a member after a timeout."""
         token = group.wait_for_join(member, None)
-        if token is not None:  # it may still be there, so let it ask again
+        if token is not None:  # the member may still be there, so let it ask again
             effects.complete(
                 token,
                 JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=UNKNOWN_MEMBER),
@@ -201,7 +208,7 @@ class ClassicRebalance:
     # Deadlines
 
     def on_timer(self, key: TimerKey, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
-        """Run what `key` stands for."""
+        """Run the rule of the deadline `key`."""
         if key.kind == "classic-session":
             self._session_ended(group, key.member_id, effects, now)
         elif key.kind == "classic-join":
@@ -224,11 +231,11 @@ class ClassicRebalance:
             return
         waits = member.join_token is not None or member.sync_token is not None
         if waits and not member.is_new:
-            return  # its session starts anew with the answer
+            return  # the member's session starts anew with the answer
         self.remove_member(group, member, effects, now)
 
     def _sync_ended(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
-        """Members that never asked for their share of the generation are out."""
+        """Remove the members without a SyncGroup in the generation."""
         if group.state not in (COMPLETING_REBALANCE, STABLE) or not group.pending_syncs:
             return
         for member_id in list(group.pending_syncs):
@@ -238,7 +245,7 @@ class ClassicRebalance:
 
 
 def described_members(group: ClassicGroup) -> list[JoinGroupResponseMember]:
-    """What the leader is told of everybody."""
+    """Return the description of all members for the leader."""
     return [
         JoinGroupResponseMember(member.member_id, member.instance_id, member.metadata(group.protocol_name))
         for member in group.members.values()
@@ -246,9 +253,9 @@ def described_members(group: ClassicGroup) -> list[JoinGroupResponseMember]:
 
 
 def generation_reply(
-    group: ClassicGroup, member: ClassicMember, members: list[JoinGroupResponseMember], leader: str | None = None
+    group: ClassicGroup, member: ClassicGroupMember, members: list[JoinGroupResponseMember], leader: str | None = None
 ) -> JoinGroupResponse:
-    """The current generation, as an answer to JoinGroup."""
+    """Return the current generation as an answer to JoinGroup."""
     return JoinGroupResponse(
         generation_id=group.generation,
         protocol_type=group.protocol_type_or_none,
@@ -268,7 +275,7 @@ SKIP_ASSIGNMENT_FROM = 9
 
 
 class Join:
-    """One JoinGroup request on its way: who asks, what for, and where the answer goes."""
+    """A JoinGroup request on the way: the caller, the request, and where to put the answer."""
 
     __slots__ = ("caller", "effects", "now", "protocols", "rebalance_timeout_ms", "request", "token")
 
@@ -281,15 +288,16 @@ class Join:
         self.now = now
         self.effects = effects
         self.protocols: Protocols = protocols_of(request.protocols)
-        # Version 0 knows one timeout for both.
+        # Version 0 has one timeout for session and rebalance.
         self.rebalance_timeout_ms = request.session_timeout_ms if caller.version == 0 else request.rebalance_timeout_ms
 
     def refuse(self, error: ErrorCode, member_id: str) -> None:
+        """Answer with an error."""
         self.effects.reply = join_refusal(error, member_id)
 
 
 class JoinRefusal(JoinGroupResponse):
-    """It has no protocol, which only newer versions can say."""
+    """A refusal of a join. The protocol name is null, or empty in versions without null."""
 
     __slots__ = ()
 
@@ -299,7 +307,7 @@ class JoinRefusal(JoinGroupResponse):
 
 
 def join_refusal(error: ErrorCode, member_id: str) -> JoinGroupResponse:
-    """A JoinGroup answer that carries nothing but an error."""
+    """Return a JoinGroup answer with nothing but an error."""
     return JoinRefusal(error_code=error, member_id=member_id)
 
 
@@ -326,7 +334,7 @@ class ClassicJoin:
         if group.state in (EMPTY, DEAD):
             return True
         if group.state is PREPARING_REBALANCE:
-            # Everybody has to join again: the first ones to come have the places.
+            # All members have to join again: the first members to come get the places.
             member = group.members.get(member_id)
             return (member is not None and member.join_token is not None) or group.awaiting_join < limit
         return member_id in group.members or len(group.members) < limit
@@ -359,7 +367,7 @@ class ClassicJoin:
 
     def _add(self, group: ClassicGroup, join: Join, member_id: str) -> None:
         request = join.request
-        member = ClassicMember(
+        member = ClassicGroupMember(
             group.group_id,
             member_id,
             request.group_instance_id,
@@ -378,8 +386,9 @@ class ClassicJoin:
         self._rebalance.prepare_or_complete(group, join.effects, join.now)
 
     def _replace_static(self, group: ClassicGroup, join: Join, old_id: str, member_id: str) -> None:
-        """A static member is back after a restart. If nothing but its member id has changed, the group stays as it
-        is.
+        """Take back a static member after a restart.
+
+        If nothing but its member id has changed, the group stays as it is.
         """
         leader_before = group.leader
         old, member = group.replace_static(old_id, member_id)
@@ -395,11 +404,11 @@ class ClassicJoin:
         elif group.state is PREPARING_REBALANCE:
             self._rebalance.complete_join_if_all_are_here(group, join.effects, join.now)
         else:
-            # While the leader computes shares for the old member id, only a new round can give this one its own.
+            # The leader computes shares for the old member id: the new member id gets a share only in a new round.
             self._rebalance.prepare(group, join.effects, join.now)
 
-    def _fence(self, group: ClassicGroup, old: ClassicMember, effects: Effects[Any]) -> None:
-        """Whoever still waits under the old member id is told that it has been replaced."""
+    def _fence(self, group: ClassicGroup, old: ClassicGroupMember, effects: Effects[Any]) -> None:
+        """Answer the waiting requests of a replaced member with FENCED_INSTANCE_ID."""
         if old.join_token is not None:
             group.awaiting_join -= 1
             effects.complete(old.join_token, join_refusal(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
@@ -409,11 +418,10 @@ class ClassicJoin:
             old.sync_token = None
 
     def _unchanged(
-        self, group: ClassicGroup, member: ClassicMember, join: Join, leader_before: str | None
+        self, group: ClassicGroup, member: ClassicGroupMember, join: Join, leader_before: str | None
     ) -> JoinGroupResponse:
         if join.caller.version < SKIP_ASSIGNMENT_FROM:
-            # Under the old leader's id, so that a returning leader does not compute an assignment that nobody asked
-            # for.
+            # Under the old leader's id, so a returning leader does not compute an assignment in vain.
             return generation_reply(group, member, [], leader_before)
         leads = member.member_id == group.leader
         reply = generation_reply(group, member, described_members(group) if leads else [])
@@ -439,13 +447,13 @@ class ClassicJoin:
                 return
             self._rejoin(group, join, group.members[member_id])
 
-    def _rejoin(self, group: ClassicGroup, join: Join, member: ClassicMember) -> None:
+    def _rejoin(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
         leads = member.member_id == group.leader
         unchanged = join.protocols == member.protocols
         if group.state is PREPARING_REBALANCE:
             self._update(group, join, member)
         elif group.state is COMPLETING_REBALANCE:
-            if unchanged:  # it has missed the answer to its join
+            if unchanged:  # the member has missed the answer to its join
                 join.effects.reply = generation_reply(group, member, described_members(group) if leads else [])
             else:
                 self._update(group, join, member)
@@ -458,7 +466,7 @@ class ClassicJoin:
         else:
             join.refuse(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id)
 
-    def _update(self, group: ClassicGroup, join: Join, member: ClassicMember) -> None:
+    def _update(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.token)
         self._rebalance.prepare_or_complete(group, join.effects, join.now)
 
@@ -477,7 +485,11 @@ class ClassicProtocol:
     # JoinGroup
 
     def join(self, group: ClassicGroup | None, join: Join) -> None:
-        """`group` None: there is none yet."""
+        """Decide a JoinGroup and leave the outcome in `join.effects`.
+
+        Args:
+            group: None if the group does not exist yet.
+        """
         request = join.request
         created, written = group is None, len(join.effects.records)
         if group is None:
@@ -491,7 +503,7 @@ class ClassicProtocol:
             join.effects.records.append(empty_group_record(group))
 
     def keep_alive(self, group: ClassicGroup, member_id: str, now: int) -> None:
-        """Start the member's session anew, if it is one."""
+        """Start the session of a member anew, if the group has the member."""
         member = group.members.get(member_id)
         if member is not None:
             self.rebalance.keep_alive(member, now)
@@ -501,10 +513,14 @@ class ClassicProtocol:
     def sync(
         self, group: ClassicGroup, request: SyncGroupRequest, token: Token, effects: Effects[Any], now: int
     ) -> None:
-        """The leader's request carries everybody's share; the others' wait for it."""
+        """Take in the leader's shares for all members, or let the request wait for the shares.
+
+        Raises:
+            ApiError: The refusal of the request.
+        """
         self._check_sync(group, request)
         member = group.members[request.member_id]
-        self.rebalance.synced(group, member.member_id)
+        self.rebalance.note_sync(group, member.member_id)
         if group.state is STABLE:
             effects.reply = SyncGroupResponse(
                 protocol_type=group.protocol_type_or_none,
@@ -514,12 +530,11 @@ class ClassicProtocol:
             return
         member.sync_token = token
         if member.member_id == group.leader:
-            shares = {one.member_id: bytes(one.assignment) for one in request.assignments}
+            shares = {assignment.member_id: bytes(assignment.assignment) for assignment in request.assignments}
             assignments = {member_id: shares.get(member_id, b"") for member_id in group.members}
             effects.records.append(group_metadata_record(group, assignments))
-            self.rebalance.share_out(
-                group, assignments, effects, now
-            )  # the group is stable once the record is replayed
+            # The group is stable once the record is replayed.
+            self.rebalance.answer_syncs(group, assignments, effects, now)
 
     def _check_sync(self, group: ClassicGroup, request: SyncGroupRequest) -> None:
         if group.state is EMPTY:
@@ -537,7 +552,11 @@ class ClassicProtocol:
     # Heartbeat
 
     def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest, now: int) -> ErrorCode:
-        """Keep the member alive; during the join phase this is how it learns that it has to join again."""
+        """Keep the member alive; REBALANCE_IN_PROGRESS in the join phase makes the member join again.
+
+        Raises:
+            ApiError: The refusal of the request.
+        """
         member = group.members.get(request.member_id)
         if member is None or request.group_instance_id is not None:
             group.check_member(request.member_id, request.group_instance_id)
@@ -552,13 +571,18 @@ class ClassicProtocol:
     # LeaveGroup
 
     def leave(self, group: ClassicGroup, request: LeaveGroupRequest, effects: Effects[Any], now: int) -> None:
-        """Remove members one by one, then rebalance once. An administrator names instance ids with no member id."""
+        """Remove members separately, then rebalance once.
+
+        An administrator names instance ids with no member id.
+        """
         if group.state is DEAD:
             effects.reply = LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         members = [
-            MemberResponse(one.member_id, one.group_instance_id, self._leave_one(group, one, effects))
-            for one in request.members
+            MemberResponse(
+                identity.member_id, identity.group_instance_id, self._remove_leaving(group, identity, effects)
+            )
+            for identity in request.members
         ]
         if any(member.error_code == ErrorCode.NONE for member in members):
             if group.state in (STABLE, COMPLETING_REBALANCE):
@@ -567,7 +591,7 @@ class ClassicProtocol:
                 self.rebalance.complete_join_if_all_are_here(group, effects, now)
         effects.reply = LeaveGroupResponse(members=members)
 
-    def _leave_one(self, group: ClassicGroup, identity: MemberIdentity, effects: Effects[Any]) -> ErrorCode:
+    def _remove_leaving(self, group: ClassicGroup, identity: MemberIdentity, effects: Effects[Any]) -> ErrorCode:
         member_id, instance_id = identity.member_id, identity.group_instance_id
         if member_id == UNKNOWN_MEMBER:
             current = None if instance_id is None else group.static_members.get(instance_id)
@@ -590,7 +614,7 @@ class ClassicProtocol:
     # Records and load
 
     def replay(self, group_id: str, value: GroupMetadataValue | None, now: int) -> None:
-        """Make the group what the record says. A live group hears its own record: of that only the shares are news."""
+        """Make the group match the record. Of a live group's own record only the shares are news."""
         group = self._table.groups.get(group_id)
         if value is None:
             if isinstance(group, ClassicGroup):
@@ -603,8 +627,8 @@ class ClassicProtocol:
         else:
             self._table.groups[group_id] = restored(group_id, value, now, self._table.wall_at)
 
-    def send_away(self, group: ClassicGroup, effects: Effects[Any]) -> None:
-        """Tell whoever waits that the coordinator is elsewhere."""
+    def reject_waiting(self, group: ClassicGroup, effects: Effects[Any]) -> None:
+        """Answer all waiting requests with NOT_COORDINATOR."""
         for member in group.members.values():
             if member.join_token is not None:
                 effects.complete(member.join_token, join_refusal(ErrorCode.NOT_COORDINATOR, member.member_id))
@@ -612,7 +636,7 @@ class ClassicProtocol:
                 effects.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
 
     def on_loaded(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
-        """The log has been read: members have a full session to come back in."""
+        """Begin the sessions after a load: members have a full session to come back."""
         group.live = True
         for member in group.members.values():
             self.rebalance.keep_alive(member, now)

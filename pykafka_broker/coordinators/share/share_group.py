@@ -19,16 +19,15 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     EpochGroup,
-    EpochMember,
+    EpochGroupMember,
     EpochReplay,
+    GroupRecordRules,
     KeyTypes,
-    Kind,
     MemberClocks,
-    no_more,
+    no_more_fields,
 )
-from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, TimerKey
-from pykafka_broker.coordinators.groups.topics import Topics as ClusterTopics
-from pykafka_broker.coordinators.groups.topics import existing, topic_ids
+from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, topic_ids
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -76,8 +75,8 @@ Target = dict[bytes, frozenset[int]]  # topic id -> partitions
 Topics = dict[bytes, tuple[str, frozenset[int]]]  # topic id -> name and partitions
 
 
-class ShareMember(EpochMember):
-    """One member of a share group."""
+class ShareGroupMember(EpochGroupMember):
+    """A member of a share group."""
 
     __slots__ = ("topic_names",)
     assigned: Target
@@ -90,21 +89,21 @@ class ShareMember(EpochMember):
         return self.rack_id, self.client_id, self.client_host, self.topic_names
 
 
-class ShareGroup(EpochGroup[ShareMember, Target]):
-    """A share group."""
+class ShareGroup(EpochGroup[ShareGroupMember, Target]):
+    """The state of a share group."""
 
     type_name = "share"
     protocol_type = "share"
-    goes_when_empty = False  # it knows which partitions have a state with the share coordinator
+    goes_when_empty = False  # the group knows the partitions with a state at the share coordinator
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id, FIRST_GROUP_EPOCH)
-        self.initialized: Topics = {}  # what has a state with the share coordinator
+        self.initialized: Topics = {}  # the partitions with a state at the share coordinator
         self.has_state_record = False
-        self.asked_epoch = 0  # no coordinator has initialized partitions under a later group epoch
+        self.asked_epoch = 0  # the last group epoch under which a coordinator has initialized partitions
         self.is_initializing = False
 
-    # What the table and the offsets ask
+    # Questions of the table and of the offsets
 
     @property
     def state_name(self) -> str:
@@ -114,18 +113,18 @@ class ShareGroup(EpochGroup[ShareMember, Target]):
         return any(topic in member.topic_names for member in self.members.values())
 
     def reads_any(self, topics: frozenset[str]) -> bool:
-        """Whether a member names one of these topics, be there such a topic or not."""
+        """Whether a member names a topic of `topics`, which need not exist."""
         return any(not topics.isdisjoint(member.topic_names) for member in self.members.values())
 
     def expiry_base(self) -> Callable[[int], int] | None:
-        """Share groups have no committed offsets that could expire."""
+        """Return None: share groups have no committed offsets to expire."""
         return None
 
     def check_offset_delete(self) -> None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """There are none to see."""
+        """Allow every fetch: no offsets exist."""
 
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, epoch: int, version: int, transactional: bool
@@ -134,7 +133,7 @@ class ShareGroup(EpochGroup[ShareMember, Target]):
 
     def tombstones(self) -> list[CoordinatorRecord]:
         group_id = self.group_id
-        tombstones = [one for member_id in self.members for one in member_tombstones(group_id, member_id)]
+        tombstones = [tombstone for member_id in self.members for tombstone in member_tombstones(group_id, member_id)]
         tombstones.append(CoordinatorRecord(ShareGroupTargetAssignmentMetadataKey(group_id), None))
         if self.has_state_record:
             tombstones.append(CoordinatorRecord(ShareGroupStatePartitionMetadataKey(group_id), None))
@@ -143,9 +142,9 @@ class ShareGroup(EpochGroup[ShareMember, Target]):
 
     # Members
 
-    def with_member(self, member: ShareMember) -> list[ShareMember]:
-        """The members as they will be with this one."""
-        return [*(one for one in self.members.values() if one.member_id != member.member_id), member]
+    def with_member(self, member: ShareGroupMember) -> list[ShareGroupMember]:
+        """Return the members after a change of `member`."""
+        return [*(other for other in self.members.values() if other.member_id != member.member_id), member]
 
 
 # ShareGroupDescribe
@@ -154,7 +153,7 @@ ASSIGNOR = "simple"
 
 
 def describe(group: ShareGroup, topics: ClusterTopics) -> DescribedGroup:
-    """Return the group with its members, without the topics that have been deleted."""
+    """Return the group with all members, without deleted topics."""
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -165,7 +164,7 @@ def describe(group: ShareGroup, topics: ClusterTopics) -> DescribedGroup:
     )
 
 
-def _describe_member(member: ShareMember, topics: ClusterTopics) -> Member:
+def _describe_member(member: ShareGroupMember, topics: ClusterTopics) -> Member:
     assigned = [
         TopicPartitions(topic_id, topic.name, sorted(partitions))
         for topic_id, partitions in member.assigned.items()
@@ -188,7 +187,7 @@ def _describe_member(member: ShareMember, topics: ClusterTopics) -> Member:
 _STABLE = 0  # the only state of a member
 
 
-def member_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
+def member_record(group_id: str, member: ShareGroupMember) -> CoordinatorRecord:
     value = ShareGroupMemberMetadataValue(
         member.rack_id, member.client_id, member.client_host, sorted(member.topic_names)
     )
@@ -210,21 +209,21 @@ def target_epoch_record(group_id: str, epoch: int, timestamp: int) -> Coordinato
     return CoordinatorRecord(ShareGroupTargetAssignmentMetadataKey(group_id), value)
 
 
-def assignment_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
+def assignment_record(group_id: str, member: ShareGroupMember) -> CoordinatorRecord:
     topics = [StoredPartitions(topic_id, sorted(partitions)) for topic_id, partitions in member.assigned.items()]
     value = ShareGroupCurrentMemberAssignmentValue(member.epoch, member.previous_epoch, _STABLE, topics)
     return CoordinatorRecord(ShareGroupCurrentMemberAssignmentKey(group_id, member.member_id), value)
 
 
 def initialized_record(group_id: str, topics: Topics) -> CoordinatorRecord:
-    """Which partitions have a state with the share coordinator."""
+    """Return the record of the partitions with a state at the share coordinator."""
     infos = [TopicPartitionsInfo(topic_id, name, sorted(parts)) for topic_id, (name, parts) in topics.items()]
     value = ShareGroupStatePartitionMetadataValue([], infos, [])
     return CoordinatorRecord(ShareGroupStatePartitionMetadataKey(group_id), value)
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """A member with all that belongs to it."""
+    """Return the tombstones of all records of a member."""
     return [
         CoordinatorRecord(ShareGroupCurrentMemberAssignmentKey(group_id, member_id), None),
         CoordinatorRecord(ShareGroupTargetAssignmentMemberKey(group_id, member_id), None),
@@ -233,8 +232,14 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 
 
 def share_replay(table: GroupTable) -> EpochReplay[ShareGroup]:
-    kind = Kind(
-        ShareGroup, ShareGroup, ShareMember, no_more, _take_member_metadata, _take_current_assignment, _read_target
+    kind = GroupRecordRules(
+        ShareGroup,
+        ShareGroup,
+        ShareGroupMember,
+        no_more_fields,
+        _take_member_metadata,
+        _take_current_assignment,
+        _read_target,
     )
     keys = KeyTypes(
         ShareGroupMetadataKey,
@@ -246,14 +251,14 @@ def share_replay(table: GroupTable) -> EpochReplay[ShareGroup]:
     return EpochReplay(table, kind, keys, {ShareGroupStatePartitionMetadataKey: _take_initialized})
 
 
-def _take_member_metadata(member: ShareMember, value: ShareGroupMemberMetadataValue) -> None:
+def _take_member_metadata(member: ShareGroupMember, value: ShareGroupMemberMetadataValue) -> None:
     member.rack_id = value.rack_id
     member.client_id = value.client_id
     member.client_host = value.client_host
     member.topic_names = frozenset(value.subscribed_topic_names)
 
 
-def _take_current_assignment(member: ShareMember, value: ShareGroupCurrentMemberAssignmentValue) -> None:
+def _take_current_assignment(member: ShareGroupMember, value: ShareGroupCurrentMemberAssignmentValue) -> None:
     member.epoch = value.member_epoch
     member.previous_epoch = value.previous_member_epoch
     member.assigned = {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.assigned_partitions}
@@ -264,7 +269,11 @@ def _read_target(value: ShareGroupTargetAssignmentMemberValue) -> Target:
 
 
 def _take_initialized(group: ShareGroup, key: ShareGroupStatePartitionMetadataKey, value: Any) -> None:
-    """What was being initialized or deleted when another broker stopped is initialized anew when it is read."""
+    """Apply the record of initialized partitions.
+
+    Partitions that another broker was about to initialize or delete when it stopped are initialized anew when they are
+    read.
+    """
     group.has_state_record = value is not None
     topics = () if value is None else value.initialized_topics
     group.initialized = {bytes(topic.topic_id): (topic.topic_name, frozenset(topic.partitions)) for topic in topics}
@@ -284,7 +293,7 @@ class ShareMembership:
         self._clocks = MemberClocks(table.timers, ShareGroup.type_name)
 
     def group(self, group_id: str, kind: str = "Group") -> ShareGroup:
-        """Raises GROUP_ID_NOT_FOUND."""
+        """Return the group. Raises GROUP_ID_NOT_FOUND."""
         group = self._table.groups.get(group_id)
         if isinstance(group, ShareGroup):
             return group
@@ -297,8 +306,11 @@ class ShareMembership:
     def heartbeat(
         self, request: ShareGroupHeartbeatRequest, caller: Caller, now: int, *, at_once: bool = False
     ) -> Effects[ShareGroupHeartbeatResponse]:
-        """Join with epoch 0, go on, or leave with epoch -1. `at_once`: a new target need not wait until the last one
-        is old enough, since that one had nothing to assign yet."""
+        """Decide a ShareGroupHeartbeat: join with epoch 0, go on, or leave with epoch -1.
+
+        Args:
+            at_once: Assign now, even if the last target is young: the last target had nothing to assign yet.
+        """
         effects: Effects[ShareGroupHeartbeatResponse] = Effects(key=request.group_id)
         try:
             check_heartbeat(request)
@@ -344,30 +356,30 @@ class ShareMembership:
             )
 
     def _joinable(self, group_id: str) -> ShareGroup:
-        group: Group | None = self._table.groups.get(group_id)
+        group: AnyGroup | None = self._table.groups.get(group_id)
         return ShareGroup(group_id) if group is None else self.group(group_id)
 
-    def _member(self, group: ShareGroup, request: ShareGroupHeartbeatRequest, joins: bool) -> ShareMember:
+    def _member(self, group: ShareGroup, request: ShareGroupHeartbeatRequest, joins: bool) -> ShareGroupMember:
         if not joins:
             member = group.member(request.member_id)
             check_epoch(group, member, request.member_epoch)
             return member
         if request.member_id not in group.members:
             group.check_room(self._table.config.group_share_max_size)
-        return group.members.get(request.member_id) or ShareMember(request.member_id)
+        return group.members.get(request.member_id) or ShareGroupMember(request.member_id)
 
     # Epochs and targets
 
     def _reconcile(
         self,
         group: ShareGroup,
-        before: ShareMember,
-        member: ShareMember,
+        before: ShareGroupMember,
+        member: ShareGroupMember,
         effects: Effects[Any],
         now: int,
         at_once: bool,
     ) -> None:
-        """A new group epoch if what is read has changed, a new target for it, and the member's part of that."""
+        """Start a group epoch if topics have changed, assign for that epoch, and give the member its share."""
         members = group.with_member(member)
         epoch, target_epoch = group.epoch, group.assignment_epoch
         bump = member.topic_names != before.topic_names or member.member_id not in group.members
@@ -379,7 +391,7 @@ class ShareMembership:
                 epoch += 1
                 effects.records.append(epoch_record(group.group_id, epoch, new_hash))
             else:
-                group.metadata_stale = False  # not before the new hash is written: the log may refuse it
+                group.metadata_stale = False  # else stale until the new hash is replayed: the log may refuse the record
         target = group.targets.get(member.member_id, {})
         interval_ms = self._table.group_settings(group.group_id).share_assignment_interval_ms
         if epoch > target_epoch and (at_once or group.may_retarget(interval_ms, now)):
@@ -391,12 +403,12 @@ class ShareMembership:
             member.assigned = {topic_id: parts for topic_id, parts in target.items() if topic_id in readable}
             effects.records.append(assignment_record(group.group_id, member))
 
-    def _read(self, members: Iterable[ShareMember]) -> set[str]:
-        """The topics that these members read, of those that there are."""
+    def _read(self, members: Iterable[ShareGroupMember]) -> set[str]:
+        """Return the existing topics of the members' subscriptions."""
         topics = self._table.topics
         return set[str]().union(*(existing(topics, member.topic_names) for member in members))
 
-    def _assignable(self, group: ShareGroup, members: list[ShareMember]) -> Target:
+    def _assignable(self, group: ShareGroup, members: list[ShareGroupMember]) -> Target:
         wanted = topic_ids(self._table.topics, self._read(members))
         return {topic_id: parts for topic_id, (_, parts) in group.initialized.items() if topic_id in wanted and parts}
 
@@ -409,7 +421,7 @@ class ShareMembership:
         return {topic_id: parts[0].union(*parts[1:]) for topic_id, parts in found.items()}
 
     def _new_targets(
-        self, group: ShareGroup, members: list[ShareMember], epoch: int, effects: Effects[Any], now: int
+        self, group: ShareGroup, members: list[ShareGroupMember], epoch: int, effects: Effects[Any], now: int
     ) -> dict[str, Target]:
         topics = self._table.topics
         specs = {
@@ -434,7 +446,7 @@ class ShareMembership:
     # States of partitions
 
     def uninitialized(self, group_id: str) -> Topics:
-        """Partitions that members want to read and that have no state with the share coordinator."""
+        """Return the subscribed partitions without a state at the share coordinator."""
         group = self._table.groups.get(group_id)
         if not isinstance(group, ShareGroup):
             return {}
@@ -449,8 +461,9 @@ class ShareMembership:
         return missing
 
     def initializing(self, group: ShareGroup) -> Effects[int]:
-        """Begin to initialize partitions; the reply is the state epoch for that, which the records make that of the
-        group. Each attempt has an epoch of its own: a request of an earlier one, or of an earlier coordinator, that
+        """Begin to initialize partitions; the reply is the state epoch to use, which becomes the group's epoch.
+
+        Each attempt has an epoch of its own: a request of an earlier attempt, or of an earlier coordinator, that
         arrives late is fenced, and resets nothing that members have begun to read.
         """
         epoch = group.asked_epoch = max(group.epoch, group.asked_epoch + 1)
@@ -458,7 +471,7 @@ class ShareMembership:
         return Effects(epoch, [record], key=group.group_id)
 
     def initialized(self, group_id: str, topics: Topics) -> Effects[None]:
-        """These have a state now, whether the group is there already or comes with its first offsets."""
+        """Note new states of partitions, for an existing group or for a group which the first offsets create."""
         group = self._table.groups.get(group_id)
         known = dict(group.initialized) if isinstance(group, ShareGroup) else {}
         for topic_id, (name, parts) in topics.items():
@@ -466,21 +479,21 @@ class ShareMembership:
         return Effects(records=[initialized_record(group_id, known)], key=group_id)
 
     def forget_topics(self, group_id: str, gone: set[bytes]) -> Effects[None]:
-        """These have no state any more."""
+        """Note the deletion of topics' states."""
         group = self.group(group_id)
         left = {topic_id: topic for topic_id, topic in group.initialized.items() if topic_id not in gone}
         return Effects(records=[initialized_record(group_id, left)], key=group_id)
 
     def deleted_topics(self, group: ShareGroup) -> set[bytes]:
-        """Those that had a state and are no more."""
+        """Return the deleted topics with a state."""
         return group.initialized.keys() - self._table.topics.topics_by_id.keys()
 
     # Leaving and time
 
-    def _remove(self, group: ShareGroup, member: ShareMember, effects: Effects[Any]) -> None:
-        """Take a member out; the others share what it had from the next epoch on."""
+    def _remove(self, group: ShareGroup, member: ShareGroupMember, effects: Effects[Any]) -> None:
+        """Remove a member; the others share its partitions from the next epoch on."""
         effects.records += member_tombstones(group.group_id, member.member_id)
-        left = [one for one in group.members.values() if one is not member]
+        left = [other for other in group.members.values() if other is not member]
         new_hash = self._table.hashes.of_group(self._read(left))
         effects.records.append(epoch_record(group.group_id, group.epoch + 1, new_hash))
 
@@ -490,14 +503,16 @@ class ShareMembership:
         self._clocks.keep_alive(group, member_id, now + session_ms)
 
     def on_timer(self, key: TimerKey, group: ShareGroup, effects: Effects[Any]) -> None:
-        """A session has ended."""
+        """Remove a member after the session timeout."""
         member = group.members.get(key.member_id)
         if member is not None:
             self._remove(group, member, effects)
 
     def on_loaded(self, group: ShareGroup, now: int) -> None:
-        """The log has been read: members have a full session to come back in. The coordinator before may have asked
-        for states under the epoch that there is.
+        """Begin the sessions after a load: members have a full session to come back.
+
+        The coordinator before may have asked for states under the group's epoch, so the next attempt takes a higher
+        epoch.
         """
         group.asked_epoch = group.epoch
         for member_id in group.members:
@@ -505,7 +520,7 @@ class ShareMembership:
 
 
 def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
-    """Raises INVALID_REQUEST for what makes no sense, in Kafka's order and words."""
+    """Check the request alone, in Kafka's order and words. Raises INVALID_REQUEST."""
     if not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     if not request.group_id:
@@ -518,8 +533,11 @@ def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
 
 
-def check_epoch(group: ShareGroup, member: ShareMember, epoch: int) -> None:
-    """Raises FENCED_MEMBER_EPOCH; the epoch before the last is fine for a member that has missed one answer."""
+def check_epoch(group: ShareGroup, member: ShareGroupMember, epoch: int) -> None:
+    """Raise FENCED_MEMBER_EPOCH for a wrong epoch.
+
+    The epoch before the last is fine for a member that has missed an answer.
+    """
     if epoch > member.epoch:
         raise group.fenced("greater", epoch, member.epoch)
     if epoch < member.epoch and epoch != member.previous_epoch:

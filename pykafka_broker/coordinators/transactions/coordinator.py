@@ -1,9 +1,9 @@
 """The transaction coordinator for one partition of `__transaction_state`.
 
-Rule: only `replay` changes what a transaction is; calls decide, and leave the new value in `_pending` until its record
-is replayed. A transactional id with a pending value answers CONCURRENT_TRANSACTIONS. Once a record says
+Rule: only `replay` changes transactions. A call decides, and leaves the new value in `_pending` until its record is
+replayed; a transactional id with a pending value is answered with CONCURRENT_TRANSACTIONS. Once a record says
 PREPARE_COMMIT or PREPARE_ABORT, its markers are due until `markers_written` is called: also after a restart, since the
-record alone says so.
+record alone decides.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 
 class TransactionSettings(NamedTuple):
-    """What the broker's configuration and finalized features say.
+    """The settings of transactions in the broker's configuration and finalized features.
 
-    transaction_version: the finalized feature: 0 writes records of version 0; 2 bumps the epoch also when the broker
-    itself aborts (KIP-890).
+    transaction_version: The finalized feature: 0 writes records of version 0; 2 bumps the epoch also when the broker
+        itself aborts (KIP-890).
     """
 
     max_timeout_ms: int = 900_000
@@ -50,7 +50,7 @@ class TransactionSettings(NamedTuple):
 
 
 class ProducerReply(NamedTuple):
-    """Answer to InitProducerId and EndTxn."""
+    """The answer to InitProducerId and EndTxn."""
 
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
@@ -58,7 +58,7 @@ class ProducerReply(NamedTuple):
 
 
 class Markers(NamedTuple):
-    """Control batches to write: one to each partition, then `markers_written`."""
+    """Control batches for the partitions of a transaction; `markers_written` follows."""
 
     transactional_id: str
     producer_id: int
@@ -70,7 +70,7 @@ class Markers(NamedTuple):
 
 
 class TransactionCoordinator:
-    """All transactional ids of one partition of `__transaction_state`. Each call that may write returns `Effects`."""
+    """All transactional ids of a partition of `__transaction_state`. Calls with records to write return `Effects`."""
 
     def __init__(
         self, settings: TransactionSettings, new_producer_id: Callable[[], int], coordinator_epoch: int, now: int
@@ -81,16 +81,18 @@ class TransactionCoordinator:
         self._new_producer_id = new_producer_id
         self._pending: dict[str, TransactionMetadata | None] = {}
         self._ongoing: set[str] = set()
-        self._preparing: dict[str, None] = {}  # in the order in which they were decided
+        self._preparing: dict[str, None] = {}  # in the order of the decisions
         self._earliest_timeout: int | None = None  # no ongoing transaction times out before this
         self._abort_check_ms = now + settings.abort_interval_ms
         self._expiration_check_ms = now + settings.expiration_interval_ms
 
-    # -- hard state -------------------------------------------------------------------------------------------------
+    # Hard state
 
     def replay(self, record: CoordinatorRecord) -> None:
-        """Apply one record of `__transaction_state`, right after its append and at a load alike. A pending value goes
-        on with what its record can't hold, as the last epoch. (Kafka: TransactionMetadata.completeTransitionTo)
+        """Apply a record of `__transaction_state`, right after the append and at a load alike.
+
+        A pending value keeps what its record can't hold, such as the last epoch. (Kafka:
+        TransactionMetadata.completeTransitionTo)
         """
         transactional_id = record.key.transactional_id
         if transactional_id in self._pending:
@@ -100,7 +102,7 @@ class TransactionCoordinator:
         self._take_over(transactional_id, transaction)
 
     def on_loaded(self, now: int) -> None:
-        """What another run has dated ahead of this one's clock began now, or it would never time out."""
+        """Date transactions from the future now: else they would never time out."""
         for transactional_id, transaction in list(self.transactions.items()):
             if max(transaction.start_ms, transaction.last_update_ms) > now:
                 start_ms, last_update_ms = min(transaction.start_ms, now), min(transaction.last_update_ms, now)
@@ -127,7 +129,7 @@ class TransactionCoordinator:
                 self._earliest_timeout = timeout
 
     def discard(self, effects: Effects[Any]) -> None:
-        """The records of these effects could not be written: nothing has happened."""
+        """Forget decisions after the append of their records has failed: nothing has happened."""
         for decided in effects.records:
             self._pending.pop(decided.key.transactional_id, None)
 
@@ -142,8 +144,9 @@ class TransactionCoordinator:
         effects.records.append(transaction_record(transactional_id, transaction, version))
 
     def as_it_is(self, transactional_id: str) -> Effects[None]:
-        """What is known of a transactional id once more, a tombstone if that is nothing. It changes nothing, and only
-        who leads the log can have it committed. No reply.
+        """Return the record of the known state, a tombstone for an unknown transactional id.
+
+        The record changes nothing, but only the leader of the log can have it committed. No reply.
         """
         effects: Effects[None] = Effects()
         if transactional_id not in self._pending:
@@ -154,7 +157,7 @@ class TransactionCoordinator:
         """Whether a decision is not on disk yet, or an outcome not in all partitions: Kafka's pending state."""
         return transactional_id in self._pending or transactional_id in self._preparing
 
-    # -- InitProducerId ---------------------------------------------------------------------------------------------
+    # InitProducerId
 
     def init_producer_id(
         self,
@@ -166,11 +169,13 @@ class TransactionCoordinator:
         two_phase: bool = False,
         keep_prepared: bool = False,
     ) -> Effects[ProducerReply]:
-        """Take a transactional id over. Reply: `ProducerReply`.
+        """Hand a transactional id to a producer. Reply: `ProducerReply`.
 
-        `expected` is the producer id and epoch that a client wants to go on with (KIP-360). An open transaction is
-        aborted under a bumped epoch first, and the caller is told to come back. Kafka knows the two-phase fields of
-        KIP-939, but not yet keeping a prepared transaction.
+        An open transaction is aborted under a bumped epoch first, and the caller gets CONCURRENT_TRANSACTIONS. Kafka
+        knows the two-phase fields of KIP-939, but does not keep a prepared transaction yet.
+
+        Args:
+            expected: The producer id and epoch that a client wants to keep (KIP-360).
         """
         error = self._init_refused(transactional_id, timeout_ms, two_phase, keep_prepared)
         if error is None and self._moves(transactional_id):
@@ -224,7 +229,7 @@ class TransactionCoordinator:
         return self._decide(transactional_id, fresh, reply)
 
     def _fence_and_abort(self, transaction: TransactionMetadata, now: int) -> TransactionMetadata:
-        """Abort on the broker's own account: whoever has the transaction open is fenced by one bump of the epoch."""
+        """Abort on the broker's own account: a bump of the epoch fences the producer of the open transaction."""
         version = self.settings.transaction_version
         if version < 2:
             return transaction.fenced().prepared(False, 0, NO_PRODUCER_ID, now)
@@ -233,7 +238,7 @@ class TransactionCoordinator:
     def _successor(self, transaction: TransactionMetadata) -> int:
         return self._new_producer_id() if transaction.epoch_exhausted else NO_PRODUCER_ID
 
-    # -- taking part ------------------------------------------------------------------------------------------------
+    # Partitions of a transaction
 
     def add_partitions(
         self,
@@ -244,7 +249,7 @@ class TransactionCoordinator:
         client_version: int,
         now: int,
     ) -> Effects[ErrorCode]:
-        """Let partitions take part; the first ones open the transaction. Reply: `ErrorCode`."""
+        """Add partitions to a transaction; the first addition opens the transaction. Reply: `ErrorCode`."""
         if not transactional_id:
             return Effects(ErrorCode.INVALID_REQUEST)
         transaction = self.transactions.get(transactional_id)
@@ -261,7 +266,7 @@ class TransactionCoordinator:
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Do these partitions take part? One answer each; nothing changes."""
+        """Return for each partition whether the transaction has the partition. Nothing changes."""
         if not transactional_id:
             return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
         transaction = self.transactions.get(transactional_id)
@@ -271,7 +276,7 @@ class TransactionCoordinator:
             partition: check_partition(transaction, producer_id, producer_epoch, partition) for partition in partitions
         }
 
-    # -- EndTxn -----------------------------------------------------------------------------------------------------
+    # EndTxn
 
     def end_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, client_version: int, now: int
@@ -287,8 +292,8 @@ class TransactionCoordinator:
         if client_version < 2:
             error = check_classic_end(transaction, producer_id, producer_epoch, commit, moving=moving)
         elif moving:
-            # Also under the epoch of the next transaction: a producer may abort that one before this one is over, and
-            # it is not fenced (KAFKA-18464).
+            # Also under the epoch of the next transaction: a producer may abort the next transaction before the current
+            # one is over, and is not fenced (KAFKA-18464).
             error = ErrorCode.CONCURRENT_TRANSACTIONS
         else:
             error = check_bumping_end(transaction, producer_id, producer_epoch, commit)
@@ -303,7 +308,7 @@ class TransactionCoordinator:
         return self._decide(transactional_id, preparing, reply)
 
     def markers_due(self) -> Iterator[Markers]:
-        """Transactions whose outcome is on disk, but not yet in their partitions."""
+        """Yield the markers of transactions with an outcome on disk, but not yet in all partitions."""
         for transactional_id in list(self._preparing):
             transaction = self.transactions[transactional_id]
             yield Markers(
@@ -317,20 +322,20 @@ class TransactionCoordinator:
             )
 
     def markers_written(self, transactional_id: str, now: int) -> Effects[None]:
-        """Every partition has its marker: the transaction is over. No reply."""
+        """End a transaction after all partitions have the marker. No reply."""
         return self._decide(transactional_id, self.transactions[transactional_id].completed(now), None)
 
-    # -- time -------------------------------------------------------------------------------------------------------
+    # Time
 
     def next_deadline(self) -> int | None:
-        """When `on_deadline` has something to look at."""
+        """Return when `on_deadline` has to be called next."""
         if self._earliest_timeout is not None:
             timeout = max(self._earliest_timeout, self._abort_check_ms)
             return min(timeout, self._expiration_check_ms)
         return self._expiration_check_ms if self.transactions else None
 
     def on_deadline(self, now: int) -> Effects[None]:
-        """Abort what has been open for too long; forget transactional ids that nobody has used for long."""
+        """Abort transactions after their timeout, and forget transactional ids after a long time without use."""
         effects: Effects[None] = Effects()
         if now >= self._abort_check_ms and self._earliest_timeout is not None:
             self._abort_check_ms = now + self.settings.abort_interval_ms
@@ -349,7 +354,7 @@ class TransactionCoordinator:
                 try:
                     self._add(effects, transactional_id, self._fence_and_abort(transaction, now))
                     continue
-                except ApiError:  # it needs a producer id, and there is none before a controller has given some
+                except ApiError:  # the abort needs a producer id, and the controller has given none yet
                     pass
             self._watch(transaction)
 
@@ -365,7 +370,7 @@ class TransactionCoordinator:
 
 
 def _times_out_ms(transaction: TransactionMetadata) -> int:
-    """The first millisecond at which the transaction has been open for longer than its timeout."""
+    """Return the first millisecond at which the transaction has been open for longer than the timeout."""
     return transaction.start_ms + transaction.timeout_ms + 1
 
 
@@ -373,7 +378,12 @@ def _times_out_ms(transaction: TransactionMetadata) -> int:
 
 
 class TransactionFilters(NamedTuple):
-    """state_titles: each once. duration_ms below 0: any age (KIP-994); matches None: any id (KIP-1152)."""
+    """The filters of ListTransactions. An empty filter lets every transaction pass.
+
+    state_titles: Each once; a title that does not exist is named in the answer and matches nothing.
+    duration_ms: Below 0: any age (KIP-994).
+    matches: None: any id (KIP-1152).
+    """
 
     state_titles: Collection[str] = ()
     producer_ids: Collection[int] = ()
@@ -381,13 +391,14 @@ class TransactionFilters(NamedTuple):
     matches: Callable[[str], bool] | None = None
 
     def unknown_titles(self) -> list[str]:
+        """Return the titles of `state_titles` for which no state exists."""
         return [title for title in self.state_titles if title not in STATE_BY_TITLE]
 
 
 def matching_transactions(
     transactions: Iterable[tuple[str, TransactionMetadata]], filters: TransactionFilters, now: int
 ) -> Iterator[tuple[str, TransactionMetadata]]:
-    """The transactions that pass every filter."""
+    """Yield the transactions through all filters."""
     states = {STATE_BY_TITLE[title] for title in filters.state_titles if title in STATE_BY_TITLE}
     for transactional_id, transaction in transactions:
         if transaction.state is TransactionState.DEAD:

@@ -14,7 +14,7 @@ from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.config.registry import broker_keys
 from pykafka_broker.security.hooks.loading import HookFailed, call_hook, load_hook, name_of
 from pykafka_broker.security.listener_settings import ListenerSettings
-from pykafka_broker.security.sasl.jws import InvalidToken, Shown
+from pykafka_broker.security.sasl.jws import InvalidToken, ShownToken
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class HookedTokens:
     def __init__(self, settings: ListenerSettings, text: str) -> None:
         self._hook: BearerLogin = load_hook(_HANDLER, text, BearerLogin, settings.static)
 
-    def shown(self, token: str, wall: int) -> Shown:
+    def shown(self, token: str, wall: int) -> ShownToken:
         """Raises InvalidToken."""
         try:
             found = call_hook(self._hook, self._hook.identify, token, wall)
@@ -112,4 +112,4 @@ class HookedTokens:
         if found is None:
             raise InvalidToken("the class that knows tokens does not know it")
         name, expires_ms = found
-        return Shown(str(name), int(expires_ms))
+        return ShownToken(str(name), int(expires_ms))

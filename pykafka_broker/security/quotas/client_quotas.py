@@ -30,7 +30,7 @@ _ABSENT = ""  # in the place of a part that a level does not have; nobody has th
 _Level = tuple[str | None, str | None]
 
 
-class Limit(NamedTuple):
+class QuotaLimit(NamedTuple):
     """A quota that holds for a client.
 
     key: the name of its counter, as (user, client id); one that the level does not have is empty.
@@ -51,7 +51,7 @@ class Levels:
         self._with_user = any(level[1] == _ABSENT for level in quotas)
         self._with_client = any(level[0] == _ABSENT for level in quotas)
 
-    def find(self, user: str, client_id: str) -> Limit | None:
+    def find(self, user: str, client_id: str) -> QuotaLimit | None:
         """The quota of this client; None where it may do what it likes."""
         get = self._quotas.get
         for name in (user, None):
@@ -59,16 +59,16 @@ class Levels:
                 quota = get((name, client_id)) if client_id else None
                 quota = get((name, None)) if quota is None else quota
                 if quota is not None:
-                    return Limit(quota, (user, client_id))
+                    return QuotaLimit(quota, (user, client_id))
             if self._with_user:
                 quota = get((name, _ABSENT))
                 if quota is not None:
-                    return Limit(quota, (user, _ABSENT))
+                    return QuotaLimit(quota, (user, _ABSENT))
         if self._with_client:
             quota = get((_ABSENT, client_id)) if client_id else None
             quota = get((_ABSENT, None)) if quota is None else quota
             if quota is not None:
-                return Limit(quota, (_ABSENT, client_id))
+                return QuotaLimit(quota, (_ABSENT, client_id))
         return None
 
 
@@ -150,16 +150,16 @@ MUTATIONS = "controller_mutation_rate"
 _PERCENT_OF_NS = 100 / 1e9
 
 
-class Source(Protocol):
+class QuotaSource(Protocol):
     """Who says which quota a client has. False where nobody has one."""
 
     def __bool__(self) -> bool: ...
 
-    def find(self, kind: str, principal: str, client_id: str) -> Limit | None:
+    def find(self, kind: str, principal: str, client_id: str) -> QuotaLimit | None:
         """Its quota of this kind; None where it may do what it likes."""
 
 
-class MetadataSource:
+class QuotaMetadata:
     """The quotas of the metadata: `kafka-configs --alter --entity-type users`."""
 
     __slots__ = ("_levels",)
@@ -170,7 +170,7 @@ class MetadataSource:
     def __bool__(self) -> bool:
         return bool(self._levels)
 
-    def find(self, kind: str, principal: str, client_id: str) -> Limit | None:
+    def find(self, kind: str, principal: str, client_id: str) -> QuotaLimit | None:
         levels = self._levels.get(kind)
         return None if levels is None else levels.find(principal.partition(":")[2], client_id)
 
@@ -178,7 +178,7 @@ class MetadataSource:
 class ClientQuotas:
     """What clients have used of their quotas. `source` is exchanged when those change."""
 
-    def __init__(self, source: Source, windows: Windows, controller_windows: Windows) -> None:
+    def __init__(self, source: QuotaSource, windows: Windows, controller_windows: Windows) -> None:
         self.source = source
         self._windows = windows
         self._rates = {

@@ -26,7 +26,15 @@ from pykafka_broker.protocol.messages.sasl_handshake_response import SaslHandsha
 from pykafka_broker.security.hooks.loading import HookFailed
 from pykafka_broker.security.hooks.login import BuiltPrincipals, Identity
 from pykafka_broker.security.listener_settings import ListenerSettings
-from pykafka_broker.security.sasl.mechanism import Around, Challenge, Done, Mechanism, Realm, Refused, mechanism_server
+from pykafka_broker.security.sasl.mechanism import (
+    Around,
+    Challenge,
+    Done,
+    LoginRefused,
+    Mechanism,
+    Realm,
+    mechanism_server,
+)
 
 _KEYS = ("sasl.", "principal.", "connection.failed.", "connections.max.reauth.")
 
@@ -109,7 +117,7 @@ class SaslListener:
         try:
             return self._principals.principal_of(Identity(name, self.name, host, mechanism))
         except HookFailed:
-            raise Refused("Authentication failed: there is no principal for this client") from None
+            raise LoginRefused("Authentication failed: there is no principal for this client") from None
 
     def max_reauth_ms(self, mechanism: str) -> int:
         """After how long a client has to authenticate anew; 0 if never."""
@@ -121,7 +129,7 @@ _REAUTH_INTERVAL_MS = 1000  # a client that comes sooner is told that it has aut
 _GSSAPI = "GSSAPI"
 
 
-class State(Enum):
+class ExchangeState(Enum):
     """How far a client is."""
 
     BEGIN = auto()
@@ -133,16 +141,16 @@ class State(Enum):
 
 
 _SERVED = {
-    State.BEGIN: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
-    State.VERSIONS_TOLD: (ApiKey.SASL_HANDSHAKE,),
-    State.TOKENS: (ApiKey.SASL_AUTHENTICATE,),
-    State.RAW_TOKENS: (),
-    State.OTHER_MECHANISM: (),
+    ExchangeState.BEGIN: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
+    ExchangeState.VERSIONS_TOLD: (ApiKey.SASL_HANDSHAKE,),
+    ExchangeState.TOKENS: (ApiKey.SASL_AUTHENTICATE,),
+    ExchangeState.RAW_TOKENS: (),
+    ExchangeState.OTHER_MECHANISM: (),
 }
-_TOLD = (State.TOKENS,)  # that a request is out of turn, in an answer of its own kind
+_TOLD = (ExchangeState.TOKENS,)  # that a request is out of turn, in an answer of its own kind
 
 
-class Client(Protocol):
+class SaslClient(Protocol):
     """What becomes known of a client."""
 
     principal: str
@@ -151,7 +159,7 @@ class Client(Protocol):
     client_host: str
 
 
-class Exchange:
+class SaslExchange:
     """One client. over: why the connection ends, or an empty text; expires_at: when its session does, by `now`."""
 
     __slots__ = (
@@ -166,10 +174,10 @@ class Exchange:
         "over",
     )
 
-    def __init__(self, listener: SaslListener, client: Client) -> None:
+    def __init__(self, listener: SaslListener, client: SaslClient) -> None:
         self._listener = listener
         self._client = client
-        self._state = State.BEGIN
+        self._state = ExchangeState.BEGIN
         self._mechanism: Mechanism | None = None
         self._mechanism_name = ""
         self._reauthenticated_at: int | None = None
@@ -184,7 +192,7 @@ class Exchange:
         """Whether this request may be served now; False: it is answered with ILLEGAL_SASL_STATE. Raises FrameError if
         there is no answer at all.
         """
-        if self._state is State.DONE or api_key in _SERVED[self._state]:
+        if self._state is ExchangeState.DONE or api_key in _SERVED[self._state]:
             return True
         name = SPECS[api_key].name
         if self._state not in _TOLD:
@@ -194,11 +202,11 @@ class Exchange:
 
     def versions_told(self) -> None:
         """The client has its answer to ApiVersions: it may not ask twice."""
-        if self._state is State.BEGIN:
-            self._state = State.VERSIONS_TOLD
+        if self._state is ExchangeState.BEGIN:
+            self._state = ExchangeState.VERSIONS_TOLD
 
     def handshake(self, mechanism: str, version: int) -> SaslHandshakeResponse:
-        if self._state is State.DONE and not self._may_begin_anew():
+        if self._state is ExchangeState.DONE and not self._may_begin_anew():
             return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)
         begun = self._listener.begin(mechanism)
         names = self._listener.mechanisms
@@ -207,9 +215,9 @@ class Exchange:
                 raise FrameError(_not_enabled(mechanism))
             self._end(_not_enabled(mechanism))
             return SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, names)
-        self._state = State.TOKENS if version >= _WRAPPED_FROM else State.RAW_TOKENS
+        self._state = ExchangeState.TOKENS if version >= _WRAPPED_FROM else ExchangeState.RAW_TOKENS
         if self.has_authenticated and mechanism != self._mechanism_name:
-            self._state = State.OTHER_MECHANISM  # Kafka tells so only when the first token comes
+            self._state = ExchangeState.OTHER_MECHANISM  # Kafka tells so only when the first token comes
         self._mechanism, self._mechanism_name = begun, mechanism
         return SaslHandshakeResponse(ErrorCode.NONE, names)
 
@@ -223,13 +231,13 @@ class Exchange:
         return True
 
     def authenticate(self, token: bytes, version: int) -> SaslAuthenticateResponse:
-        if self._state is State.DONE:
+        if self._state is ExchangeState.DONE:
             return SaslAuthenticateResponse(
                 ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication"
             )
         try:
             step, lifetime_ms = self._step(token)
-        except Refused as refused:
+        except LoginRefused as refused:
             self._end(str(refused))
             return SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, str(refused))
         told = lifetime_ms if version >= 1 else 0
@@ -240,23 +248,23 @@ class Exchange:
     @property
     def takes_raw_tokens(self) -> bool:
         """The next frame is a token and nothing else."""
-        return self._state is State.RAW_TOKENS
+        return self._state is ExchangeState.RAW_TOKENS
 
     def begins_with_token(self, api_key: int) -> bool:
         """Whether a frame that begins with this number is the first token of GSSAPI, without a handshake."""
-        if self._state is not State.BEGIN or api_key in SPECS:
+        if self._state is not ExchangeState.BEGIN or api_key in SPECS:
             return False
         self._mechanism = self._listener.begin(_GSSAPI)
         if self._mechanism is None:
             return False
-        self._mechanism_name, self._state = _GSSAPI, State.RAW_TOKENS
+        self._mechanism_name, self._state = _GSSAPI, ExchangeState.RAW_TOKENS
         return True
 
     def raw_token(self, token: bytes) -> bytes | None:
         """The token for the client; None if it is refused."""
         try:
             return self._step(token)[0].token
-        except Refused as refused:
+        except LoginRefused as refused:
             self._end(str(refused))
             return None
 
@@ -273,12 +281,12 @@ class Exchange:
         if not step.by_token:
             principal = self._listener.principal_of(principal, self._mechanism_name, client.client_host)
         if principal == INSIDE:  # of a token, whose owner may have any name
-            raise Refused("Authentication failed: there is no principal for this client")
+            raise LoginRefused("Authentication failed: there is no principal for this client")
         if self.has_authenticated and principal != client.principal:
             before, after = (name.replace(":", ".", 1) for name in (client.principal, principal))
-            raise Refused(f"Cannot change principals during re-authentication from {before}: {after}")
+            raise LoginRefused(f"Cannot change principals during re-authentication from {before}: {after}")
         client.principal, client.by_token = principal, step.by_token
-        self._state, self._mechanism = State.DONE, None
+        self._state, self._mechanism = ExchangeState.DONE, None
         client.authenticated = self.has_authenticated = True
         limits = [limit for limit in (self._listener.max_reauth_ms(self._mechanism_name),) if limit > 0]
         if step.expires_ms is not None:
@@ -289,7 +297,7 @@ class Exchange:
     def session_over(self, api_key: int) -> bool:
         """Whether the session has expired: nothing is served then but the begin of a re-authentication."""
         return (
-            self._state is State.DONE
+            self._state is ExchangeState.DONE
             and self.expires_at is not None
             and self._listener.around.clock.now > self.expires_at
             and api_key != ApiKey.SASL_HANDSHAKE

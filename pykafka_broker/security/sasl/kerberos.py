@@ -19,7 +19,7 @@ from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.sasl.jaas import LoginModule
 from pykafka_broker.security.sasl.kerberos_names import KerberosNames, NoName
 from pykafka_broker.security.sasl.login import LoginFailed, NewLogin
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, Realm, Refused
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, Realm
 
 try:
     import gssapi
@@ -78,7 +78,7 @@ class Gssapi:
             return self._step(token)
         except GSSError as error:
             log.info("Listener %s: a Kerberos token is not taken: %s", self._listener, error.min_code)
-            raise Refused(_REFUSAL) from None
+            raise LoginRefused(_REFUSAL) from None
 
     def _step(self, token: bytes) -> Challenge | Done:
         context = self._context
@@ -86,24 +86,24 @@ class Gssapi:
             return self._chosen(context.unwrap(token).message)
         if not context.complete:
             if not token:
-                raise Refused(_REFUSAL)
+                raise LoginRefused(_REFUSAL)
             answer = context.step(token)
             if answer or not context.complete:
                 return Challenge(answer or b"")
         elif token:
-            raise Refused(_REFUSAL)
+            raise LoginRefused(_REFUSAL)
         self._offered = True
         return Challenge(context.wrap(_OFFER, False).message)
 
     def _chosen(self, choice: bytes) -> Done:
         """The layer, the size of messages, and whom the client wants to be."""
         if len(choice) < len(_OFFER) or choice[0] != _NO_LAYER:
-            raise Refused(_REFUSAL)
+            raise LoginRefused(_REFUSAL)
         try:
             name = self._names.name_of(str(self._context.initiator_name))
         except NoName:
             log.info("Listener %s: no rule gives a name to a Kerberos principal", self._listener)
-            raise Refused(_REFUSAL) from None
+            raise LoginRefused(_REFUSAL) from None
         return Done(b"", f"User:{name}")
 
 

@@ -3,7 +3,7 @@
 Rule: for each listener and mechanism there is one `MechanismServer`, made when the listener is bound and made anew when
 its settings change; a mistake in them is a `ConfigError`, which ends the start. Each client that logs in has a
 `Mechanism` of its own, which is given the client's tokens one by one until it says who the client is, or raises
-`Refused`. The module of a mechanism is imported by the first listener that has it.
+`LoginRefused`. The module of a mechanism is imported by the first listener that has it.
 
 Settings are those of one moment; users and tokens are looked up when a client logs in, so a change of them counts for
 the next login.
@@ -22,7 +22,7 @@ from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.sasl.jaas import LoginModule, login_module
 
 
-class Document(Protocol):
+class RemoteDocument(Protocol):
     """What stands at a URL. content: as it was read last, whatever has become of it since; error: why it could not be
     read the last time, or an empty text; failures: one after the other; read_at: by `now`, when that was tried.
     """
@@ -67,7 +67,7 @@ class Around(NamedTuple):
     image: Callable[[], MetadataImage]
     clock: Clock
     new_nonce: Callable[[], str]
-    document: Callable[[str], Document]
+    document: Callable[[str], RemoteDocument]
 
 
 class Realm:
@@ -112,7 +112,7 @@ class Done(NamedTuple):
     by_token: bool = False
 
 
-class Refused(Exception):
+class LoginRefused(Exception):
     """The client is not who it says it is, or says nothing that makes sense. The text is told to it and logged: nothing
     that is secret may be in it.
     """

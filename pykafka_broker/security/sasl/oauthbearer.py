@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from pykafka_broker.config import ConfigError
-from pykafka_broker.security.sasl.jws import InvalidToken, Shown, json_object, parts_of, text_claim, time_claim
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, Realm, Refused
+from pykafka_broker.security.sasl.jws import InvalidToken, ShownToken, json_object, parts_of, text_claim, time_claim
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, Realm
 
 _PREFIX = "unsecuredValidator"
 
@@ -36,7 +36,7 @@ class UnsecuredTokens:
         self._required_scope = tuple(options.get(_PREFIX + "RequiredScope", "").split())
         self._skew_ms = _skew_ms(options.get(_PREFIX + "AllowableClockSkewMs", "").strip() or "0")
 
-    def shown(self, token: str, wall: int) -> Shown:
+    def shown(self, token: str, wall: int) -> ShownToken:
         header, payload, signature = parts_of(token)
         if json_object(header).get("alg") != "none" or signature:
             raise InvalidToken("only unsecured tokens are taken here")
@@ -44,7 +44,7 @@ class UnsecuredTokens:
         name = text_claim(claims, self._principal_claim)
         expires = self._checked_times(claims, wall)
         self._check_scope(claims)
-        return Shown(name, int(expires * 1000))
+        return ShownToken(name, int(expires * 1000))
 
     def _checked_times(self, claims: dict[str, Any], wall: int) -> float:
         issued, expires = time_claim(claims, "iat"), time_claim(claims, "exp")
@@ -93,7 +93,7 @@ _NO_SENSE = f"Authentication failed during authentication due to invalid credent
 class Validator(Protocol):
     """Who knows good tokens."""
 
-    def shown(self, token: str, wall: int) -> Shown:
+    def shown(self, token: str, wall: int) -> ShownToken:
         """What it says at `wall` (epoch milliseconds). Raises InvalidToken."""
 
 
@@ -139,10 +139,10 @@ class OAuthBearer:
 
     def step(self, token: bytes, wall: int) -> Challenge | Done:
         if token == _GIVEN_UP and self._challenge is not None:
-            raise Refused(self._challenge)
+            raise LoginRefused(self._challenge)
         self._shown += 1
         if self._shown > _MOST_TOKENS and self._challenge is not None:
-            raise Refused(self._challenge)
+            raise LoginRefused(self._challenge)
         try:
             if len(token) > _MOST_BYTES:
                 raise InvalidToken("it is too long to be looked at")
@@ -153,7 +153,7 @@ class OAuthBearer:
             self._challenge = _challenge(error.lacking)
             return Challenge(self._challenge.encode())
         if authorization_id not in (None, shown.name):
-            raise Refused(
+            raise LoginRefused(
                 f"Authentication failed: Client requested an authorization id ({authorization_id}) that is different "
                 f"from the token's principal name ({shown.name})"
             )
@@ -164,11 +164,11 @@ def _read(message: bytes) -> tuple[str | None, str]:
     """The authorization id, which Kafka compares as it was sent, and the token."""
     match = _MESSAGE.fullmatch(message.decode("latin-1"))
     if match is None:
-        raise Refused(_NO_SENSE)
+        raise LoginRefused(_NO_SENSE)
     pairs = dict(pair.split("=", 1) for pair in match["pairs"].split("\1")[:-1])
     bearer = _BEARER.fullmatch(pairs.get("auth", ""))
     if bearer is None:
-        raise Refused(_NO_SENSE)
+        raise LoginRefused(_NO_SENSE)
     return match["authorization_id"], bearer["token"]
 
 

@@ -18,7 +18,7 @@ import re
 from functools import lru_cache
 
 from pykafka_broker.cluster.delegation_tokens import is_expired, token_hmac
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, Realm, Refused, ScramKeys, TokenLogin
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, Realm, ScramKeys, TokenLogin
 
 _DIGESTS = {1: "sha256", 2: "sha512"}
 _ITERATIONS = 4096
@@ -123,7 +123,9 @@ class Scram:
             raise self._refusal()
         authorization_id = match["authorization_id"]
         if authorization_id is not None and _plain_name(authorization_id) != name:
-            raise Refused("Authentication failed: Client requested an authorization id that is different from username")
+            raise LoginRefused(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
         self._keys = keys
         self._binding = match["header"].encode()
         self._nonce = match["nonce"] + self._realm.around.new_nonce()
@@ -153,8 +155,8 @@ class Scram:
             return nonce.endswith(self._nonce)
         return nonce == self._nonce
 
-    def _refusal(self) -> Refused:
-        return Refused(
+    def _refusal(self) -> LoginRefused:
+        return LoginRefused(
             "Authentication failed during authentication due to invalid credentials with SASL mechanism "
             + _NAMES[self._kind]
         )

@@ -18,8 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.config import ConfigError
 from pykafka_broker.security.listener_settings import ListenerSettings
-from pykafka_broker.security.sasl.jws import InvalidToken, Shown, json_object, json_of, parts_of, text_claim, time_claim
-from pykafka_broker.security.sasl.mechanism import Document, Realm
+from pykafka_broker.security.sasl.jws import (
+    InvalidToken,
+    ShownToken,
+    json_object,
+    json_of,
+    parts_of,
+    text_claim,
+    time_claim,
+)
+from pykafka_broker.security.sasl.mechanism import Realm, RemoteDocument
 
 if TYPE_CHECKING:
     from jwt import PyJWK
@@ -37,7 +45,7 @@ _KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP", "HS": "oct"}
 class Jwks:
     """The keys of one listener. Raises ConfigError if there are none to begin with."""
 
-    def __init__(self, settings: ListenerSettings, document: Document) -> None:
+    def __init__(self, settings: ListenerSettings, document: RemoteDocument) -> None:
         self._document = document
         self._refresh_ms: int = settings.get("sasl.oauthbearer.jwks.endpoint.refresh.ms")
         self._backoff_ms: int = settings.get("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms")
@@ -156,7 +164,7 @@ class SignedTokens:
         self._scope_claim: str = settings.get("sasl.oauthbearer.scope.claim.name")
         self._signatures = PyJWS()
 
-    def shown(self, token: str, wall: int) -> Shown:
+    def shown(self, token: str, wall: int) -> ShownToken:
         self._check_signature(token)
         claims = json_object(parts_of(token)[1])
         expires = self._checked_times(claims, wall / 1000)
@@ -164,7 +172,7 @@ class SignedTokens:
         scope = claims.get(self._scope_claim)
         if isinstance(scope, str) and not scope.strip():
             raise InvalidToken(f"its claim {self._scope_claim} is empty")
-        return Shown(text_claim(claims, self._sub_claim).strip(), int(expires * 1000))
+        return ShownToken(text_claim(claims, self._sub_claim).strip(), int(expires * 1000))
 
     def _check_signature(self, token: str) -> None:
         header = json_object(parts_of(token)[0])

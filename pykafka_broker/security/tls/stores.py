@@ -99,7 +99,7 @@ _SALT = b"Mighty Aphrodite"
 _KEY_PROTECTOR = "1.3.6.1.4.1.42.2.17.1.1"
 
 
-class Entry(NamedTuple):
+class JksEntry(NamedTuple):
     """chain: certificates in DER, the key's own first; key: as it is encrypted, None where there is none."""
 
     alias: str
@@ -107,7 +107,7 @@ class Entry(NamedTuple):
     key: bytes | None
 
 
-def read_jks(data: bytes, password: str | None) -> list[Entry]:
+def read_jks(data: bytes, password: str | None) -> list[JksEntry]:
     """Raises ValueError."""
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if password is not None:
@@ -139,7 +139,7 @@ def open_key(encrypted: bytes, password: str) -> bytes:
     return key
 
 
-def _entries(reader: _Reader) -> list[Entry]:
+def _entries(reader: _Reader) -> list[JksEntry]:
     if reader.take(4) != MAGIC or reader.int() != _VERSION:
         raise ValueError("it is no key store of type JKS")
     entries = []
@@ -148,9 +148,9 @@ def _entries(reader: _Reader) -> list[Entry]:
         reader.take(8)  # when it was made
         if tag == _KEY:
             key = reader.take(reader.int())
-            entries.append(Entry(alias, [reader.certificate() for _ in range(reader.int())], key))
+            entries.append(JksEntry(alias, [reader.certificate() for _ in range(reader.int())], key))
         elif tag == _CERTIFICATE:
-            entries.append(Entry(alias, [reader.certificate()], None))
+            entries.append(JksEntry(alias, [reader.certificate()], None))
         else:
             raise ValueError(f"it has an entry of the unknown kind {tag}")
     return entries

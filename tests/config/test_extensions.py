@@ -7,7 +7,7 @@ import pytest
 from pykafka_broker.config import BrokerConfig, ConfigErrors
 from pykafka_broker.config.broker import unknown_configs
 from pykafka_broker.config.describe import describe_broker
-from pykafka_broker.config.own import OWN_NAMES
+from pykafka_broker.config.extensions import OWN_NAMES
 
 
 def test_nothing_is_set() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykafka_broker.cluster.config_records import config_records
+from pykafka_broker.cluster.config_changes import config_records
 from pykafka_broker.cluster.elections import broker_returns
 from pykafka_broker.cluster.records import RecordType
 from pykafka_broker.protocol.enums import ConfigResourceType

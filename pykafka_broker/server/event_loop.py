@@ -39,7 +39,7 @@ class Sender(Protocol):
         """Send it now; never raises."""
 
 
-class Answers:
+class ResponseBatch:
     """gathers: an answer may be kept until others are there, or the turn ends."""
 
     __slots__ = ("_begun_ns", "_kept", "gathers")
@@ -56,7 +56,7 @@ class Answers:
         self.gathers = True
         self._begun_ns = nanoseconds() if 1 < channels <= _FEW else 0
 
-    def keep(self, sender: Sender, data: bytes) -> None:
+    def add(self, sender: Sender, data: bytes) -> None:
         """It is sent with the next ones, by `send` at the latest."""
         kept = self._kept
         if not kept:
@@ -69,9 +69,9 @@ class Answers:
         else:
             kept.append((sender, data))
             if len(kept) >= MOST_KEPT:
-                self.let_go()
+                self.flush()
 
-    def let_go(self) -> None:
+    def flush(self) -> None:
         """Send what is kept."""
         if self._kept:
             kept, self._kept = self._kept, []
@@ -81,7 +81,7 @@ class Answers:
     def send(self) -> None:
         """The end of what `gather` began."""
         self.gathers = False
-        self.let_go()
+        self.flush()
 
 
 SCRATCH_BYTES = 256 << 10
@@ -90,14 +90,14 @@ _REQUESTS_A_TURN = 256
 _SMALLEST_SHARE = 16  # what is left of a read is copied: that is worth it only after some requests
 
 
-class Source(Protocol):
+class SocketOwner(Protocol):
     """Whoever owns a descriptor. It never raises: what goes wrong with one concerns only that one."""
 
     def on_ready(self, events: int) -> None:
         """READ, WRITE or both; other bits stand for trouble, which shows when it reads or writes."""
 
 
-class Turns:
+class EventLoop:
     """The loop, the clock, and what all streams of a process share.
 
     settle: called at the end of each turn, for who waits for what it has done; not where it has only moved parts of
@@ -112,9 +112,9 @@ class Turns:
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.buffers = BufferPool()
         self.share = _REQUESTS_A_TURN  # of requests that one stream is served in this turn
-        self.answers = Answers()
+        self.answers = ResponseBatch()
         self.in_parts = 0  # streams that have only moved a part of a frame in this turn, in or out
-        self._sources: dict[int, Source] = {}
+        self._sources: dict[int, SocketOwner] = {}
         self._soon: list[Callable[[], None]] = []  # of the next turn
         self._due: list[Callable[[], None]] = []  # of this one
         self._readiness: Readiness = readiness_of(loop)
@@ -122,7 +122,7 @@ class Turns:
 
     # -- who is watched
 
-    def watch(self, source: Source, fd: int, events: int) -> None:
+    def watch(self, source: SocketOwner, fd: int, events: int) -> None:
         self._sources[fd] = source
         self._readiness.watch(fd, events)
 
@@ -134,18 +134,18 @@ class Turns:
         if self._sources.pop(fd, None) is not None:
             self._readiness.forget(fd)
 
-    def rest(self) -> None:
-        """Let all of them wait until `go_on`: bytes and connections that come meanwhile stay with the system."""
+    def pause(self) -> None:
+        """Let all of them wait until `resume`: bytes and connections that come meanwhile stay with the system."""
         self._readiness = NoneReady(self._readiness)
 
-    def go_on(self) -> None:
-        """The end of `rest`."""
+    def resume(self) -> None:
+        """The end of `pause`."""
         if isinstance(self._readiness, NoneReady):
             self._readiness = self._readiness.resting
 
     # -- turns
 
-    def soon(self, step: Callable[[], None]) -> None:
+    def call_soon(self, step: Callable[[], None]) -> None:
         """Call it in the next turn, after a look at the sockets."""
         if not self._soon:
             self.loop.call_soon(self._on_soon)

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.server import turns as answers_module
+from pykafka_broker.server import event_loop as event_loop_module
 from pykafka_broker.server.channel import Channel
+from pykafka_broker.server.event_loop import KEPT_BYTES, MOST_KEPT, EventLoop, ResponseBatch
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.readiness import new_event_loop
 from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.transport import PlainTransport
-from pykafka_broker.server.turns import KEPT_BYTES, MOST_KEPT, Answers, Turns
 
 
 class Noting:
@@ -36,7 +36,7 @@ def sent() -> list[tuple[str, bytes]]:
 def slow(monkeypatch: pytest.MonkeyPatch, each_ns: int) -> None:
     """Every look at the clock is so much later."""
     now = iter(range(each_ns, 1 << 40, each_ns))
-    monkeypatch.setattr(answers_module, "nanoseconds", lambda: next(now))
+    monkeypatch.setattr(event_loop_module, "nanoseconds", lambda: next(now))
 
 
 def test_they_are_kept_to_the_end_and_joined_where_one_follows_another_of_its_own(
@@ -44,10 +44,10 @@ def test_they_are_kept_to_the_end_and_joined_where_one_follows_another_of_its_ow
 ) -> None:
     slow(monkeypatch, 50_000)
     a, b = Noting("a", sent), Noting("b", sent)
-    answers = Answers()
+    answers = ResponseBatch()
     answers.gather(2)
     for sender, data in ((a, b"1"), (a, b"2"), (b, b"3"), (a, b"4")):
-        answers.keep(sender, data)
+        answers.add(sender, data)
     assert sent == []
     answers.send()
     assert sent == [("a", b"12"), ("b", b"3"), ("a", b"4")]
@@ -58,13 +58,13 @@ def test_they_are_kept_to_the_end_and_joined_where_one_follows_another_of_its_ow
 
 def test_what_is_served_at_once_is_sent_at_once(monkeypatch: pytest.MonkeyPatch, sent: list[tuple[str, bytes]]) -> None:
     slow(monkeypatch, 1_000)
-    answers = Answers()
+    answers = ResponseBatch()
     answers.gather(8)
-    answers.keep(Noting("a", sent), b"1")
+    answers.add(Noting("a", sent), b"1")
     assert sent == [("a", b"1")]
     assert not answers.gathers  # nor are the others of this turn kept
     answers.gather(100)
-    answers.keep(Noting("a", sent), b"2")
+    answers.add(Noting("a", sent), b"2")
     assert answers.gathers  # of so many it is always worth it
     assert len(sent) == 1
 
@@ -73,11 +73,11 @@ def test_the_first_one_does_not_wait_for_all_of_very_many(
     monkeypatch: pytest.MonkeyPatch, sent: list[tuple[str, bytes]]
 ) -> None:
     slow(monkeypatch, 50_000)
-    answers = Answers()
+    answers = ResponseBatch()
     answers.gather(100)
     for number in range(MOST_KEPT):
         assert sent == []
-        answers.keep(Noting(str(number), sent), b"x")
+        answers.add(Noting(str(number), sent), b"x")
     assert [name for name, _ in sent] == [str(number) for number in range(MOST_KEPT)]
     assert answers.gathers
 
@@ -100,7 +100,7 @@ class Sending(PlainTransport):
 class Echo(Channel):
     """Answers each frame with itself; `big` with much, `bye` by hanging up."""
 
-    def __init__(self, turns: Turns, sock: socket.socket, served: list[bytes]) -> None:
+    def __init__(self, turns: EventLoop, sock: socket.socket, served: list[bytes]) -> None:
         self.served = served
         self.lost: list[str] = []
         super().__init__(turns, PlainTransport(sock), FrameReader(turns.scratch, turns.buffers, 1 << 20))
@@ -144,12 +144,12 @@ def received(sock: socket.socket) -> list[bytes]:
 
 
 def test_whatever_a_client_asks_its_answers_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers_module, "_SERVED_AT_ONCE_NS", 0)
+    monkeypatch.setattr(event_loop_module, "_SERVED_AT_ONCE_NS", 0)
     loop = new_event_loop()
     sends: list[tuple[int, int]] = []  # how many had been served when so many bytes were sent
 
     async def scenario() -> None:
-        turns, served = Turns(loop, SystemClock()), list[bytes]()
+        turns, served = EventLoop(loop, SystemClock()), list[bytes]()
         pairs = [socket.socketpair() for _ in range(4)]
         channels = []
         for ours, theirs in pairs:
@@ -190,7 +190,7 @@ def test_an_answer_leaves_before_the_next_request_of_its_channel_is_served() -> 
     answered: list[tuple[bytes, int]] = []  # what was sent, and how many of that channel had been served
 
     async def scenario() -> None:
-        turns = Turns(loop, SystemClock())
+        turns = EventLoop(loop, SystemClock())
         pairs = [socket.socketpair() for _ in range(20)]
         channels = []
         for ours, theirs in pairs:
@@ -225,7 +225,7 @@ def test_nor_does_what_goes_on_in_the_same_turn_wait_with_it() -> None:
     answered: list[tuple[bytes, int]] = []
 
     async def scenario() -> None:
-        turns, served = Turns(loop, SystemClock()), list[bytes]()
+        turns, served = EventLoop(loop, SystemClock()), list[bytes]()
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         channel = Echo(turns, ours, served)
@@ -252,7 +252,7 @@ def test_a_turn_that_fails_has_answered_all_the_same() -> None:
     loop.set_exception_handler(lambda _, context: told.append(context))
 
     async def scenario() -> None:
-        turns, served = Turns(loop, SystemClock()), list[bytes]()
+        turns, served = EventLoop(loop, SystemClock()), list[bytes]()
 
         def fail() -> None:
             raise RuntimeError("a defect")
@@ -281,7 +281,7 @@ def test_what_a_socket_does_not_take_goes_on_later() -> None:
     loop = new_event_loop()
 
     async def scenario() -> None:
-        turns, served = Turns(loop, SystemClock()), list[bytes]()
+        turns, served = EventLoop(loop, SystemClock()), list[bytes]()
         ours, theirs = socket.socketpair()
         for sock in (ours, theirs):
             sock.setblocking(False)
