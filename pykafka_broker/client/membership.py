@@ -197,7 +197,7 @@ class CoordinatorChannel:
         self._node = None
 
 
-class ClassicGroupMember:
+class ClassicMembership:
     """A member by JoinGroup, SyncGroup and Heartbeat, with eager rebalances."""
 
     def __init__(self, client: Client, settings: GroupSettings, topics: Topics, holder: RebalanceListener) -> None:
@@ -346,7 +346,7 @@ _LEAVING, _LEAVING_FOR_A_WHILE = -1, -2
 _FENCED = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
-class ConsumerGroupMember:
+class ConsumerMembership:
     """A member by ConsumerGroupHeartbeat: the coordinator decides, and heartbeats carry everything.
 
     Revoked partitions are named in the next heartbeat, whose answer brings partitions that others have given up.
@@ -447,7 +447,7 @@ _LEAVING = -1
 _VERSIONS = (1, 1)
 
 
-class ShareGroupMember:
+class ShareGroupMembership:
     """A member by ShareGroupHeartbeat. on_assigned: called with all partitions of the member."""
 
     def __init__(

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 from pykafka_broker.client.cluster import NOBODY, Client, Leaders
 from pykafka_broker.client.consumer import ConsumerSettings, batches_of
 from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
-from pykafka_broker.client.membership import ShareGroupMember
+from pykafka_broker.client.membership import ShareGroupMembership
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
@@ -98,7 +98,7 @@ class ShareConsumer:
             raise Unusable("a share consumer needs a group.id")
         self._client = client
         self._leaders = Leaders(client)
-        self._member = ShareGroupMember(client, self.group_id, topics, self._assigned)
+        self._member = ShareGroupMembership(client, self.group_id, topics, self._assigned)
         self._assignment: set[TopicPartition] = set()
         self._sessions: dict[int, _Session] = {}
         self._fetches: dict[int, asyncio.Task[None]] = {}

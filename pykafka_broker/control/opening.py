@@ -29,7 +29,7 @@ class ControlAddress(NamedTuple):
 
 
 class ControlExtension:
-    """`server.serving.ProcessExtension`. `announce` is told the URL once the door is open; `decode` reads values that have a
+    """`server.serving.ProcessExtension`. `announce` is told the URL once the door is open; `decode` reads values with a
     schema."""
 
     def __init__(self, address: ControlAddress, announce: Callable[[str], None], decode: Decode | None = None) -> None:

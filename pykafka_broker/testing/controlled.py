@@ -219,7 +219,7 @@ class Incidents(Handle):
 # -- nodes of a cluster
 
 
-class ClusterNode(Handle):
+class NodeControl(Handle):
     """A node of a cluster: its view of the other nodes, and its network."""
 
     def cluster(self) -> ClusterState:
@@ -287,7 +287,7 @@ class ClusterNode(Handle):
 # -- the broker
 
 
-class Controlled(Waits, WholeState, HasClock, Traffic, Incidents, ClusterNode):
+class Controlled(Waits, WholeState, HasClock, Traffic, Incidents, NodeControl):
     """A broker behind a control API."""
 
     @property

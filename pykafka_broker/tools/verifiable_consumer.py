@@ -10,7 +10,7 @@ from typing import Any
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Chunk
-from pykafka_broker.client.errors import ClientError, LoginRefused
+from pykafka_broker.client.errors import AuthenticationFailed, ClientError
 from pykafka_broker.client.group_consumer import GroupConsumer
 from pykafka_broker.client.properties import integer, read_properties
 from pykafka_broker.protocol.enums import TopicPartition
@@ -52,7 +52,7 @@ async def run(tool: Tool) -> int:
         try:
             async with consumer:
                 await reader.read(consumer)
-        except LoginRefused as error:
+        except AuthenticationFailed as error:
             tool.warn(str(error))
         finally:
             reader.end()

@@ -204,7 +204,7 @@ class AsyncIncidents(AsyncHandle):
         await self.control.call("DELETE", "/incidents/pause")
 
 
-class AsyncClusterNode(AsyncHandle):
+class AsyncNodeControl(AsyncHandle):
     """A node of a cluster: its view of the other nodes, and its network."""
 
     async def cluster(self) -> ClusterState:
@@ -269,7 +269,7 @@ class AsyncClusterNode(AsyncHandle):
         await self.control.call("DELETE", "/incidents/network")
 
 
-class AsyncControlled(AsyncWaits, AsyncWholeState, AsyncHasClock, AsyncTraffic, AsyncIncidents, AsyncClusterNode):
+class AsyncControlled(AsyncWaits, AsyncWholeState, AsyncHasClock, AsyncTraffic, AsyncIncidents, AsyncNodeControl):
     """A broker behind a control API."""
 
     @property
