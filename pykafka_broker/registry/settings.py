@@ -97,7 +97,7 @@ class RegistrySettings:
         async with self._topic.changing():
             config = self._topic.state().configs.get(subject, {}) | fields
             kept = {name: value for name, value in config.items() if value is not None}
-            await self._topic.write([(records.config_key(subject), records.value(kept))])
+            await self._topic.write([(records.config_key(subject), records.json_bytes(kept))])
 
     async def delete_config(self, subject: str | None) -> Config:
         """Delete a config and return the old fields. Raises RegistryError without any."""
@@ -117,7 +117,7 @@ class RegistrySettings:
             known = [each for each in state.subjects() if subject in _wider(each)]
             if mode.upper() == IMPORT and not force and known and self.mode(subject, or_default=True) != IMPORT:
                 raise problems.not_permitted("Cannot import since found existing subjects")
-            await self._topic.write([(records.mode_key(subject), records.value({"mode": mode.upper()}))])
+            await self._topic.write([(records.mode_key(subject), records.json_bytes({"mode": mode.upper()}))])
 
     async def delete_mode(self, subject: str | None, recursive: bool) -> str | None:
         """Delete a mode and return the old mode.

@@ -28,8 +28,6 @@ from pykafka_broker.tools.frame import (
     subscribed,
 )
 
-SUMMARY = "print records of topics"
-
 _OLD = Old("consumer.config", "consumer-property")
 _LEVELS = ("read_committed", "read_uncommitted")
 

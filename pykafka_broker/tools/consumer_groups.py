@@ -201,8 +201,6 @@ def _state(tool: Tool, group: GroupView) -> Row:
 # -- the tool
 
 
-SUMMARY = "list, describe and delete groups of consumers, and reset their offsets"
-
 _ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets", "validate_regex")
 _STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
 _KINDS = (CLASSIC, CONSUMER)

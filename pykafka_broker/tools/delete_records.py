@@ -18,7 +18,6 @@ from pykafka_broker.protocol.messages.delete_records_request import (
 from pykafka_broker.tools.frame import Tool, ToolParser, required
 from pykafka_broker.tools.json_file import field, json_array, json_number, json_object, json_text, read_json
 
-SUMMARY = "delete records of partitions up to an offset"
 _VERSION = 1  # of the file
 
 

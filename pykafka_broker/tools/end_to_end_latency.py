@@ -21,8 +21,6 @@ from pykafka_broker.server.system_clock import nanoseconds
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, required
 from pykafka_broker.tools.statistics import percentiles
 
-SUMMARY = "measure how long a record takes from a producer to a consumer"
-
 _WORDS = ("bootstrap_server", "topic", "num_records", "producer_acks", "record_size", "command_config")
 _OLD = (
     "WARNING: Positional argument usage is deprecated and will be removed in Apache Kafka 5.0. Please use named "

@@ -27,7 +27,7 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable
 from pykafka_broker.client.properties import read_properties
 from pykafka_broker.protocol.runtime import EncodeError
-from pykafka_broker.tools import drop_output
+from pykafka_broker.tools import TOOLS, drop_output
 from pykafka_broker.tools.progress import NOTHING, Bar, bar
 
 # -- the frame
@@ -293,7 +293,7 @@ def _module(name: str) -> Any:
 def parser_of(name: str) -> ToolParser:
     """Return a parser with the flags of the tool."""
     module = _module(name)
-    parser = ToolParser(name, module.SUMMARY)
+    parser = ToolParser(name, TOOLS[name])
     module.options(parser)
     return parser
 

@@ -24,8 +24,6 @@ from pykafka_broker.protocol.enums import (
 )
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, explained, given, matcher, required
 
-SUMMARY = "offsets of partitions: the first, the last, or by time"
-
 _TIMES = {
     "latest": LATEST,
     "earliest": EARLIEST,

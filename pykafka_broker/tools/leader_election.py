@@ -16,7 +16,6 @@ from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersR
 from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.json_file import field, json_array, json_number, json_object, json_text, read_json
 
-SUMMARY = "elect leaders of partitions: preferred ones, or unclean ones"
 _TYPES = {"PREFERRED": 0, "UNCLEAN": 1}
 
 

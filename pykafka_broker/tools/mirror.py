@@ -602,7 +602,6 @@ def mirrored(flow: Flow, acls: Iterable[AclBinding]) -> list[AclBinding]:
 # -- the tool
 
 
-SUMMARY = "mirror topics and groups from one cluster to another, by a file of MirrorMaker 2"
 _AGAIN_S = 5
 Duty = Callable[[], Coroutine[Any, Any, None]]
 

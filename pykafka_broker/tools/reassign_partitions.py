@@ -326,7 +326,6 @@ async def _delete(client: Client, resource: Resource, keys: Iterable[str]) -> No
 # -- the tool
 
 
-SUMMARY = "move replicas of partitions between brokers and between their log directories"
 _NEEDS = {
     "generate": ("broker_list", "topics_to_move_json_file"),
     "execute": ("reassignment_json_file",),

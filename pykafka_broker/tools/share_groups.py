@@ -39,8 +39,6 @@ from pykafka_broker.tools.group_commands import (
     why,
 )
 
-SUMMARY = "list, describe and delete share groups, and reset where they begin"
-
 _ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 _STATES = ("Empty", "Stable", "Dead")
 _SCENARIOS = ("to_earliest", "to_latest", "to_datetime")

@@ -161,8 +161,6 @@ async def _offsets(tool: Tool, client: Client, group: DescribedGroup) -> None:
 # -- the tool
 
 
-SUMMARY = "list, describe and delete groups of Kafka Streams, and reset their offsets"
-
 _ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 _STATES = ("Empty", "NotReady", "Stable", "Assigning", "Reconciling", "Dead")
 _LISTING = ("list", "delete")

@@ -181,7 +181,6 @@ async def _reassignments(
 # -- the tool
 
 
-SUMMARY = "create, describe, alter, delete and list topics"
 FAILURE = "Error while executing topic command : "
 
 _ACTIONS = ("list", "describe", "create", "alter", "delete")

@@ -252,7 +252,6 @@ async def _has(client: Client, name: str, producer: ActiveProducer, topic_partit
 # -- the tool
 
 
-SUMMARY = "list and describe transactions, and end those that hang"
 _LIST = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
 _DESCRIBE = (
     "CoordinatorId",

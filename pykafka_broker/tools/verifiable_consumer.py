@@ -18,8 +18,6 @@ from pykafka_broker.records.record import Record
 from pykafka_broker.tools.frame import Tool, ToolParser, never_with, required
 from pykafka_broker.tools.verifiable_producer import Events, text
 
-SUMMARY = "read records as a member of a group, and tell of all that happens"
-
 _POLL_MS = 1_000
 
 

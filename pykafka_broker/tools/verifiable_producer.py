@@ -48,8 +48,6 @@ def text(data: bytes | None) -> str | None:
 
 _LATEST_MS = 2**53  # leaves room for later timestamps
 
-SUMMARY = "send numbers, and tell of each whether it has arrived"
-
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
