@@ -13,10 +13,10 @@ from pykafka_broker.broker.controller_duties import ControllerDuties
 from pykafka_broker.broker.metadata_source import LocalMetadata
 from pykafka_broker.broker.node import Node
 from pykafka_broker.cluster.features import METADATA_VERSION
+from pykafka_broker.cluster.heartbeats import Sessions
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.raft.leader import RaftLeader
 from pykafka_broker.cluster.registration import CONTROLLERS_FROM, controller_registration
-from pykafka_broker.cluster.sessions import Sessions
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.peers import Address
 

@@ -10,8 +10,7 @@ import logging
 from collections.abc import Callable
 
 from pykafka_broker.broker.metadata_source import LocalMetadata
-from pykafka_broker.cluster.heartbeats import retreat
-from pykafka_broker.cluster.sessions import Sessions
+from pykafka_broker.cluster.heartbeats import Sessions, retreat
 from pykafka_broker.errors import ApiError
 
 logger = logging.getLogger(__name__)

@@ -23,8 +23,7 @@ from pykafka_broker.cluster.controller import (
     partition_record_version,
     unlimited,
 )
-from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
-from pykafka_broker.cluster.image_change import become
+from pykafka_broker.cluster.image import MetadataDelta, MetadataImage, become
 from pykafka_broker.cluster.image_records import image_records
 from pykafka_broker.cluster.raft.followed_log import FollowedLog
 from pykafka_broker.cluster.raft.observer import Leader, Observer
@@ -47,12 +46,11 @@ from pykafka_broker.protocol.runtime import ZERO_UUID, Message
 
 logger = logging.getLogger(__name__)
 
-NO_EPOCH = -1
 _CREATION_MS = 30_000
 
 
 class ObservedMetadata:
-    """`broker_epoch` is that of this node's registration. `on_refused` hears why this node can't go on."""
+    """`on_refused` hears why this node can't go on."""
 
     def __init__(
         self,
@@ -69,7 +67,6 @@ class ObservedMetadata:
         self.image = MetadataImage()
         self.log: FollowedLog
         self.snapshots: SnapshotKeeper
-        self.broker_epoch = NO_EPOCH
         self.checks = Controller(self.image, config, config.node, new_uuid)  # of what is altered of this broker itself
         self.on_refused: Callable[[str], None] = logger.critical
         self._config = config

@@ -54,7 +54,12 @@ _METADATA = METADATA_TOPIC, 0
 
 class DirectoryMap:
     def __init__(self, directories: list[LogDirectory], cordoned: Callable[[], Collection[str]]) -> None:
-        """`cordoned`: the paths of those that take nothing new by themselves."""
+        """Make an empty map.
+
+        Args:
+            directories: the broker's log directories; the list may grow.
+            cordoned: returns the paths of directories that take new partitions only when they are named (KIP-1066).
+        """
         self.directories = directories
         self._cordoned = cordoned
         self.where: dict[TopicPartition, LogDirectory] = {}
@@ -65,13 +70,13 @@ class DirectoryMap:
         self._counts: Counter[str] = Counter()  # of partitions, by the path of their directory
 
     def put(self, partition: TopicPartition, directory: LogDirectory) -> None:
-        """The log is there now, and in no other place."""
+        """Note the directory which has the log from now on."""
         self.take(partition)
         self.where[partition] = directory
         self._counts[directory.path] += 1
 
     def take(self, partition: TopicPartition) -> LogDirectory | None:
-        """The log is gone; where it was."""
+        """Forget a log, and return the directory which had the log."""
         self.awaited.pop(partition, None)
         directory = self.where.pop(partition, None)
         if directory is not None:
@@ -79,12 +84,12 @@ class DirectoryMap:
         return directory
 
     def take_everywhere(self, partition: TopicPartition) -> list[LogDirectory]:
-        """The partition is deleted; every directory that has a folder of it, withheld or not."""
+        """Forget a deleted partition, and return every directory with a folder of the partition, ambiguous or not."""
         held, directory = self.withheld.pop(partition, []), self.take(partition)
         return held if directory is None else [*held, directory]
 
     def no_longer(self, partition: TopicPartition, directory: LogDirectory) -> None:
-        """What is in this directory is none of it; if only one other copy is left, that is the log."""
+        """Forget the folder in `directory`, which is not the partition's log; a single other copy becomes the log."""
         others = [each for each in self.withheld.pop(partition, []) if each is not directory]
         if len(others) > 1:
             self.withheld[partition] = others
@@ -94,23 +99,25 @@ class DirectoryMap:
             self.take(partition)
 
     def has(self, partition: TopicPartition) -> bool:
-        """Whether there is a folder of it, or more than one."""
+        """Return whether a directory has a folder of the partition."""
         return partition in self.where or partition in self.withheld
 
     def await_whole(self, partition: TopicPartition, topic_id: bytes) -> None:
-        """There is an unfinished copy of it, and nothing that it could be a copy of: it is out of service."""
+        """Take a partition out of service of which only an unfinished copy was found, and no original."""
         self.awaited[partition] = topic_id
 
     def waits_for_copy(self, partition: TopicPartition) -> bool:
-        """Whether it is out of service for that."""
+        """Return whether only an unfinished copy of the partition was found."""
         return partition in self.awaited
 
     def give_up_copy(self, partition: TopicPartition) -> None:
-        """Another replica has all that the copy could have: the log may be made anew. The next start removes it."""
+        """Let the log be made anew: another replica has every record of the unfinished copy, and the next start removes
+        the copy.
+        """
         self.awaited.pop(partition, None)
 
     def found(self, partition: TopicPartition, directory: LogDirectory) -> None:
-        """There is a folder of it. Found twice it is withheld until `resolve_doubts`."""
+        """Note a folder of the partition. Two folders are ambiguous until `resolve_doubts`."""
         held = self.withheld.get(partition)
         if held is not None:
             held.append(directory)
@@ -123,24 +130,30 @@ class DirectoryMap:
             self.withheld[partition] = [other, directory]
 
     def in_directory(self, directory: LogDirectory) -> list[TopicPartition]:
-        """All that have a folder there, withheld or not."""
+        """Return all partitions with a folder in `directory`, ambiguous or not."""
         inside = [partition for partition, where in self.where.items() if where is directory]
         return inside + [partition for partition, held in self.withheld.items() if directory in held]
 
     @property
     def unseen(self) -> list[LogDirectory]:
-        """Directories of which nobody knows what is in them."""
+        """Return the unread directories, in which any partition may be."""
         return [directory for directory in self.directories if not directory.listed]
 
     def is_gone(self, directory_id: bytes) -> bool:
-        """Whether there was a directory of that id, and none of those that this broker has can be it."""
+        """Return whether a directory with the id existed and can't be any of the broker's directories."""
         if is_reserved(directory_id) or self.unseen:
             return False
         return all(each.id != directory_id for each in self.directories)
 
     def holder(self, partition: TopicPartition, assigned: bytes) -> bytes:
-        """The id of the directory that has the log: LOST if that is offline or can't be told, UNASSIGNED if there is
-        no log and it can be made. `assigned` is the id in the metadata."""
+        """Return the id of the directory with the log.
+
+        Args:
+            assigned: the directory id in the metadata.
+
+        Returns:
+            LOST if the directory is offline or unknown, UNASSIGNED if there is no log and it can be made.
+        """
         directory = self.where.get(partition)
         if directory is not None:
             return directory.id if directory.online else LOST
@@ -156,7 +169,7 @@ class DirectoryMap:
         assigned: Callable[[TopicPartition], bytes | None],
         topic_id: Callable[[str], bytes | None],
     ) -> None:
-        """Decide what the folders alone can't tell, by the directory ids in the metadata."""
+        """Decide by the directory ids in the metadata which of several copies is the log."""
         self.awaited = {key: known for key, known in self.awaited.items() if topic_id(key[0]) == known}
         for partition, held in list(self.withheld.items()):
             wanted = assigned(partition)
@@ -184,7 +197,7 @@ class DirectoryMap:
                 logger.warning("%s-%d is in %s; put aside in %s: %s", *partition, chosen.path, directory.path, aside)
 
     def _withhold_doubtful(self, assigned: Callable[[TopicPartition], bytes | None]) -> None:
-        """What is here but belongs into a directory that is not: there may be a better copy in it."""
+        """Withhold logs which the metadata places in an offline directory, where a better copy may be."""
         online = {directory.id for directory in self.directories if directory.online}
         for partition, directory in list(self.where.items()):
             wanted = assigned(partition)
@@ -194,9 +207,17 @@ class DirectoryMap:
                 logger.error("%s-%d is in %s, but its directory is another one", *partition, directory.path)
 
     def choose(self, partition: TopicPartition, assigned: bytes, *, new: bool) -> LogDirectory:
-        """Where to make the log: in the directory of that id, else in the one of those that are not cordoned (KIP-1066)
-        that holds the fewest. What is not `new` may have been made before, and be in any directory: a crash may have
-        come before a move was told."""
+        """Return the directory for a new log: the assigned directory, else the directory with the fewest partitions.
+
+        Cordoned directories are passed over (KIP-1066).
+
+        Args:
+            new: False for a log that may have been made before. It may be in any directory, since a crash may have come
+                before the metadata learned of a move.
+
+        Raises:
+            ApiError: KAFKA_STORAGE_ERROR, the log can't be made for now.
+        """
         if not new and self.unseen:
             paths = ", ".join(directory.path for directory in self.unseen)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log may be in {paths}, which can't be read")
@@ -219,8 +240,14 @@ class DirectoryMap:
         return directory.path in self._cordoned()
 
     def of_metadata_log(self, wanted: str, *, may_begin_anew: bool = False) -> LogDirectory:
-        """The directory of `__cluster_metadata-0`, where it is found or else `wanted`; `LogDirectoryError` rather than
-        beginning a second history, unless that is another node's and can be had from there."""
+        """Return the directory of `__cluster_metadata-0`: where the log is found, or else `wanted`.
+
+        Args:
+            may_begin_anew: whether other nodes keep the metadata log too, so that a new copy may be fetched from them.
+
+        Raises:
+            LogDirectoryError: a new log might begin a second history.
+        """
         held = self.withheld.get(_METADATA)
         if held is not None:
             places = " and in ".join(directory.path for directory in held)
@@ -243,7 +270,11 @@ class DirectoryMap:
 
 
 def put_aside(partition: TopicPartition, directory: LogDirectory, new_uuid: Callable[[], bytes]) -> str:
-    """A folder that is not the partition's log is kept under another name, which is returned. Raises OSError."""
+    """Keep a folder other than the partition's log under a new name, and return the name.
+
+    Raises:
+        OSError: the disk refused.
+    """
     aside = stray_name(partition, new_uuid())
     directory.fs.rename(directory.partition_path(partition), directory.file(aside))
     directory.fs.sync_directory(directory.path)
@@ -275,7 +306,7 @@ def open_directories(manager: LogManager, with_metadata: bool) -> None:
 
 
 def _in_each(manager: LogManager, *steps: Callable[[LogManager, LogDirectory], None]) -> None:
-    """Run one step after the other, each in every directory that is online."""
+    """Run the steps one after the other, each in every online directory."""
     for step in steps:
         for directory in manager.online():
             manager.attempt(directory, step, manager, directory)
@@ -321,11 +352,10 @@ def _resolve_moves(manager: LogManager, directory: LogDirectory) -> None:
 
 
 def _resolve_future(directories: DirectoryMap, directory: LogDirectory, name: str) -> TopicPartition | None:
-    """Finish or undo a move to another directory that a crash has interrupted; return the partition whose copy has
-    taken the original's place, or None.
+    """Finish or undo a move between directories after a crash, and return the partition if the copy is the log now.
 
-    A copy whose original is there is removed. A whole copy takes the place of an original that is gone. While the
-    original may be in a directory that can't be read, the copy is left alone.
+    A copy whose original is there is removed. A whole copy takes the place of a missing original. While the original
+    may be in a directory that can't be read, the copy is left alone.
     """
     fs, path = directory.fs, directory.file(name)
     topic, _, partition = name.rpartition(".")[0].rpartition("-")
@@ -347,8 +377,9 @@ def _resolve_future(directories: DirectoryMap, directory: LogDirectory, name: st
 
 
 def _recover(manager: LogManager, directory: LogDirectory) -> None:
-    """Recover every partition, several at a time if there are threads. Topics' own settings aren't known yet; of the
-    broker's settings only the density of indexes matters here.
+    """Recover every partition, several at a time where threads are given.
+
+    Topics' own settings aren't known yet; of the broker's settings only the density of indexes matters.
     """
     config, files, wall = manager.config.topic_defaults, manager.files, manager.clock.wall
 

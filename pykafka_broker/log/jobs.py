@@ -43,7 +43,7 @@ def run_inline(job: Job) -> None:
 def in_threads(
     thread_pool: ThreadPool | None, threads: int, work: Callable[[_Item], object], items: Sequence[_Item]
 ) -> None:
-    """`work` on each of the items; without a thread pool one after the other."""
+    """Call `work` with each of the items, in threads; without a thread pool in the calling thread."""
 
     def work_on(some: Sequence[_Item]) -> None:
         for item in some:

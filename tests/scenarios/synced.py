@@ -15,7 +15,7 @@ from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.jobs import Job, run_inline
 from tests.broker.api.real_broker import UnsyncedFileSystem
 from tests.broker.driven import DrivenBroker
-from tests.scenarios.groups.local import Listener, LocalWire, LocalWorld
+from tests.scenarios.groups.local import LISTENER, LocalWire, LocalWorld
 from tests.scenarios.groups.stage import Stage
 from tests.scenarios.scripts import Scripts
 
@@ -48,7 +48,7 @@ class SyncedWorld(LocalWorld):
             submit=self.syncs.jobs.append,
             fs=UnsyncedFileSystem(),
         )
-        self.broker.listeners["PLAINTEXT"] = Listener()
+        self.broker.listeners["PLAINTEXT"] = LISTENER
         self.broker.start(self.now)
 
     def connect(self, client_id: str) -> LocalWire:

@@ -52,7 +52,7 @@ Runner = Callable[[FileSystem, CleanRequest], CleanResult]  # as `CleaningProces
 
 
 class PartitionCleaner:
-    """Cleans one partition once."""
+    """A single cleaning of a partition."""
 
     def __init__(self, fs: FileSystem, request: CleanRequest, throttle: Throttle) -> None:
         self._request = request
@@ -102,7 +102,7 @@ class PartitionCleaner:
     # -- the keys of the dirty part
 
     def _learn_keys(self) -> None:
-        """From the first dirty offset on, as far as there is room for them."""
+        """Learn keys from the first dirty offset on, as far as the memory allows."""
         start = self._request.first_dirty_offset
         transactions = CleanedTransactions()
         transactions.add_aborted(self._aborted_after(start))  # the markers of others aren't met any more
@@ -116,7 +116,7 @@ class PartitionCleaner:
             latest.latest_offset = max(latest.latest_offset, self._end_of(number) - 1)
 
     def _learn_batch(self, batch: ScannedBatch, transactions: CleanedTransactions) -> bool:
-        """False if there is no room for the rest."""
+        """Learn the keys of a batch, and return whether the memory had room."""
         header, latest = batch.header, self._latest
         if header.is_control:
             transactions.ends_nothing(header, batch.data)
@@ -131,7 +131,7 @@ class PartitionCleaner:
         return True
 
     def _aborted_after(self, offset: int) -> Iterator[AbortedTransaction]:
-        """Yield the aborted transactions whose marker stands at or after `offset`, also behind the cleaned part."""
+        """Yield the aborted transactions with a marker at or after `offset`, also behind the cleaned part."""
         for segment in self._segments:
             for transaction in self._aborted_in(segment):
                 if transaction.last_offset >= offset:
@@ -147,7 +147,7 @@ class PartitionCleaner:
     # -- writing
 
     def _groups(self, end_offset: int) -> Iterator[list[int]]:
-        """Numbers of consecutive segments that together fit into one."""
+        """Yield the indexes of consecutive segments which together fit into a single segment."""
         request = self._request
         group: list[int] = []
         size = entries = 0
@@ -185,7 +185,7 @@ class PartitionCleaner:
         return CleanedSegment(cleaned.base_offset, cleaned.size, bases)
 
     def _cleaned(self, group: list[int]) -> LogSegment:
-        """What takes the place of these segments."""
+        """Return the segment replacing a group of segments."""
         request, base = self._request, self._segments[group[0]].base_offset
         return LogSegment(
             self._files, request.directory, base, size=0, created_ms=request.wall, fresh=True, suffix=CLEANED
@@ -212,7 +212,7 @@ class PartitionCleaner:
 
 
 class _Writer:
-    """Appends batches to a cleaned segment, many with one write."""
+    """Appends to a cleaned segment, many batches with a write."""
 
     def __init__(self, segment: LogSegment, index_interval_bytes: int) -> None:
         self.written = 0
@@ -244,11 +244,11 @@ class _Writer:
 
 
 class CleaningStopped(Exception):
-    """The cleaning was cancelled, or its process died; there is nothing wrong with the log."""
+    """A cleaning was cancelled, or its process died; the log is sound."""
 
 
 class CleaningProcesses:
-    """Runs cleanings, large ones in processes of their own."""
+    """Cleanings in the calling thread or, if large, in separate processes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -256,7 +256,12 @@ class CleaningProcesses:
         self._cancelled = False
 
     def __call__(self, fs: FileSystem, request: CleanRequest) -> CleanResult:
-        """`ValueError` if the log can't be cleaned, `CleaningStopped` if there was no time for it."""
+        """Clean a partition.
+
+        Raises:
+            ValueError: the log can't be cleaned.
+            CleaningStopped: there was no time for it.
+        """
         may_be_beside = isinstance(fs, OsFileSystem)
         if may_be_beside and sum(size for _, size in request.segments) >= _SMALL_BYTES:
             return self._clean_beside(request)
@@ -269,7 +274,7 @@ class CleaningProcesses:
         return self._clean_beside(request)  # little on disk, and much when it is unpacked
 
     def cancel(self) -> None:
-        """End what is going on, and start nothing more."""
+        """End all running cleanings, and start nothing more."""
         with self._lock:
             self._cancelled = True
             for worker in self._workers:
@@ -315,7 +320,7 @@ class CleaningProcesses:
 
 
 class CleanJob:
-    """Cleans one partition beside the loop, then puts the result in place."""
+    """A cleaning beside the loop, whose result is put in place afterwards."""
 
     def __init__(
         self, cleaner: Cleaner, found: Candidate, request: CleanRequest, runner: Runner, fs: FileSystem
@@ -345,8 +350,9 @@ class CleanJob:
 
 
 def _exchange(worker: subprocess.Popen[bytes], request: bytes) -> bytes:
-    """Send the request and wait for all of the answer. The worker's input stays open until then, since its end means to
-    the worker that the broker is gone.
+    """Send the request and wait for all of the answer.
+
+    The worker's input stays open until then, since its end means to the worker that the broker is gone.
     """
     assert worker.stdin is not None
     assert worker.stdout is not None
@@ -358,7 +364,7 @@ def _exchange(worker: subprocess.Popen[bytes], request: bytes) -> bytes:
 
 
 def throttle(bytes_per_second: float) -> Callable[[int], None]:
-    """Waits so that what it is told of stays below that rate."""
+    """Return a function which waits to keep the reported bytes below the rate."""
     if bytes_per_second >= _UNLIMITED:
         return lambda count: None
     start = time.monotonic()
@@ -375,7 +381,7 @@ def throttle(bytes_per_second: float) -> Callable[[int], None]:
 
 
 def _end_with_parent() -> None:
-    """The other end of standard input is closed when the broker has ended, by kill -9 too."""
+    """End the process when standard input is closed: the broker has ended, by kill -9 too."""
     os.read(sys.stdin.fileno(), 1)
     os._exit(1)
 

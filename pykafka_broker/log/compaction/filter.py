@@ -51,7 +51,7 @@ _ONE_BYTE = [varint(delta) for delta in range(-64, 64)]
 
 
 class CleanedTransactions:
-    """Follows the batches of a log in order; `kept_aborts` are those whose marker stays, in order."""
+    """The transactions of a log, batch by batch in order; `kept_aborts` are the transactions with a kept marker."""
 
     def __init__(self) -> None:
         self.kept_aborts: list[AbortedTransaction] = []
@@ -65,7 +65,7 @@ class CleanedTransactions:
             heapq.heappush(self._coming, (transaction.first_offset, transaction))
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether this batch of records belongs to an aborted transaction."""
+        """Return whether a batch of records belongs to an aborted transaction."""
         self._open_up_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -76,7 +76,7 @@ class CleanedTransactions:
         return False
 
     def ends_nothing(self, header: BatchHeader, batch: memoryview) -> bool:
-        """Whether this control batch ends a transaction of which no batch is left."""
+        """Return whether a control batch ends a transaction without any batch left."""
         self._open_up_to(header.last_offset)
         record = next(iter_records(batch, header), None)
         if record is None:  # emptied by an earlier cleaning
@@ -103,8 +103,10 @@ class CleanedTransactions:
 
 
 class BatchFilter:
-    """Decides batch by batch, in the order of the log. last_learned: where the last data batch of each of the
-    `producers` ends in the dirty part, if there is one. round_end: where this round of cleaning ends.
+    """Decisions on batches, in the order of the log.
+
+    last_learned: where the last data batch of each of the `producers` ends in the dirty part, if there is one.
+    round_end: where this round of cleaning ends.
     """
 
     def __init__(
@@ -129,7 +131,7 @@ class BatchFilter:
         self._new_horizon = wall + delete_retention_ms
 
     def keep(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
-        """The batch as it is to stand in the cleaned log; None if nothing of it stays."""
+        """Return the batch for the cleaned log; None if nothing of the batch stays."""
         if header.is_control:
             return self._keep_control(header, batch)
         if self._transactions.is_aborted(header):
@@ -166,7 +168,7 @@ class BatchFilter:
         return rewrite(header, data, _places(iter_spans(data, header.count)), self._new_horizon)
 
     def _kept(self, header: BatchHeader, spans: list[Span], marks: bytearray | None) -> list[Span]:
-        """Of a batch that was not learned, or not all of it, those whose key does not come again."""
+        """Return the records without a later record of the same key, for a batch not learned, or not wholly."""
         latest = self._latest
         horizon = header.delete_horizon_ms
         tombstones_stay = horizon is None or self._wall < horizon
@@ -204,7 +206,7 @@ class BatchFilter:
 
 
 def rewrite(header: BatchHeader, data: bytes, kept: list[Place], horizon: int | None) -> bytearray:
-    """The batch with only these records; a delete horizon takes the place of the base timestamp."""
+    """Return the batch with only the kept records; a delete horizon takes the place of the base timestamp."""
     stamp = header.max_timestamp if header.log_append_time else None
     stamps = [header.base_timestamp + delta if stamp is None else stamp for _, _, _, delta in kept]
     base_timestamp = stamps[0] if horizon is None else horizon
@@ -227,7 +229,7 @@ def _places(spans: Iterable[Span]) -> list[Place]:
 
 
 def empty_batch(header: BatchHeader) -> bytearray:
-    """Nothing but what the header says of offsets, producer and time."""
+    """Return a batch without records, with the header's offsets, producer and time."""
     attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON_BIT)
     return _batch(header, attributes, NO_TIMESTAMP, header.max_timestamp, 0, b"")
 

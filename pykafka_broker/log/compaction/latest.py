@@ -41,16 +41,19 @@ _HALVES = Struct("<QQ").unpack
 
 
 def records_bytes(batch: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED) -> bytes:
-    """The records, uncompressed."""
+    """Return the records, uncompressed."""
     if header.codec == NONE:
         return bytes(memoryview(batch)[HEADER_SIZE : header.size])
     return decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size], max_bytes)
 
 
 def iter_spans(data: bytes, count: int) -> Iterator[Span]:
-    """`count` records from the start of `data`; `InvalidRecord` where they can't be what they claim.
+    """Yield `count` records from the start of `data`.
 
     Varints of one and two bytes are decoded in place, as in `records.record`: a call for each would double the time.
+
+    Raises:
+        InvalidRecord: the data holds no such records.
     """
     position, limit = 0, len(data)
     try:
@@ -93,7 +96,7 @@ def iter_spans(data: bytes, count: int) -> Iterator[Span]:
 
 
 def marked_places(data: bytes, marks: bytes | bytearray) -> list[Place]:
-    """The records with a mark other than 0. All of them were read once before, so the data is what it claims."""
+    """Return the records with a mark other than 0. All records were read before, so the data is sound."""
     places = []
     position = 0
     for mark in marks.rstrip(b"\0"):
@@ -115,7 +118,7 @@ def marked_places(data: bytes, marks: bytes | bytearray) -> list[Place]:
 
 
 def _long(data: bytes, position: int, first: int) -> tuple[int, int]:
-    """The rest of a varint whose first byte is `first`, still in zigzag form."""
+    """Return the value of a longer varint with the first byte `first`, still in zigzag form."""
     second = data[position]
     if second < 128:
         return first & 0x7F | second << 7, position + 1
@@ -124,7 +127,9 @@ def _long(data: bytes, position: int, first: int) -> tuple[int, int]:
 
 
 class LatestRecords:
-    """Told of batches in the order of the log, then asked about them in the same order."""
+    """The latest record of each key. Batches are learned in the order of the log, then asked about in the same
+    order.
+    """
 
     def __init__(self, memory_bytes: int, first_offset: int, end_offset: int) -> None:
         self.first_offset = first_offset  # all keys from here on,
@@ -149,11 +154,13 @@ class LatestRecords:
         self._numbers = memoryview(mmap(-1, 4 * self._slots)).cast("I")
 
     def __len__(self) -> int:
-        """How many keys."""
+        """Return the number of keys."""
         return self._keys
 
     def has_room(self, count: int) -> bool:
-        """For a batch of so many records. The first one always finds some, or there would be no end to cleaning."""
+        """Return whether a batch of so many records finds room. The first batch always does, or cleaning would never
+        end.
+        """
         if not self._base_offsets:
             if count > self._capacity:
                 self._make_slots(count * 100 // _FILL_PERCENT + 2)
@@ -162,7 +169,7 @@ class LatestRecords:
         return self._keys + count <= self._capacity and marks <= self._mark_bytes
 
     def learn(self, base_offset: int, spans: Iterable[Span]) -> None:
-        """The records of one batch for which there is room."""
+        """Learn a batch's records; `has_room` comes first."""
         marks, lows, highs, numbers, slots = self._marks, self._lows, self._highs, self._numbers, self._slots
         self._base_offsets.append(base_offset)
         self._first_numbers.append(len(marks))
@@ -198,7 +205,7 @@ class LatestRecords:
         return False
 
     def marks_of(self, base_offset: int) -> bytearray | None:
-        """A mark for each record of that batch, None if it was not learned. Batches are asked about in their order."""
+        """Return a mark for each record of a batch, None for a batch not learned. Batches are asked about in order."""
         bases = self._base_offsets
         while self._asked < len(bases) and bases[self._asked] < base_offset:
             self._asked += 1

@@ -38,7 +38,7 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def dump(fs: FileSystem, path: str, *, records: bool = False) -> Iterator[Row]:
-    """Rows for all partitions of a directory, or for one partition's folder."""
+    """Yield rows for all partitions of a directory, or for a single partition's folder."""
     folders = list(partition_folders(fs, path))
     if not is_partition(fs, path):
         yield from _directory(fs, path)

@@ -52,7 +52,7 @@ from pykafka_broker.records.record import iter_records
 
 
 def verify(fs: FileSystem, path: str) -> Iterator[Row]:
-    """Findings, and for each partition a row of type `partition` that says how far it goes."""
+    """Yield findings, and for each partition a row of type `partition` with the end of the log."""
     folders = list(partition_folders(fs, path))
     directory = os.path.dirname(path) if is_partition(fs, path) else path
     if in_use(fs, directory):
@@ -66,7 +66,7 @@ def verify(fs: FileSystem, path: str) -> Iterator[Row]:
 
 
 class PartitionCheck:
-    """Reads one partition from end to end."""
+    """A check of a partition, read from end to end."""
 
     def __init__(self, folder: Folder, *, closed: bool = True, topic_id: bytes | None = None) -> None:
         self._folder = folder
@@ -171,7 +171,7 @@ class PartitionCheck:
         self._end = header.next_offset
 
     def _has_entries(self, log_path: str, base: int) -> bool:
-        """Whether the time index has any: it has one for every segment that was ever written to."""
+        """Return whether the time index has entries, as the index of every segment with batches does."""
         path = log_path[: -len(".log")] + ".timeindex"
         return self._folder.fs.exists(path) and any(
             True for _ in TimeIndex(CachedFile(self._cache, path), base, fresh=False).entries()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from pykafka_broker.log.filesystem import OsFile, OsFileSystem
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import Message
 from tests.broker.driven import DrivenBroker
+from tests.broker.frames import body_of, frame_of, framed
 
 NOW = 1_700_000_000_000
 HOST, PORT = "127.0.0.1", 29092
@@ -80,21 +80,10 @@ class RealBroker:
 
     @staticmethod
     def frame(request: Message, version: int) -> memoryview:
-        return _frame(ApiKey(request.API_KEY), version, request.encode(version))
+        return framed(request, version)
 
     def exchange(self, api_key: ApiKey, version: int, body: bytes) -> bytes:
         """The body of the answer to the body of a request."""
-        spec = SPECS[api_key]
-        pieces = self.broker.dispatch(self.connection, _frame(api_key, version, body), self.now)
+        pieces = self.broker.dispatch(self.connection, frame_of(api_key, version, body), self.now)
         assert isinstance(pieces, list), "the request waits"
-        answer = b"".join(piece.read() if hasattr(piece, "read") else piece for piece in pieces)
-        size, correlation_id = struct.unpack_from(">ii", answer)
-        assert (size, correlation_id) == (len(answer) - 4, 7)
-        return answer[8 + spec.response_header_version(version) :]
-
-
-def _frame(api_key: ApiKey, version: int, body: bytes) -> memoryview:
-    header = struct.pack(">hhih", api_key, version, 7, -1)
-    if SPECS[api_key].request_header_version(version) == 2:
-        header += b"\0"
-    return memoryview(bytearray(header + body))
+        return body_of(pieces, api_key, version)

@@ -19,19 +19,13 @@ from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.messages.request_header import RequestHeader
 from pykafka_broker.protocol.messages.response_header import ResponseHeader
 from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.server.listeners import Listener
 from tests.broker.driven import DrivenBroker
 
 START = 1_700_000_000_000
 
 
-class Listener:
-    """Where clients find the broker, if they looked."""
-
-    name = "PLAINTEXT"
-    host = "127.0.0.1"
-    port = 9092
-    protocol = "PLAINTEXT"
-    advertised: tuple[str, int] | None = None
+LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092)  # where clients find the broker, if they looked
 
 
 class LocalWorld:
@@ -50,7 +44,7 @@ class LocalWorld:
         self.broker = DrivenBroker(
             BrokerConfig(self._config), new_uuid=self._new_uuid, new_session_id=lambda: 1, setup=self._setup
         )
-        self.broker.listeners["PLAINTEXT"] = Listener()
+        self.broker.listeners["PLAINTEXT"] = LISTENER
         self.broker.start(self.now)
 
     def _new_uuid(self) -> bytes:
