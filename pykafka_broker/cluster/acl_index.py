@@ -21,7 +21,7 @@ _OPERATIONS = range(DENIED_SHIFT)
 K = TypeVar("K", str, int)
 
 
-class Acl(Protocol):
+class AccessControlEntry(Protocol):
     """An AccessControlEntryRecord, or what is to become one."""
 
     resource_type: int
@@ -94,14 +94,14 @@ class AclIndex:
 
     __slots__ = ("_clients", "_resources", "changes")
 
-    def __init__(self, acls: Iterable[Acl]) -> None:
+    def __init__(self, acls: Iterable[AccessControlEntry]) -> None:
         self.changes = 0
         self._clients: dict[tuple[int, str, str], Patterns] = {}  # by kind, principal, host
         self._resources: dict[int, Patterns] = {}  # by kind: how many ACLs each pattern has
         for acl in acls:
             self.add(acl)
 
-    def add(self, acl: Acl) -> None:
+    def add(self, acl: AccessControlEntry) -> None:
         self.changes += 1
         bit = _bit(acl)
         client = (acl.resource_type, acl.principal, acl.host)
@@ -111,7 +111,7 @@ class AclIndex:
         of_client.put(acl.pattern_type, acl.resource_name, of_client.get(acl.pattern_type, acl.resource_name) | bit)
         self._count(acl, 1)
 
-    def remove(self, acl: Acl) -> None:
+    def remove(self, acl: AccessControlEntry) -> None:
         self.changes += 1
         client = (acl.resource_type, acl.principal, acl.host)
         of_client = self._clients.get(client)
@@ -122,14 +122,14 @@ class AclIndex:
                 del self._clients[client]
         self._count(acl, -1)
 
-    def _count(self, acl: Acl, more: int) -> None:
+    def _count(self, acl: AccessControlEntry, more: int) -> None:
         counts = self._resources.get(acl.resource_type)
         if counts is None:
             counts = self._resources[acl.resource_type] = Patterns()
         count = counts.get(acl.pattern_type, acl.resource_name)
         counts.put(acl.pattern_type, acl.resource_name, count + more)
 
-    def holds(self, acl: Acl) -> bool:
+    def holds(self, acl: AccessControlEntry) -> bool:
         """Whether there is this very ACL."""
         of_client = self._clients.get((acl.resource_type, acl.principal, acl.host))
         return of_client is not None and bool(of_client.get(acl.pattern_type, acl.resource_name) & _bit(acl))
@@ -151,7 +151,7 @@ def _put(numbers: dict[K, int], key: K, number: int) -> None:
         numbers.pop(key, None)
 
 
-def _bit(acl: Acl) -> int:
+def _bit(acl: AccessControlEntry) -> int:
     """0 for operations that nobody knows: a newer release has written them, and they match nothing."""
     if acl.operation not in _OPERATIONS:
         return 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from pykafka_broker.cluster.acl_index import WILDCARD, Acl, index_of
+from pykafka_broker.cluster.acl_index import WILDCARD, AccessControlEntry, index_of
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Resource
 from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision
 from pykafka_broker.cluster.image import MetadataImage
@@ -63,7 +63,7 @@ class Filter(NamedTuple):
     operation: int
     permission: int
 
-    def matches(self, acl: Acl) -> bool:
+    def matches(self, acl: AccessControlEntry) -> bool:
         return (
             self.kind in (ANY, acl.resource_type)
             and self.operation in (ANY, acl.operation)
@@ -73,7 +73,7 @@ class Filter(NamedTuple):
             and self._matches_pattern(acl)
         )
 
-    def _matches_pattern(self, acl: Acl) -> bool:
+    def _matches_pattern(self, acl: AccessControlEntry) -> bool:
         if self.pattern_type not in (ANY, MATCH, acl.pattern_type):
             return False
         if self.name is None or self.name == acl.resource_name:

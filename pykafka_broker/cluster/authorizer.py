@@ -108,7 +108,7 @@ class AllowAll:
         return "SuperUser"
 
 
-class Client(Protocol):
+class AuthorizableConnection(Protocol):
     """Who asks: a connection knows it."""
 
     @property
@@ -118,17 +118,19 @@ class Client(Protocol):
     def client_host(self) -> str: ...
 
 
-class Asking(Protocol):
+class AuthorizableRequest(Protocol):
     """A request as the authorizer sees it."""
 
     @property
     def api_key(self) -> int: ...
 
     @property
-    def connection(self) -> Client: ...
+    def connection(self) -> AuthorizableConnection: ...
 
 
-def tell_denial(authorizer: Authorizer, asking: Asking, operation: Operation, resource: Resource, name: str) -> None:
+def tell_denial(
+    authorizer: Authorizer, asking: AuthorizableRequest, operation: Operation, resource: Resource, name: str
+) -> None:
     """One line in the log, as Kafka writes it."""
     if logger.isEnabledFor(logging.INFO):
         client = asking.connection
@@ -156,7 +158,7 @@ class Rights:
 
     __slots__ = ("_asking", "_authorizer", "_host", "_principal")
 
-    def __init__(self, authorizer: Authorizer, asking: Asking) -> None:
+    def __init__(self, authorizer: Authorizer, asking: AuthorizableRequest) -> None:
         self._authorizer = authorizer
         self._asking = asking
         self._principal = asking.connection.principal

@@ -178,16 +178,16 @@ def elect_leaders(controller: Controller, request: ElectLeadersRequest) -> Decis
         for topic in controller.image.topics.values():
             result = ReplicaElectionResult(topic.name, [])
             response.replica_election_results.append(result)
-            for number in topic.partitions:
-                elected = elections.elect(topic.name, number)
+            for index in topic.partitions:
+                elected = elections.elect(topic.name, index)
                 if elected.error_code != ErrorCode.ELECTION_NOT_NEEDED:
                     result.partition_result.append(elected)
         return Decision(elections.records, response)
     for asked in request.topic_partitions:
         result = ReplicaElectionResult(asked.topic, [])
         response.replica_election_results.append(result)
-        for number in asked.partitions:
-            result.partition_result.append(elections.elect(asked.topic, number))
+        for index in asked.partitions:
+            result.partition_result.append(elections.elect(asked.topic, index))
     if elections.kind is None and request.topic_partitions:
         response.error_code = ErrorCode.INVALID_REQUEST
     return Decision(elections.records, response)
@@ -203,29 +203,29 @@ class _Elections:
         self._unknown_kind = f"Unknown election type {kind}"
         self._elected: set[tuple[str, int]] = set()
 
-    def elect(self, name: str, number: int) -> PartitionResult:
+    def elect(self, name: str, index: int) -> PartitionResult:
         try:
             if self.kind is None:
                 raise ApiError(ErrorCode.INVALID_REQUEST, self._unknown_kind)
-            self._elect(self.kind, name, number)
+            self._elect(self.kind, name, index)
         except ApiError as error:
-            return PartitionResult(number, error.code, error.message)
-        return PartitionResult(number, ErrorCode.NONE, None)
+            return PartitionResult(index, error.code, error.message)
+        return PartitionResult(index, ErrorCode.NONE, None)
 
-    def _elect(self, kind: Election, name: str, number: int) -> None:
+    def _elect(self, kind: Election, name: str, index: int) -> None:
         topic = self._controller.image.topics.get(name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
-        partition = topic.partitions.get(number)
+        partition = topic.partitions.get(index)
         if partition is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{number}")
-        if not _is_needed(kind, partition) or (name, number) in self._elected:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
+        if not _is_needed(kind, partition) or (name, index) in self._elected:
             raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
         record = elected(self._controller, topic, partition, kind)
         if record is None:
             raise ApiError(*_NOT_AVAILABLE[kind])
         self.records.append(record)
-        self._elected.add((name, number))
+        self._elected.add((name, index))
 
 
 def _is_needed(kind: Election, partition: PartitionImage) -> bool:

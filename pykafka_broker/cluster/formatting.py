@@ -181,7 +181,7 @@ def initial_voters(text: str) -> list[InitialVoter]:
         raise FormatError("No voters given.")
     for each in voters:
         if [other.id for other in voters].count(each.id) > 1:
-            raise FormatError(f"Node id {each.id} was specified more than once.")
+            raise FormatError(f"StorageNode id {each.id} was specified more than once.")
     return voters
 
 
@@ -329,7 +329,7 @@ def voters_record(voters: Sequence[Voter]) -> bytes:
 # -- directories
 
 
-class Node(NamedTuple):
+class StorageNode(NamedTuple):
     """What a configuration says of the node whose directories these are."""
 
     id: int
@@ -340,13 +340,13 @@ class Node(NamedTuple):
     controller_listener: tuple[str, str, int] | None  # name, host and port that other controllers dial
 
 
-class Formatter:
+class StorageFormatter:
     """One run of the command. `new_uuid` and `new_salt` draw what must not be guessed, `now` is the wall clock."""
 
     def __init__(
         self,
         fs: FileSystem,
-        node: Node,
+        node: StorageNode,
         request: FormatRequest,
         *,
         now: int,
@@ -503,7 +503,7 @@ def properties_of(fs: FileSystem, path: str) -> dict[str, str] | None:
         return None
 
 
-def info(fs: FileSystem, node: Node) -> tuple[list[str], bool]:
+def info(fs: FileSystem, node: StorageNode) -> tuple[list[str], bool]:
     """The lines of `info`, and whether all is well."""
     found, problems = [], []
     first: dict[str, str] = {}

@@ -91,12 +91,12 @@ class Sessions:
             self._watched[broker_id] = session
         return session
 
-    def end(self, broker_id: int) -> None:
+    def remove(self, broker_id: int) -> None:
         """Another incarnation has registered. Its session begins with its first heartbeat."""
         self._sessions.pop(broker_id, None)
         self._watched.pop(broker_id, None)
 
-    def drop(self, broker_id: int) -> None:
+    def cancel_pending(self, broker_id: int) -> None:
         """Nobody wants any more what that one has begun."""
         for key in [key for key in self.unfinished if key[0] == broker_id]:
             del self.unfinished[key]
@@ -127,18 +127,18 @@ class Sessions:
             if not image.brokers[broker_id].in_controlled_shutdown
         )
 
-    def run_out(self, now: int) -> list[int]:
+    def expired(self, now: int) -> list[int]:
         """Brokers that are to be fenced, since nothing was heard of them for too long."""
         return [each.broker_id for each in self._watched.values() if each.silent_since + self.timeout_ms <= now]
 
-    def put_off(self, broker_id: int, now: int) -> None:
+    def postpone_fencing(self, broker_id: int, now: int) -> None:
         """It can't be fenced now: it is looked at again after another time-out."""
         session = self._watched.pop(broker_id, None)
         if session is not None:
             session.silent_since = now
             self._watched[broker_id] = session
 
-    def begin_anew(self, now: int) -> None:
+    def reset_all(self, now: int) -> None:
         """Nobody could be heard of for a while."""
         for session in self._watched.values():
             session.silent_since = now
@@ -162,26 +162,26 @@ def broker_heartbeat(
     broker = known_broker(controller, request.broker_id, request.broker_epoch)
     session = sessions.contact(broker.id, broker.epoch, request.current_metadata_offset, now)
     is_caught_up = request.current_metadata_offset >= broker.epoch
-    sessions.unfinished.pop((broker.id, being_fenced), None)  # unless it still wants that
+    sessions.unfinished.pop((broker.id, remaining_fence_records), None)  # unless it still wants that
     records = list(_directories(controller, sessions, broker, request))
     fenced, should_shut_down = broker.fenced, False
     want_fence = request.want_fence or (broker.log_dirs and set(broker.log_dirs) <= set(request.offline_log_dirs))
     if broker.fenced:
         should_shut_down = request.want_shut_down
         if not should_shut_down and not want_fence and is_caught_up:
-            records += unfencing(controller, sessions, broker)
+            records += unfence_records(controller, sessions, broker)
             fenced = False
     elif want_fence:
-        records += begun(fencing(controller, broker), sessions, broker, being_fenced)
-        fenced = (broker.id, being_fenced) not in sessions.unfinished
+        records += first_batch(fence_records(controller, broker), sessions, broker, remaining_fence_records)
+        fenced = (broker.id, remaining_fence_records) not in sessions.unfinished
         should_shut_down = fenced and request.want_shut_down
     elif request.want_shut_down:
-        retreating = _retreating(controller, broker, session)
+        retreating = _next_shutdown_records(controller, broker, session)
         records += retreating
         if len(retreating) < PORTION and session.shut_down_at is None:
             session.shut_down_at = next_offset + len(records) - 1
         if not retreating and _may_end(controller, sessions, session):
-            records += fencing(controller, broker)
+            records += fence_records(controller, broker)
             fenced = should_shut_down = True
     response = BrokerHeartbeatResponse(is_caught_up=is_caught_up, is_fenced=fenced, should_shut_down=should_shut_down)
     return Decision(records, response)
@@ -195,34 +195,34 @@ def known_broker(controller: Controller, broker_id: int, epoch: int) -> BrokerIm
     return broker
 
 
-def fencing(controller: Controller, broker: BrokerImage) -> Records:
+def fence_records(controller: Controller, broker: BrokerImage) -> Records:
     """It serves no more: its leaderships go to others, and it leaves the ISRs."""
     yield from broker_leaves(controller, broker.id)
     yield ApiMessageAndVersion(BrokerRegistrationChangeRecord(broker.id, broker.epoch, fenced=_FENCE), 0)
 
 
-def being_fenced(controller: Controller, broker: BrokerImage) -> Records:
+def remaining_fence_records(controller: Controller, broker: BrokerImage) -> Records:
     """The rest of that."""
-    return iter(()) if broker.fenced else fencing(controller, broker)
+    return iter(()) if broker.fenced else fence_records(controller, broker)
 
 
-def unfencing(controller: Controller, sessions: Sessions, broker: BrokerImage) -> Records:
+def unfence_records(controller: Controller, sessions: Sessions, broker: BrokerImage) -> Records:
     """It serves: partitions without a leader may get one."""
     yield ApiMessageAndVersion(BrokerRegistrationChangeRecord(broker.id, broker.epoch, fenced=_UNFENCE), 0)
-    yield from begun(broker_returns(controller, broker.id), sessions, broker, returning)
+    yield from first_batch(broker_returns(controller, broker.id), sessions, broker, remaining_unfence_records)
 
 
-def returning(controller: Controller, broker: BrokerImage) -> Records:
+def remaining_unfence_records(controller: Controller, broker: BrokerImage) -> Records:
     """The rest of what follows when it serves again."""
     return iter(()) if broker.fenced else broker_returns(controller, broker.id)
 
 
-def losing(controller: Controller, broker: BrokerImage) -> Records:
+def remaining_loss_records(controller: Controller, broker: BrokerImage) -> Records:
     """The rest of what follows when it has lost directories."""
     return directories_lost(controller, broker.id, lambda directory: not broker.has_online(directory))
 
 
-def begun(records: Records, sessions: Sessions, broker: BrokerImage, following: Following) -> Records:
+def first_batch(records: Records, sessions: Sessions, broker: BrokerImage, following: Following) -> Records:
     """The first portion; `following` is the rest of it, later."""
     some = list(islice(records, PORTION))
     if len(some) == PORTION:
@@ -230,7 +230,7 @@ def begun(records: Records, sessions: Sessions, broker: BrokerImage, following: 
     yield from some
 
 
-def retreat(controller: Controller, broker: BrokerImage) -> Records:
+def controlled_shutdown_records(controller: Controller, broker: BrokerImage) -> Records:
     """It is about to stop: its leaderships go to others."""
     if not broker.in_controlled_shutdown:
         record = BrokerRegistrationChangeRecord(broker.id, broker.epoch, in_controlled_shutdown=_IN_CONTROLLED_SHUTDOWN)
@@ -238,11 +238,11 @@ def retreat(controller: Controller, broker: BrokerImage) -> Records:
     yield from broker_leaves(controller, broker.id)
 
 
-def _retreating(controller: Controller, broker: BrokerImage, session: Session) -> list[ApiMessageAndVersion]:
+def _next_shutdown_records(controller: Controller, broker: BrokerImage, session: Session) -> list[ApiMessageAndVersion]:
     """The next portion; none if all is done."""
     if broker.in_controlled_shutdown and session.shut_down_at is not None:
         return []
-    return list(islice(retreat(controller, broker), PORTION))
+    return list(islice(controlled_shutdown_records(controller, broker), PORTION))
 
 
 def _may_end(controller: Controller, sessions: Sessions, session: Session) -> bool:
@@ -261,7 +261,7 @@ def _directories(
     if lost and online and level >= DIRECTORIES_FROM:
         yield ApiMessageAndVersion(BrokerRegistrationChangeRecord(broker.id, broker.epoch, log_dirs=online), 2)
         moved = directories_lost(controller, broker.id, lost.__contains__)
-        yield from begun(moved, sessions, broker, losing)
+        yield from first_batch(moved, sessions, broker, remaining_loss_records)
     cordoned = request.cordoned_log_dirs
     if cordoned is not None and level >= CORDONED_FROM and not _same(broker.cordoned_log_dirs, cordoned):
         change = BrokerRegistrationChangeRecord(broker.id, broker.epoch, cordoned_log_dirs=list(cordoned))

@@ -133,7 +133,7 @@ def changed_partition(partition: PartitionImage, record: Any) -> PartitionImage:
 
 
 class TopicImage:
-    """A topic: its partitions by number. A re-created topic is another one, with another id."""
+    """A topic: its partitions by index. A re-created topic is another one, with another id."""
 
     __slots__ = ("id", "name", "partitions")
 
@@ -353,9 +353,9 @@ class MetadataImage:
     def _clear_elr(self, record: Any, delta: MetadataDelta) -> None:
         topics = [self.topics[record.topic_name]] if record.topic_name else self.topics.values()
         for topic in topics:
-            for number, partition in topic.partitions.items():
+            for index, partition in topic.partitions.items():
                 if partition.elr or partition.last_known_elr:
-                    topic.partitions[number] = changed = partition.copy()
+                    topic.partitions[index] = changed = partition.copy()
                     changed.elr = changed.last_known_elr = ()
                     changed.partition_epoch += 1  # as with any change
                     delta.changed_partitions.append((topic, changed))
@@ -496,10 +496,10 @@ def _compare(before: TopicImage | None, topic: TopicImage, delta: MetadataDelta)
     known: Mapping[int, PartitionImage] = {} if before is None else before.partitions
     if before is None:
         delta.created.append(topic)
-    for number, partition in topic.partitions.items():
-        if number not in known:
+    for index, partition in topic.partitions.items():
+        if index not in known:
             delta.new_partitions.append((topic, partition))
-        elif known[number].partition_epoch != partition.partition_epoch:
+        elif known[index].partition_epoch != partition.partition_epoch:
             delta.changed_partitions.append((topic, partition))
 
 

@@ -17,7 +17,7 @@ from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError, 
 from pykafka_broker.cluster.snapshot import (
     NO_VOTERS,
     ControlType,
-    Snapshot,
+    MetadataSnapshot,
     Voters,
     control_batch,
     control_type,
@@ -148,7 +148,7 @@ class MetadataLog:
         self.log = log
         self.epoch = 0
         self.bytes_since_snapshot = 0
-        self.snapshots: list[Snapshot] = []  # oldest first; none ends below the log's start
+        self.snapshots: list[MetadataSnapshot] = []  # oldest first; none ends below the log's start
         self.voters = NO_VOTERS
         self.last_timestamp = 0
         self._voters_in_log = False
@@ -206,7 +206,7 @@ class MetadataLog:
         self._voters_in_log = self.voters is not at_snapshot or any(each.end_offset for each in self.snapshots)
         return replay.delta
 
-    def _forget_outlived(self, snapshots: list[Snapshot]) -> list[Snapshot]:
+    def _forget_outlived(self, snapshots: list[MetadataSnapshot]) -> list[MetadataSnapshot]:
         """A crash may have come after the log's start was moved and before the snapshots below it went."""
         start = self.log.log_start_offset
         for snapshot in snapshots:

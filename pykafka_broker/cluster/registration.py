@@ -17,7 +17,7 @@ from pykafka_broker.cluster.bootstrap import SECURITY_PROTOCOLS
 from pykafka_broker.cluster.controller import DIRECTORIES_FROM, Controller, Decision
 from pykafka_broker.cluster.elections import broker_leaves, unclean_shutdown
 from pykafka_broker.cluster.features import METADATA_VERSION, SUPPORTED
-from pykafka_broker.cluster.heartbeats import Sessions, begun
+from pykafka_broker.cluster.heartbeats import Sessions, first_batch
 from pykafka_broker.cluster.image import BrokerImage, MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
@@ -65,14 +65,14 @@ def register_broker(
     _check_listeners(request)
     if known is not None and again:
         return Decision([], BrokerRegistrationResponse(broker_epoch=known.epoch))
-    sessions.drop(request.broker_id)
+    sessions.cancel_pending(request.broker_id)
     records = list(_before(controller, sessions, request.broker_id, request.previous_broker_epoch))
     if any(broker_id == request.broker_id for broker_id, _ in sessions.unfinished):
         # Much of it is left: the broker asks again, as it does while a session of its last incarnation runs.
         return Decision(records, BrokerRegistrationResponse(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION))
     epoch = next_offset + len(records)
     records.append(_record(controller, request, epoch))
-    sessions.end(request.broker_id)
+    sessions.remove(request.broker_id)
     return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
 
 
@@ -119,17 +119,17 @@ def _before(
     if known is None:
         yield from unclean_shutdown(controller, broker_id)
     elif previous_epoch != known.epoch:
-        yield from begun(forgotten(controller, known), sessions, known, forgotten)
+        yield from first_batch(remaining_unclean_records(controller, known), sessions, known, remaining_unclean_records)
     elif not known.fenced:
-        yield from begun(left(controller, known), sessions, known, left)
+        yield from first_batch(remaining_leave_records(controller, known), sessions, known, remaining_leave_records)
 
 
-def forgotten(controller: Controller, broker: BrokerImage) -> Iterator[ApiMessageAndVersion]:
+def remaining_unclean_records(controller: Controller, broker: BrokerImage) -> Iterator[ApiMessageAndVersion]:
     """What follows when an incarnation may have lost records."""
     return unclean_shutdown(controller, broker.id)
 
 
-def left(controller: Controller, broker: BrokerImage) -> Iterator[ApiMessageAndVersion]:
+def remaining_leave_records(controller: Controller, broker: BrokerImage) -> Iterator[ApiMessageAndVersion]:
     """What follows when one has ended that was not fenced."""
     return broker_leaves(controller, broker.id)
 

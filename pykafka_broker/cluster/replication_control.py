@@ -263,13 +263,13 @@ def list_partition_reassignments(
             if topic.name in image.topics
         )
     response = ListPartitionReassignmentsResponse(error_message=None, topics=[])
-    for topic, numbers in wanted:
+    for topic, indexes in wanted:
         ongoing = [
             OngoingPartitionReassignment(
-                number, list(found.replicas), list(found.adding_replicas), list(found.removing_replicas)
+                index, list(found.replicas), list(found.adding_replicas), list(found.removing_replicas)
             )
-            for number in numbers
-            if (found := topic.partitions.get(number)) is not None and is_reassigning(found)
+            for index in indexes
+            if (found := topic.partitions.get(index)) is not None and is_reassigning(found)
         ]
         if ongoing:
             response.topics.append(OngoingTopicReassignment(topic.name, ongoing))
@@ -285,7 +285,7 @@ def assign_replicas_to_dirs(
     """Version 0."""
     if not controller.image.is_registered(request.broker_id, request.broker_epoch):
         return Decision([], AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
-    told = _Told(controller, request.broker_id)
+    told = _Assignments(controller, request.broker_id)
     response = AssignReplicasToDirsResponse(directories=[])
     for directory in request.directories:
         topics = [
@@ -304,7 +304,7 @@ def assign_replicas_to_dirs(
     return Decision(told.records, response)
 
 
-class _Told:
+class _Assignments:
     """What one request tells; of a replica that it names twice the later word holds."""
 
     def __init__(self, controller: Controller, broker_id: int) -> None:
@@ -313,11 +313,11 @@ class _Told:
         self._changed: dict[tuple[bytes, int], PartitionImage] = {}
         self.records: list[ApiMessageAndVersion] = []
 
-    def place(self, directory: bytes, topic_id: bytes, number: int) -> ErrorCode:
+    def place(self, directory: bytes, topic_id: bytes, index: int) -> ErrorCode:
         topic = self._controller.image.topics_by_id.get(topic_id)
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
-        partition = self._changed.get((topic_id, number)) or topic.partitions.get(number)
+        partition = self._changed.get((topic_id, index)) or topic.partitions.get(index)
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if self._broker_id not in partition.replicas:
@@ -326,7 +326,7 @@ class _Told:
             for record in self._changes(topic, partition, directory):
                 self.records.append(record)
                 partition = changed_partition(partition, record.message)
-            self._changed[topic_id, number] = partition
+            self._changed[topic_id, index] = partition
         return ErrorCode.NONE
 
     def _changes(

@@ -63,7 +63,7 @@ class Voters(NamedTuple):
 NO_VOTERS = Voters()
 
 
-class Snapshot:
+class MetadataSnapshot:
     """A snapshot file: it holds what the log says below `end_offset`."""
 
     def __init__(self, fs: FileSystem, path: str, end_offset: int, epoch: int, timestamp: int | None = None) -> None:
@@ -125,19 +125,19 @@ def control_type(record: Record) -> int:
 
 def snapshot_records(fs: FileSystem, path: str) -> Iterator[ApiMessageAndVersion]:
     """The metadata records in one file, with the versions in which they stand there."""
-    for header, batch in Snapshot(fs, path, 0, 0).batches():
+    for header, batch in MetadataSnapshot(fs, path, 0, 0).batches():
         if not header.is_control:
             for record in iter_records(batch, header):
                 yield decode_versioned(record.value or b"")
 
 
-def list_snapshots(fs: FileSystem, directory: str) -> list[Snapshot]:
+def list_snapshots(fs: FileSystem, directory: str) -> list[MetadataSnapshot]:
     """The snapshots in the metadata log's folder, oldest first. What an interrupted writer left goes."""
     found = []
     for name in sorted(fs.list_directory(directory)):
         match = _NAME.fullmatch(name)
         if match is not None:
-            found.append(Snapshot(fs, f"{directory}/{name}", int(match[1]), int(match[2])))
+            found.append(MetadataSnapshot(fs, f"{directory}/{name}", int(match[1]), int(match[2])))
         elif name.endswith(_LEFTOVERS):
             fs.remove(f"{directory}/{name}")
     return found

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
-from pykafka_broker.cluster.snapshot import Snapshot, snapshot_name, snapshot_pieces
+from pykafka_broker.cluster.snapshot import MetadataSnapshot, snapshot_name, snapshot_pieces
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.log.deletion import Removal, RemovalJob
 from pykafka_broker.log.filesystem import Buffer, FileSystem, write_file
@@ -32,13 +32,13 @@ _UNLIMITED = -1
 class _Encoding(NamedTuple):
     """A snapshot on its way into memory."""
 
-    snapshot: Snapshot
+    snapshot: MetadataSnapshot
     coming: Iterator[Buffer]
     pieces: list[Buffer]
 
 
-class _WriteJob:
-    def __init__(self, keeper: SnapshotKeeper, snapshot: Snapshot, pieces: list[Buffer], now: int) -> None:
+class _SnapshotJob:
+    def __init__(self, keeper: SnapshotKeeper, snapshot: MetadataSnapshot, pieces: list[Buffer], now: int) -> None:
         self._keeper = keeper
         self._snapshot = snapshot
         self._pieces = pieces
@@ -126,7 +126,7 @@ class SnapshotKeeper:
             voters=log.voters,
         )
         path = f"{log.log.directory}/{snapshot_name(end_offset, epoch)}"
-        snapshot = Snapshot(self._fs, path, end_offset, epoch, log.last_timestamp)
+        snapshot = MetadataSnapshot(self._fs, path, end_offset, epoch, log.last_timestamp)
         self._writing = True
         self._last_ms = now
         log.bytes_since_snapshot = 0
@@ -143,13 +143,13 @@ class SnapshotKeeper:
 
         def synced(error: OSError | None) -> None:
             if error is None:
-                self._submit(_WriteJob(self, encoding.snapshot, encoding.pieces, now))
+                self._submit(_SnapshotJob(self, encoding.snapshot, encoding.pieces, now))
             else:
                 self.refused(error)
 
         self._flush(now, synced)
 
-    def written(self, snapshot: Snapshot, now: int) -> None:
+    def written(self, snapshot: MetadataSnapshot, now: int) -> None:
         self._writing = False
         self._log.snapshots.append(snapshot)
         self.trim(now)
@@ -184,7 +184,7 @@ class SnapshotKeeper:
         kept = sum(snapshot.size for snapshot in self._log.snapshots)
         return self._log.log.size_bytes + kept > self._retention_bytes
 
-    def _too_old(self, snapshot: Snapshot) -> bool:
+    def _too_old(self, snapshot: MetadataSnapshot) -> bool:
         if self._retention_ms == _UNLIMITED:
             return False
         try:

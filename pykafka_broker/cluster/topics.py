@@ -132,8 +132,8 @@ class _Creation:
         default = self.controller.config.num_partitions
         requested = 0
         for topic in topics:
-            number = default if topic.num_partitions == -1 else max(topic.num_partitions, 0)
-            requested += len(topic.assignments) or number
+            count = default if topic.num_partitions == -1 else max(topic.num_partitions, 0)
+            requested += len(topic.assignments) or count
         return requested
 
     def _names_in_use(self) -> dict[str, str]:

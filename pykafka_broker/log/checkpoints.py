@@ -191,7 +191,7 @@ class CheckpointWriter:
         if folder is None and self._known.get(path) == offsets:
             return
         self._known[path] = self._pending[path] = offsets
-        self._submit(_WriteJob(self, path, folder))
+        self._submit(_CheckpointJob(self, path, folder))
 
     def now(self, path: str, offsets: _Offsets) -> None:
         """Write the file and return when the write is done."""
@@ -218,7 +218,7 @@ class CheckpointWriter:
         self._on_error(path, error)
 
 
-class _WriteJob:
+class _CheckpointJob:
     def __init__(self, writer: CheckpointWriter, path: str, folder: str | None) -> None:
         self._writer = writer
         self._path = path

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem, is_passing
-from pykafka_broker.log.fresh_folders import FreshFolders
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.log_directory import LogDirectory, TopicPartition, deleted_name
+from pykafka_broker.log.uncreated_logs import UncreatedLogs
 from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -145,14 +145,14 @@ class Deletions:
         new_uuid: Callable[[], bytes],
         submit: Submit,
         directory_failed: Callable[[LogDirectory, OSError], object],
-        fresh: FreshFolders,
+        fresh: UncreatedLogs,
         remover: Remover,
     ) -> None:
         self._files = files
         self._new_uuid = new_uuid
         self._submit = submit
         self._directory_failed = directory_failed
-        self._fresh = fresh
+        self._uncreated = fresh
         self._remover = remover
         self._waiting: dict[TopicPartition, list[_Folder]] = {}  # not tried yet
         self._waiting_since = 0
@@ -240,8 +240,8 @@ class Deletions:
             return None
         directory.forget(key)
         source, target = directory.partition_path(key), directory.file(deleted_name(key, self._new_uuid()))
-        missing = self._fresh.forget(source)
-        self._files.let_go(source)
+        missing = self._uncreated.forget(source)
+        self._files.release_folder(source)
         try:
             self._files.fs.rename(source, target)
         except OSError as error:

@@ -64,18 +64,18 @@ class DirectoryMap:
         self._cordoned = cordoned
         self.where: dict[TopicPartition, LogDirectory] = {}
         # Out of service: there are copies in these directories, and it can't be told whether one of them is the log.
-        self.withheld: dict[TopicPartition, list[LogDirectory]] = {}
+        self.ambiguous: dict[TopicPartition, list[LogDirectory]] = {}
         # Out of service, by the id of the topic: there is an unfinished copy, and nothing that it could be a copy of.
         self.awaited: dict[TopicPartition, bytes] = {}
         self._counts: Counter[str] = Counter()  # of partitions, by the path of their directory
 
     def put(self, partition: TopicPartition, directory: LogDirectory) -> None:
         """Note the directory which has the log from now on."""
-        self.take(partition)
+        self.remove(partition)
         self.where[partition] = directory
         self._counts[directory.path] += 1
 
-    def take(self, partition: TopicPartition) -> LogDirectory | None:
+    def remove(self, partition: TopicPartition) -> LogDirectory | None:
         """Forget a log, and return the directory which had the log."""
         self.awaited.pop(partition, None)
         directory = self.where.pop(partition, None)
@@ -83,24 +83,24 @@ class DirectoryMap:
             self._counts[directory.path] -= 1
         return directory
 
-    def take_everywhere(self, partition: TopicPartition) -> list[LogDirectory]:
+    def remove_everywhere(self, partition: TopicPartition) -> list[LogDirectory]:
         """Forget a deleted partition, and return every directory with a folder of the partition, ambiguous or not."""
-        held, directory = self.withheld.pop(partition, []), self.take(partition)
+        held, directory = self.ambiguous.pop(partition, []), self.remove(partition)
         return held if directory is None else [*held, directory]
 
-    def no_longer(self, partition: TopicPartition, directory: LogDirectory) -> None:
+    def forget_copy(self, partition: TopicPartition, directory: LogDirectory) -> None:
         """Forget the folder in `directory`, which is not the partition's log; a single other copy becomes the log."""
-        others = [each for each in self.withheld.pop(partition, []) if each is not directory]
+        others = [each for each in self.ambiguous.pop(partition, []) if each is not directory]
         if len(others) > 1:
-            self.withheld[partition] = others
+            self.ambiguous[partition] = others
         elif others:
             self.put(partition, others[0])
         else:
-            self.take(partition)
+            self.remove(partition)
 
     def has(self, partition: TopicPartition) -> bool:
         """Return whether a directory has a folder of the partition."""
-        return partition in self.where or partition in self.withheld
+        return partition in self.where or partition in self.ambiguous
 
     def await_whole(self, partition: TopicPartition, topic_id: bytes) -> None:
         """Take a partition out of service of which only an unfinished copy was found, and no original."""
@@ -116,9 +116,9 @@ class DirectoryMap:
         """
         self.awaited.pop(partition, None)
 
-    def found(self, partition: TopicPartition, directory: LogDirectory) -> None:
-        """Note a folder of the partition. Two folders are ambiguous until `resolve_doubts`."""
-        held = self.withheld.get(partition)
+    def add(self, partition: TopicPartition, directory: LogDirectory) -> None:
+        """Note a folder of the partition. Two folders are ambiguous until `resolve_ambiguous`."""
+        held = self.ambiguous.get(partition)
         if held is not None:
             held.append(directory)
             return
@@ -126,22 +126,22 @@ class DirectoryMap:
         if other is None:
             self.put(partition, directory)
         else:
-            self.take(partition)
-            self.withheld[partition] = [other, directory]
+            self.remove(partition)
+            self.ambiguous[partition] = [other, directory]
 
     def in_directory(self, directory: LogDirectory) -> list[TopicPartition]:
         """Return all partitions with a folder in `directory`, ambiguous or not."""
         inside = [partition for partition, where in self.where.items() if where is directory]
-        return inside + [partition for partition, held in self.withheld.items() if directory in held]
+        return inside + [partition for partition, held in self.ambiguous.items() if directory in held]
 
     @property
-    def unseen(self) -> list[LogDirectory]:
+    def unreadable(self) -> list[LogDirectory]:
         """Return the unread directories, in which any partition may be."""
         return [directory for directory in self.directories if not directory.listed]
 
     def is_gone(self, directory_id: bytes) -> bool:
         """Return whether a directory with the id existed and can't be any of the broker's directories."""
-        if is_reserved(directory_id) or self.unseen:
+        if is_reserved(directory_id) or self.unreadable:
             return False
         return all(each.id != directory_id for each in self.directories)
 
@@ -157,13 +157,13 @@ class DirectoryMap:
         directory = self.where.get(partition)
         if directory is not None:
             return directory.id if directory.online else LOST
-        if partition in self.withheld or partition in self.awaited or assigned == LOST:
+        if partition in self.ambiguous or partition in self.awaited or assigned == LOST:
             return LOST
         if not is_reserved(assigned) and not any(each.id == assigned for each in self.directories if each.online):
             return LOST
         return UNASSIGNED
 
-    def resolve_doubts(
+    def resolve_ambiguous(
         self,
         new_uuid: Callable[[], bytes],
         assigned: Callable[[TopicPartition], bytes | None],
@@ -171,7 +171,7 @@ class DirectoryMap:
     ) -> None:
         """Decide by the directory ids in the metadata which of several copies is the log."""
         self.awaited = {key: known for key, known in self.awaited.items() if topic_id(key[0]) == known}
-        for partition, held in list(self.withheld.items()):
+        for partition, held in list(self.ambiguous.items()):
             wanted = assigned(partition)
             chosen = next((directory for directory in held if directory.id == wanted), None)
             if chosen is not None:
@@ -183,27 +183,27 @@ class DirectoryMap:
                     *partition,
                     places,
                 )
-        if self.unseen:
-            self._withhold_doubtful(assigned)
+        if self.unreadable:
+            self._withhold_ambiguous(assigned)
 
     def _prefer(
         self, partition: TopicPartition, chosen: LogDirectory, held: list[LogDirectory], new_uuid: Callable[[], bytes]
     ) -> None:
-        del self.withheld[partition]
+        del self.ambiguous[partition]
         self.put(partition, chosen)
         for directory in held:
             if directory is not chosen and directory.online:
-                aside = put_aside(partition, directory, new_uuid)
+                aside = quarantine(partition, directory, new_uuid)
                 logger.warning("%s-%d is in %s; put aside in %s: %s", *partition, chosen.path, directory.path, aside)
 
-    def _withhold_doubtful(self, assigned: Callable[[TopicPartition], bytes | None]) -> None:
+    def _withhold_ambiguous(self, assigned: Callable[[TopicPartition], bytes | None]) -> None:
         """Withhold logs which the metadata places in an offline directory, where a better copy may be."""
         online = {directory.id for directory in self.directories if directory.online}
         for partition, directory in list(self.where.items()):
             wanted = assigned(partition)
             if wanted is not None and not is_reserved(wanted) and wanted not in online and directory.online:
-                self.take(partition)
-                self.withheld[partition] = [directory]
+                self.remove(partition)
+                self.ambiguous[partition] = [directory]
                 logger.error("%s-%d is in %s, but its directory is another one", *partition, directory.path)
 
     def choose(self, partition: TopicPartition, assigned: bytes, *, new: bool) -> LogDirectory:
@@ -218,16 +218,16 @@ class DirectoryMap:
         Raises:
             ApiError: KAFKA_STORAGE_ERROR, the log can't be made for now.
         """
-        if not new and self.unseen:
-            paths = ", ".join(directory.path for directory in self.unseen)
+        if not new and self.unreadable:
+            paths = ", ".join(directory.path for directory in self.unreadable)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log may be in {paths}, which can't be read")
         if partition in self.awaited:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "There is only an unfinished copy of the log")
         online = [directory for directory in self.directories if directory.online]
         for directory in online:
-            if directory.id == assigned and partition not in self.withheld:
+            if directory.id == assigned and partition not in self.ambiguous:
                 return directory
-        if not online or not is_reserved(assigned) or assigned == LOST or partition in self.withheld:
+        if not online or not is_reserved(assigned) or assigned == LOST or partition in self.ambiguous:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "The log directory of the partition is not online")
         online = [directory for directory in online if not directory.metadata_only]
         if not online:
@@ -248,7 +248,7 @@ class DirectoryMap:
         Raises:
             LogDirectoryError: a new log might begin a second history.
         """
-        held = self.withheld.get(_METADATA)
+        held = self.ambiguous.get(_METADATA)
         if held is not None:
             places = " and in ".join(directory.path for directory in held)
             raise LogDirectoryError(f"The metadata log {METADATA_TOPIC}-0 is in {places}: remove the older one")
@@ -256,10 +256,10 @@ class DirectoryMap:
         if directory is None:
             place = os.path.abspath(wanted)
             directory = next(each for each in self.directories if os.path.abspath(each.path) == place)
-            if self.unseen and not may_begin_anew:
-                reasons = "; ".join(each.trouble for each in self.unseen)
+            if self.unreadable and not may_begin_anew:
+                reasons = "; ".join(each.trouble for each in self.unreadable)
                 raise LogDirectoryError(f"There is no metadata log. It may be in what can't be read: {reasons}")
-            if (self.where or self.withheld) and not may_begin_anew:
+            if (self.where or self.ambiguous) and not may_begin_anew:
                 raise LogDirectoryError(
                     f"There are partitions, but no metadata log {METADATA_TOPIC}-0 that says what they are: "
                     "is a directory missing from log.dirs, or not mounted?"
@@ -269,7 +269,7 @@ class DirectoryMap:
         return directory
 
 
-def put_aside(partition: TopicPartition, directory: LogDirectory, new_uuid: Callable[[], bytes]) -> str:
+def quarantine(partition: TopicPartition, directory: LogDirectory, new_uuid: Callable[[], bytes]) -> str:
     """Keep a folder other than the partition's log under a new name, and return the name.
 
     Raises:
@@ -298,7 +298,7 @@ def open_directories(manager: LogManager, with_metadata: bool) -> None:
         directories.append(LogDirectory(manager.fs, wanted, metadata_only=True))
     manager.directories += directories
     for directory in directories:
-        manager.attempt(directory, directory.take)
+        manager.attempt(directory, directory.acquire)
     _in_each(manager, _learn_cluster_id, _identify, _list)
     if with_metadata:
         manager.directory_of_metadata_log()
@@ -336,7 +336,7 @@ def _list(manager: LogManager, directory: LogDirectory) -> None:
     for name in deleted:
         manager.remove_folder_later(directory.file(name))
     for partition in partitions:
-        manager.directory_map.found(partition, directory)
+        manager.directory_map.add(partition, directory)
 
 
 def _open(manager: LogManager, directory: LogDirectory) -> None:
@@ -365,7 +365,7 @@ def _resolve_future(directories: DirectoryMap, directory: LogDirectory, name: st
         fs.remove_tree(path)
         return None
     key = topic, int(partition)
-    if directories.unseen or not fs.exists(f"{path}/{MOVED}"):
+    if directories.unreadable or not fs.exists(f"{path}/{MOVED}"):
         logger.warning("%s is left alone: it can't be told whether there is a newer %s-%s", path, topic, partition)
         topic_id = read_partition_metadata(fs, f"{path}/{PARTITION_METADATA}")
         if topic_id is not None:

@@ -56,7 +56,7 @@ class FileCache:
         with self._lock:
             self._open.clear()
 
-    def let_go(self, folder: str) -> None:
+    def release_folder(self, folder: str) -> None:
         """Close the files in a folder before a rename, on systems where an open file prevents the rename.
 
         Readers of these files keep their handles.

@@ -84,7 +84,7 @@ def close_log(log: PartitionLog, now: int) -> None:
     log.close()
 
 
-class _Waiting(NamedTuple):
+class _SyncWaiter(NamedTuple):
     offset: int  # where the log ended
     waiter: Waiter
 
@@ -100,7 +100,7 @@ class Flusher:
         self._running = False
         self._target = 0  # where the log ended when the running sync was begun
         self._again = False  # something was asked for that it does not have in it
-        self._syncing: list[_Waiting] = []
+        self._syncing: list[_SyncWaiter] = []
 
     def request(self, now: int, waiter: Waiter | None = None) -> None:
         """Sync the records in the log by now; `waiter` is called at the end, with the error if the sync failed."""
@@ -109,7 +109,7 @@ class Flusher:
             if log.recovery_point >= log.log_end_offset:
                 waiter(None)
                 return
-            self._syncing.append(_Waiting(log.log_end_offset, waiter))
+            self._syncing.append(_SyncWaiter(log.log_end_offset, waiter))
         if not self._running:
             self._start(now)
         elif log.log_end_offset > self._target or log.has_unsynced_segments:
@@ -156,7 +156,7 @@ class Flusher:
             # a partition that has moved to another directory was synced there
             one.waiter(error if one.offset > log.recovery_point else None)
 
-    def give_up(self, error: OSError) -> None:
+    def fail_all(self, error: OSError) -> None:
         """Fail every waiter: nothing is synced any more."""
         waiting, self._syncing = self._syncing, []
         for one in waiting:
@@ -181,11 +181,11 @@ class Flushers:
     def forget(self, key: tuple[str, int]) -> None:
         self._flushers.pop(key, None)
 
-    def give_up(self, error: OSError) -> None:
+    def fail_all(self, error: OSError) -> None:
         """Fail every waiter of every log: nothing is synced any more."""
         flushers, self._flushers = self._flushers, {}
         for flusher in flushers.values():
-            flusher.give_up(error)
+            flusher.fail_all(error)
 
     def retry(self, now: int) -> None:
         """Sync overdue logs again in a second: a descriptor or room was missing, and no request may come to start a

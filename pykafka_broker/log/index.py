@@ -103,15 +103,15 @@ class SparseIndex:
             self._last = self.entry(self.count - 1)
         return self._last
 
-    def entry(self, number: int) -> tuple[int, int]:
+    def entry(self, index: int) -> tuple[int, int]:
         size = self.ENTRY.size
         total = self.count
-        if number >= self._written:
-            values = self.ENTRY.unpack_from(self._tail, (number - self._written) * size)
-        elif number < total:
-            values = self.ENTRY.unpack(self.file.handle().read_at(size, number * size))
+        if index >= self._written:
+            values = self.ENTRY.unpack_from(self._tail, (index - self._written) * size)
+        elif index < total:
+            values = self.ENTRY.unpack(self.file.handle().read_at(size, index * size))
         else:
-            raise IndexError(number)
+            raise IndexError(index)
         return values[0], values[1]
 
     def entries(self) -> Iterator[tuple[int, ...]]:
@@ -131,8 +131,8 @@ class SparseIndex:
         if total > written:
             tail = self._tail
             if not written or key.unpack_from(tail, shift)[0] <= target:
-                number, entry = self._floor_in(tail, total - written, target, key, shift)
-                return written + number, entry
+                index, entry = self._floor_in(tail, total - written, target, key, shift)
+                return written + index, entry
         if not written:
             return -1, _NO_ENTRY
         page_entries = _PAGE_BYTES // size
@@ -142,18 +142,18 @@ class SparseIndex:
             page = max(0, bisect_right(self._firsts(pages, key, shift), target, 0, pages) - 1)
         start = page * page_entries
         here = min(page_entries, written - start)
-        number, entry = self._floor_in(self.file.handle().read_at(here * size, start * size), here, target, key, shift)
-        return start + number, entry
+        index, entry = self._floor_in(self.file.handle().read_at(here * size, start * size), here, target, key, shift)
+        return start + index, entry
 
     def _floor_in(
         self, data: bytes | bytearray, count: int, target: int, key: struct.Struct, shift: int
     ) -> tuple[int, tuple[int, int]]:
         unpack, size = key.unpack_from, self.ENTRY.size
-        number = bisect_right(range(count), target, key=lambda number: unpack(data, number * size + shift)[0]) - 1
-        if number < 0:
+        index = bisect_right(range(count), target, key=lambda index: unpack(data, index * size + shift)[0]) - 1
+        if index < 0:
             return -1, _NO_ENTRY
-        first, second = self.ENTRY.unpack_from(data, number * size)
-        return number, (first, second)
+        first, second = self.ENTRY.unpack_from(data, index * size)
+        return index, (first, second)
 
     def _firsts(self, pages: int, key: struct.Struct, shift: int) -> array[int]:
         """Return the field `key` of the first entry of each page."""
@@ -189,8 +189,8 @@ class OffsetIndex(SparseIndex):
         """Return the last entry (offset, position) of a batch which starts at or before `position`."""
         return self._absolute(*self._floor(position, _INT32, 4))
 
-    def _absolute(self, number: int, entry: tuple[int, int]) -> tuple[int, int] | None:
-        return (self.base_offset + entry[0], entry[1]) if number >= 0 else None
+    def _absolute(self, index: int, entry: tuple[int, int]) -> tuple[int, int] | None:
+        return (self.base_offset + entry[0], entry[1]) if index >= 0 else None
 
     def truncate_to(self, offset: int) -> None:
         """Forget entries at or above `offset`."""
@@ -212,8 +212,8 @@ class TimeIndex(SparseIndex):
 
     def floor(self, timestamp: int) -> tuple[int, int]:
         """Return the last entry (timestamp, offset) at or before `timestamp`; (-1, base offset) for none."""
-        number, (stamp, offset) = self._floor(timestamp, _INT64, 0)
-        if number < 0:
+        index, (stamp, offset) = self._floor(timestamp, _INT64, 0)
+        if index < 0:
             return NO_TIMESTAMP, self.base_offset
         return stamp, self.base_offset + offset
 

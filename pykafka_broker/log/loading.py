@@ -317,7 +317,7 @@ class FolderRecovery:
         if not self._epochs.entries:
             learn_epochs(self._epochs, [segment for segment in segments if segment.base_offset < start])
         end, gap = start, None
-        for number, segment in enumerate(unflushed):
+        for index, segment in enumerate(unflushed):
             if segment.base_offset < end and not segment.size:
                 self._drop(segments, [segment])  # made by a roll that failed
                 continue
@@ -326,7 +326,7 @@ class FolderRecovery:
             lost_from = max(end, self._offsets.log_start_offset)
             if segment.base_offset > lost_from and gap is None:
                 if self._contiguous:
-                    self._drop(segments, unflushed[number:])
+                    self._drop(segments, unflushed[index:])
                     fs.sync_directory(self._directory)
                     break
                 # Compaction leaves gaps. A power cut that took whole batches from the end of the file before leaves the
@@ -335,7 +335,7 @@ class FolderRecovery:
             end, whole = self._recover_segment(segment)
             self._take_snapshot(end)
             if not whole:
-                self._drop(segments, unflushed[number + 1 :])
+                self._drop(segments, unflushed[index + 1 :])
                 # or the next power cut brings back what is cut here, behind what has been appended since
                 segment.log.handle().sync()
                 fs.sync_directory(self._directory)

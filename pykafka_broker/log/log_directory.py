@@ -37,7 +37,7 @@ NO_EPOCH = -1
 _MAX_NAME = 255
 _NODE_KEYS = {"0": "broker.id", "1": "node.id"}  # by the version of meta.properties: 0 is of brokers on ZooKeeper
 _DELETED = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-delete", re.ASCII)
-_NUMBER = re.compile(r"0|[1-9][0-9]*")
+_INDEX = re.compile(r"0|[1-9][0-9]*")
 TopicPartition = tuple[str, int]
 _CLOSING_THREADS = 16  # a disk syncs many files in little more time than one
 _SEALING_THREADS = 2  # making files is the processor's work
@@ -90,7 +90,7 @@ class LogDirectory:
     def file(self, name: str) -> str:
         return f"{self.path}/{name}"
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Lock the directory.
 
         Raises:
@@ -226,9 +226,9 @@ class LogDirectory:
                 deleted.append(name)
                 self._deleted.add((gone[1], int(gone[2])))
                 continue
-            topic, _, number = name.rpartition("-")
-            if topic and _NUMBER.fullmatch(number):
-                partitions.append((topic, int(number)))
+            topic, _, index = name.rpartition("-")
+            if topic and _INDEX.fullmatch(index):
+                partitions.append((topic, int(index)))
         self.listed = True
         self._deleted.difference_update(partitions)
         return partitions, deleted

@@ -26,11 +26,10 @@ from pykafka_broker.log.checkpoints import (
 )
 from pykafka_broker.log.compaction.cleaner import Cleaner
 from pykafka_broker.log.deletion import Deletions, Remover
-from pykafka_broker.log.directory_map import DirectoryMap, open_directories, put_aside
+from pykafka_broker.log.directory_map import DirectoryMap, open_directories, quarantine
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem, is_passing
 from pykafka_broker.log.flush import Flushers, Waiter
-from pykafka_broker.log.fresh_folders import FreshFolders
 from pykafka_broker.log.jobs import Submit, ThreadPool, run_inline
 from pykafka_broker.log.loading import ZERO_ID, begin_log, create_log, load_log
 from pykafka_broker.log.log_directory import (
@@ -40,11 +39,12 @@ from pykafka_broker.log.log_directory import (
     TopicPartition,
     close_directory,
 )
+from pykafka_broker.log.maintenance import LogMaintenance
 from pykafka_broker.log.moving import Moves
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.log.segment import LogSegment
-from pykafka_broker.log.upkeep import Upkeep
+from pykafka_broker.log.uncreated_logs import UncreatedLogs
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.system import open_files_limit
 
@@ -145,19 +145,19 @@ class LogManager:
         self.directory_map = DirectoryMap(self.directories, lambda: [*map(os.path.abspath, self.config.cordoned_dirs)])
         self._where = self.directory_map.where
         self._flushers = Flushers(lambda job: self.submit(job))
-        self._fresh = FreshFolders(fs, lambda job: self.submit(job), self.path_failed)
+        self._uncreated = UncreatedLogs(fs, lambda job: self.submit(job), self.path_failed)
         self._remover = Remover(fs, submit, self._removal_failed)
         self._deletions = Deletions(
             self.files,
             lambda: self.new_uuid(),
             lambda job: self.submit(job),
             self.directory_failed,
-            self._fresh,
+            self._uncreated,
             self._remover,
         )
-        self._upkeep = Upkeep(self)
+        self._maintenance = LogMaintenance(self)
         self.cleaner = Cleaner(self)
-        self._timed = self._flushers, self._upkeep, self._deletions, self._remover, self.cleaner
+        self._timed = self._flushers, self._maintenance, self._deletions, self._remover, self.cleaner
         self.moves = Moves(self)
 
     # -- life
@@ -170,7 +170,7 @@ class LogManager:
         """
         self._tick(now)
         open_directories(self, with_metadata)
-        self._upkeep.start(now)
+        self._maintenance.start(now)
         self.cleaner.start(now)
 
     def attempt(self, directory: LogDirectory, action: Callable[..., None], *arguments: object) -> None:
@@ -192,7 +192,7 @@ class LogManager:
         """Sync and close every log, write the checkpoints and, last of all, the marker."""
         self._is_closing = True
         self._deletions.complete(now)
-        self._fresh.finish()
+        self._uncreated.finish()
         for directory in self.online():
             if directory.ready:
                 self.attempt(directory, self._close, directory, now)
@@ -201,12 +201,12 @@ class LogManager:
 
     def _close(self, directory: LogDirectory, now: int) -> None:
         logs = [log for partition, log in self.loaded.items() if self._where.get(partition) is directory]
-        close_directory(directory, logs, self.thread_pool, self._upkeep.write_checkpoints, now)
+        close_directory(directory, logs, self.thread_pool, self._maintenance.write_checkpoints, now)
 
     def hand_over(self) -> None:
         """Leave the directories to another broker: no path in a directory is used any more.
 
-        Open files stay usable for their readers. The caller calls `give_up` next.
+        Open files stay usable for their readers. The caller calls `close_files` next.
         """
         self._is_closing = self._is_handed_over = True
         self.stop_jobs()
@@ -214,15 +214,15 @@ class LogManager:
             directory.error = _HANDED_OVER
             directory.release()
 
-    def give_up(self) -> None:
+    def close_files(self) -> None:
         """Fail every wait for a sync and close all files, after `hand_over`."""
-        self._flushers.give_up(_HANDED_OVER)
+        self._flushers.fail_all(_HANDED_OVER)
         self.loaded.clear()
         self.files.forget_all()
 
     def current_offsets(self, directory: LogDirectory) -> list[tuple[str, dict[TopicPartition, int]]]:
         """Return the content of a directory's checkpoints as of now, by file name."""
-        return self._upkeep.offsets(directory)
+        return self._maintenance.offsets(directory)
 
     @property
     def partition_directories(self) -> list[LogDirectory]:
@@ -249,7 +249,7 @@ class LogManager:
         topic, partition = key
         directory = self._where.get(key)
         if directory is None:
-            if key in self.directory_map.withheld:
+            if key in self.directory_map.ambiguous:
                 raise ApiError(
                     ErrorCode.KAFKA_STORAGE_ERROR, f"It can't be told which log is that of {topic}-{partition}"
                 )
@@ -262,7 +262,7 @@ class LogManager:
         if self.listener.is_replicated(key):
             offsets = offsets._replace(high_watermark=directory.high_watermarks.get(key, 0))
         try:
-            topic_id, config = self._fresh.take(path), self._config_of(topic)
+            topic_id, config = self._uncreated.take(path), self._config_of(topic)
             if topic_id is None:
                 log = load_log(self.files, path, topic, partition, config, offsets, self.clock, self)
             else:
@@ -291,14 +291,14 @@ class LogManager:
     def is_fresh(self, topic: str, partition: int) -> bool:
         """Return whether the log was made since the start and never loaded: such a log is empty."""
         directory = self._where.get((topic, partition))
-        return directory is not None and directory.partition_path((topic, partition)) in self._fresh
+        return directory is not None and directory.partition_path((topic, partition)) in self._uncreated
 
     def exists(self, topic: str, partition: int) -> bool:
         return self.directory_map.has((topic, partition))
 
     @property
     def checkpoints(self) -> CheckpointWriter:
-        return self._upkeep.checkpoints
+        return self._maintenance.checkpoints
 
     def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
         return self._where.get(partition)
@@ -348,7 +348,7 @@ class LogManager:
         self._deletions.finish(key, now)
         directory = self.directory_map.choose(key, directory_id, new=new)
         try:
-            self._upkeep.disown(directory, key)
+            self._maintenance.drop_checkpoints(directory, key)
             path = directory.partition_path(key)
             log = create_log(self.files, path, topic, partition, topic_id, self._config_of(topic), self.clock, self)
         except OSError as error:
@@ -382,11 +382,11 @@ class LogManager:
         if lost and directory_id == directory.id:  # else it was deleted, and has been given back since
             logger.error("%s-%d had been synced up to %d in %s and is not there any more", *key, lost, directory.path)
         try:
-            self._upkeep.disown(directory, key)
+            self._maintenance.drop_checkpoints(directory, key)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
         self.directory_map.put(key, directory)
-        self._fresh.note(directory.partition_path(key), topic_id)
+        self._uncreated.note(directory.partition_path(key), topic_id)
 
     def _name(self, log: PartitionLog, topic_id: bytes) -> None:
         if log.topic_id != ZERO_ID:
@@ -437,7 +437,7 @@ class LogManager:
         """
         key = topic, partition
         self.moves.cancel(key)
-        directories = self.directory_map.take_everywhere(key)
+        directories = self.directory_map.remove_everywhere(key)
         log = self.loaded.pop(key, None)
         self.damaged.pop(key, None)
         self._flushers.forget(key)
@@ -449,9 +449,9 @@ class LogManager:
     def copies(self) -> list[tuple[TopicPartition, LogDirectory]]:
         """Return every folder of a partition, as pairs of the partition and the directory."""
         found = list(self._where.items())
-        return found + [(key, each) for key, held in self.directory_map.withheld.items() for each in held]
+        return found + [(key, each) for key, held in self.directory_map.ambiguous.items() for each in held]
 
-    def put_aside(self, key: TopicPartition, directory: LogDirectory) -> None:
+    def quarantine(self, key: TopicPartition, directory: LogDirectory) -> None:
         """Keep a folder under another name which is no longer a log of the node.
 
         Where the disk refuses that, the log is out of service. Only retention may have loaded the log since the start.
@@ -460,21 +460,21 @@ class LogManager:
             self.loaded.pop(key, None)
             self._flushers.forget(key)
         try:
-            aside = put_aside(key, directory, self.new_uuid)
+            aside = quarantine(key, directory, self.new_uuid)
         except OSError as error:
             self.directory_failed(directory, error)
             logger.error("%s-%d is no log of this broker's, and can't be put aside: %s", *key, error)
         else:
             logger.warning("%s-%d is no log of this broker's: put aside in %s: %s", *key, directory.path, aside)
-            self.directory_map.no_longer(key, directory)
+            self.directory_map.forget_copy(key, directory)
 
-    def disown(self, directory: LogDirectory, *keys: TopicPartition) -> None:
+    def drop_checkpoints(self, directory: LogDirectory, *keys: TopicPartition) -> None:
         """Remove partitions from a directory's checkpoints, before the logs come or go.
 
         Raises:
             OSError: the disk refused.
         """
-        self._upkeep.disown(directory, *keys)
+        self._maintenance.drop_checkpoints(directory, *keys)
 
     def moved(self, key: TopicPartition, old_folder: str, target: LogDirectory) -> PartitionLog:
         """Note a partition's move to `target`, and have the old folder removed later."""
@@ -517,7 +517,7 @@ class LogManager:
             self.listener.lost(log, offset, reason)
         if offset <= log.recovery_point:
             directory = self._where[log.topic, log.partition]
-            self.checkpoints.now(directory.file(RECOVERY_POINTS), self._upkeep.recovery_points(directory))
+            self.checkpoints.now(directory.file(RECOVERY_POINTS), self._maintenance.recovery_points(directory))
 
     def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
         due = self.clock.now + log.config.file_delete_delay_ms
@@ -555,7 +555,7 @@ class LogManager:
         for partition in lost:
             self.loaded.pop(partition, None)
             self._flushers.forget(partition)
-        self._fresh.abandon(directory.path)
+        self._uncreated.abandon(directory.path)
         if not self._is_closing:
             self.listener.directory_failed(directory, lost)
 
@@ -576,7 +576,7 @@ class LogManager:
 
     def look_now(self, now: int) -> None:
         """Let retention, expiry of producers and compaction be due now."""
-        self._upkeep.look_now(now)
+        self._maintenance.look_now(now)
         self.cleaner.look_now(now)
 
     def _tick(self, now: int) -> None:

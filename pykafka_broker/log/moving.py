@@ -224,7 +224,7 @@ class Move:
     def advance(self) -> None:
         """Copy new records, or finish."""
         if self.cancelled:
-            self._give_up()
+            self._remove_copy()
             return
         self._rounds += 1
         if self._is_cut:  # what was written since then may hide how short it was
@@ -257,12 +257,12 @@ class Move:
     def announce(self) -> None:
         """Tell the metadata of the new directory, once the folder is synced."""
         if self.cancelled:
-            self._give_up()
+            self._remove_copy()
         else:
             self.announced = True
             self._moves.announce(self)
 
-    def told(self, error: OSError | None) -> None:
+    def on_announced(self, error: OSError | None) -> None:
         """Go on when the metadata names the new directory, or end the move after an error.
 
         ENOENT: the metadata knows no such replica on this node any more, and this node will hear of that.
@@ -347,9 +347,9 @@ class Move:
     def _end(self) -> None:
         self.cancelled = True
         self._moves.forget(self)
-        self._give_up()
+        self._remove_copy()
 
-    def _give_up(self) -> None:
+    def _remove_copy(self) -> None:
         """Remove the copy. If the metadata was told of the move, the folder goes when the metadata names the old
         directory again.
         """
@@ -405,8 +405,8 @@ class Moves:
             del self._moves[move.key]
 
     def announce(self, move: Move) -> None:
-        """Call `move.told` when the metadata names the new directory and is synced."""
-        self.manager.listener.moving(move.key, move.target, move.told)
+        """Call `move.on_announced` when the metadata names the new directory and is synced."""
+        self.manager.listener.moving(move.key, move.target, move.on_announced)
 
     def take_back(self, move: Move, waiter: Waiter) -> None:
         """Let the metadata name the log's directory again, unless another move has named a directory since."""
@@ -441,7 +441,7 @@ class Moves:
         the copy for the log, and without the start the records that DeleteRecords took away would be back.
         """
         log, target, writer = move.log, move.target, self.manager.checkpoints
-        self.manager.disown(target, move.key)
+        self.manager.drop_checkpoints(target, move.key)
         if log.log_start_offset > log.segments.first.base_offset:
             target.log_start_offsets[move.key] = log.log_start_offset
             writer.now(target.file(LOG_START_OFFSETS), dict(target.log_start_offsets))
@@ -452,7 +452,7 @@ class Moves:
         """
         fs, original = move.fs, source.partition_path(move.key)
         for folder in (original, move.folder):
-            self.manager.files.let_go(folder)
+            self.manager.files.release_folder(folder)
         try:
             fs.rename(original, aside)
             fs.sync_directory(source.path)

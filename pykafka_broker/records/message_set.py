@@ -39,7 +39,7 @@ _SMALLEST = {0: 14, 1: 22}
 _CRC_SIZE = 4
 
 
-class Entry(NamedTuple):
+class MessageEntry(NamedTuple):
     """One message, or a wrapper around a compressed set."""
 
     offset: int
@@ -58,7 +58,7 @@ class Entry(NamedTuple):
         return self.magic > 0 and bool(self.attributes & LOG_APPEND_TIME_BIT)
 
 
-def iter_entries(buffer: Buffer) -> Iterator[Entry]:
+def iter_entries(buffer: Buffer) -> Iterator[MessageEntry]:
     """The entries of a set, wrappers unopened, each with its CRC checked. One cut short raises `TruncatedBatch`."""
     view = memoryview(buffer)
     position, stop = 0, len(view)
@@ -75,7 +75,7 @@ def iter_entries(buffer: Buffer) -> Iterator[Entry]:
         position += size
 
 
-def _read_message(offset: int, message: memoryview) -> Entry:
+def _read_message(offset: int, message: memoryview) -> MessageEntry:
     crc, magic, attributes = _CRC_MAGIC_ATTRIBUTES.unpack_from(message)
     if magic not in _SMALLEST:
         raise CorruptBatch(f"magic {magic} of the message at offset {offset}")
@@ -93,7 +93,7 @@ def _read_message(offset: int, message: memoryview) -> Entry:
     value, position = _read_bytes(message, position)
     if position != len(message):
         raise InvalidRecord(f"{len(message) - position} bytes follow the value of the message at offset {offset}")
-    return Entry(offset, magic, attributes, timestamp, key, value)
+    return MessageEntry(offset, magic, attributes, timestamp, key, value)
 
 
 def _read_bytes(message: memoryview, position: int) -> tuple[bytes | None, int]:
@@ -124,7 +124,7 @@ def messages_and_pauses(buffer: Buffer, *, max_bytes: int = MAX_DECOMPRESSED) ->
             yield from _inner_messages(entry, inner)
 
 
-def _open_wrapper(wrapper: Entry, max_bytes: int) -> Generator[None, None, bytes]:
+def _open_wrapper(wrapper: MessageEntry, max_bytes: int) -> Generator[None, None, bytes]:
     if wrapper.codec == ZSTD:
         raise UnsupportedCompression(f"zstd in a message of format v{wrapper.magic}")
     if wrapper.value is None:
@@ -134,7 +134,7 @@ def _open_wrapper(wrapper: Entry, max_bytes: int) -> Generator[None, None, bytes
     )
 
 
-def _inner_messages(wrapper: Entry, inner: bytes) -> Iterator[Record | None]:
+def _inner_messages(wrapper: MessageEntry, inner: bytes) -> Iterator[Record | None]:
     if not inner:
         raise InvalidRecord(f"the compressed message at offset {wrapper.offset} is empty")
     base = wrapper.offset - (yield from _last_offset(inner)) if wrapper.magic else 0

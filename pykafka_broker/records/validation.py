@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
-from pykafka_broker.records.common_form import NEVER, Bytes, pass_common, pass_one
 from pykafka_broker.records.compression import NONE, decompressed
 from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
+from pykafka_broker.records.fast_validation import NEVER, Bytes, pass_common, pass_one
 from pykafka_broker.records.header import HEADER_SIZE, LOG_APPEND_TIME_BIT, NO_TIMESTAMP, BatchHeader
 from pykafka_broker.records.record import read_varint, wrap_int64
 
@@ -36,7 +36,7 @@ WITHOUT_KEY, OUT_OF_TIME, WRONG_TYPE = range(3)
 _NO_TIMES = (1, 0)
 
 
-class Limits(NamedTuple):
+class RecordLimits(NamedTuple):
     """What a topic asks of records, at the time `now`."""
 
     now: int
@@ -53,7 +53,7 @@ class Limits(NamedTuple):
         return before <= self.before_max_ms and after <= self.after_max_ms
 
 
-class Refused(NamedTuple):
+class RefusedRecord(NamedTuple):
     """A record that is sound and not wanted."""
 
     number: int  # in the batch
@@ -64,13 +64,13 @@ class Refused(NamedTuple):
 class RecordCheck:
     """One batch. `steps` raises `InvalidRecord`, or `CorruptBatch` for what Kafka stumbles over."""
 
-    def __init__(self, batch: Buffer, header: BatchHeader, limits: Limits, *, in_full: bool = False) -> None:
+    def __init__(self, batch: Buffer, header: BatchHeader, limits: RecordLimits, *, in_full: bool = False) -> None:
         """`in_full`: the codec will be another one. What `batch` holds is copied."""
         payload = bytes(memoryview(batch)[HEADER_SIZE : header.size])
         self._header = header
         self._limits = limits
         self._in_full = in_full or header.codec == NONE
-        self.refused: list[Refused] = []
+        self.refused: list[RefusedRecord] = []
         self.max_timestamp = NO_TIMESTAMP
         self.misnumbered = False  # some offset delta is not the record's number
         self.data: Bytes = b""
@@ -230,7 +230,7 @@ class RecordCheck:
             self.max_timestamp = max(self.max_timestamp, timestamp)
             return
         if len(self.refused) < _MOST_REFUSED:
-            self.refused.append(Refused(self._index, reason, timestamp))
+            self.refused.append(RefusedRecord(self._index, reason, timestamp))
 
     # -- all at once
 
@@ -256,7 +256,7 @@ def _damaged(damage: CorruptBatch) -> Iterator[bytes]:
     yield b""
 
 
-def _common_times(header: BatchHeader, limits: Limits) -> tuple[int, int]:
+def _common_times(header: BatchHeader, limits: RecordLimits) -> tuple[int, int]:
     """The time deltas that need no second look."""
     if header.attributes & LOG_APPEND_TIME_BIT:
         fine = not limits.append_time and header.max_timestamp != NO_TIMESTAMP
@@ -267,7 +267,7 @@ def _common_times(header: BatchHeader, limits: Limits) -> tuple[int, int]:
     return now - limits.before_max_ms, now + limits.after_max_ms
 
 
-def sound_at_once(batch: Buffer, header: BatchHeader, limits: Limits) -> int | None:
+def sound_at_once(batch: Buffer, header: BatchHeader, limits: RecordLimits) -> int | None:
     """The greatest timestamp of uncompressed records that are all of the common form and as the topic wants them; None
     where that is not plain within about a millisecond.
     """
@@ -289,7 +289,7 @@ def sound_at_once(batch: Buffer, header: BatchHeader, limits: Limits) -> int | N
 
 # -- search by time
 
-_NOTHING_ASKED = Limits(0, (1 << 63) - 1, (1 << 63) - 1, append_time=False, key_required=False)
+_NOTHING_ASKED = RecordLimits(0, (1 << 63) - 1, (1 << 63) - 1, append_time=False, key_required=False)
 
 
 class TimeSearch(RecordCheck):

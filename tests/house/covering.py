@@ -3,6 +3,7 @@
 Rule: a row says what was measured: its test file runs most lines of the module's functions. A module goes out of the
 table when it gets a test file of its own; one that is in no row and has none is refused (test_every_module.py).
 """
+
 from __future__ import annotations
 
 COVERED_BY: dict[str, tuple[str, str]] = {
@@ -568,7 +569,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "records/test_validation.py": (
         "compares with looking at each record",
         """
-        records/common_form
+        records/fast_validation
         """,
     ),
     "scenarios/groups/test_against_kafka.py": (

@@ -445,7 +445,7 @@ def test_what_is_put_aside_while_it_is_synced_is_not_missed(tmp_path: Path) -> N
     log.append(batch(), NOW)
     logs.submit = deferred.submit
     logs.flush(log, NOW)
-    logs.put_aside(("t", 0), logs.directories[0])
+    logs.quarantine(("t", 0), logs.directories[0])
     deferred.run()
     assert logs.directories[0].online
     assert not logs.exists("t", 0)

@@ -19,7 +19,7 @@ from pykafka_broker.cluster.metadata_log import (
     write_quorum_leader,
 )
 from pykafka_broker.cluster.records import MetadataError
-from pykafka_broker.cluster.snapshot import Snapshot, list_snapshots, snapshot_name
+from pykafka_broker.cluster.snapshot import MetadataSnapshot, list_snapshots, snapshot_name
 from pykafka_broker.log.filesystem import Buffer, FileSystem, write_file
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.records.header import iter_batches
@@ -119,7 +119,7 @@ class FollowedLog(MetadataLog):
         """
         path = f"{self.log.directory}/{snapshot_name(end_offset, epoch)}"
         write_file(self._fs, path, data)
-        snapshot = Snapshot(self._fs, path, end_offset, epoch)
+        snapshot = MetadataSnapshot(self._fs, path, end_offset, epoch)
         try:
             snapshot.whole()
         except MetadataError:

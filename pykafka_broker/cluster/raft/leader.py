@@ -42,7 +42,7 @@ _FORGOTTEN_AFTER_MS = 300_000
 _NOBODY = -1
 
 
-class Observer(NamedTuple):
+class ObserverState(NamedTuple):
     """One that fetches, as DescribeQuorum tells of it; times are those of the wall clock. leader_end: where the log
     ended at its last fetch.
     """
@@ -66,7 +66,7 @@ class RaftLeader:
         self._node_id = node_id
         self._cluster_id = cluster_id
         self.endpoints = tuple(endpoints)
-        self._observers: dict[tuple[int, bytes], Observer] = {}
+        self._observers: dict[tuple[int, bytes], ObserverState] = {}
 
     @property
     def epoch(self) -> int:
@@ -224,9 +224,9 @@ class RaftLeader:
             caught_up = wall
         elif before is not None:
             caught_up = before.last_fetch if wanted.fetch_offset >= before.leader_end else before.last_caught_up
-        self._observers[key] = Observer(*key, wanted.fetch_offset, wall, caught_up, end)
+        self._observers[key] = ObserverState(*key, wanted.fetch_offset, wall, caught_up, end)
 
-    def observers(self, wall: int) -> list[Observer]:
+    def observers(self, wall: int) -> list[ObserverState]:
         """Those that were heard of in the last five minutes."""
         for key in [key for key, each in self._observers.items() if each.last_fetch + _FORGOTTEN_AFTER_MS <= wall]:
             del self._observers[key]

@@ -189,7 +189,7 @@ class Leader(NamedTuple):
     address: Address
 
 
-class Follower(Protocol):
+class ObserverListener(Protocol):
     """Whoever the observer works for."""
 
     def on_leader(self, leader: Leader | None) -> None:
@@ -205,7 +205,7 @@ class Follower(Protocol):
         """This node can't be part of that cluster, or the log can't be gone on with."""
 
 
-class _Line:
+class _Connection:
     """A node that is asked."""
 
     def __init__(self, address: Address, peer: Peer) -> None:
@@ -233,17 +233,17 @@ class Observer:
         self._timeout_ms = config.controller_quorum_fetch_timeout_ms
         self._backoff_ms = config.controller_quorum_retry_backoff_ms
         self._listener = roles.bootstrap[0].listener if roles.bootstrap else "CONTROLLER"
-        self._lines: dict[Address, _Line] = {}
+        self._lines: dict[Address, _Connection] = {}
         self._lost: Leader | None = None  # the last one, while nobody is known
         self._download: Download | None = None
-        self._follower: Follower
+        self._follower: ObserverListener
         self._closed = False
         self._due: int | None = None
         self._trouble_at: int | None = None  # with what came from that offset on: it is not told at every attempt
 
     # -- life
 
-    def start(self, follower: Follower) -> None:
+    def start(self, follower: ObserverListener) -> None:
         """Begin to ask."""
         self._follower = follower
         self._go_on()
@@ -271,7 +271,7 @@ class Observer:
         for address in self._whom():
             line = self._lines.get(address)
             if line is None:
-                line = self._lines[address] = _Line(address, self._peers.open(address, self._client_id))
+                line = self._lines[address] = _Connection(address, self._peers.open(address, self._client_id))
             if not line.waits and line.not_before <= self._clock.now:
                 self._ask(line)
             if not line.waits and (self._due is None or line.not_before < self._due):
@@ -285,7 +285,7 @@ class Observer:
             known.append(self._lost.address)
         return list(dict.fromkeys(known))
 
-    def _ask(self, line: _Line) -> None:
+    def _ask(self, line: _Connection) -> None:
         line.waits = True
         if self._download is not None and self.leader is not None:
             request = self._requests.fetch_snapshot(self._download)
@@ -295,24 +295,24 @@ class Observer:
             answered = partial(self._on_fetch, line, self._log.log.log_end_offset)
             line.peer.send(self._requests.fetch(), answered, self._timeout_ms, versions=_FETCH_VERSIONS)
 
-    def _answered(self, line: _Line) -> bool:
+    def _answered(self, line: _Connection) -> bool:
         """Whether anybody still wants to know."""
         line.waits = False
         return not line.closed and not self._closed
 
-    def _pause(self, line: _Line) -> None:
+    def _pause(self, line: _Connection) -> None:
         line.failures += 1
         pause = min(self._backoff_ms * line.failures, _LONGEST_PAUSE_MS)
         line.not_before = self._clock.now + pause
 
-    def _hang_up(self, line: _Line) -> None:
+    def _hang_up(self, line: _Connection) -> None:
         del self._lines[line.address]
         line.closed = True
         line.peer.close()
 
     # -- answers
 
-    def _on_fetch(self, line: _Line, asked_at: int, reply: Message | LinkError) -> None:
+    def _on_fetch(self, line: _Connection, asked_at: int, reply: Message | LinkError) -> None:
         if not self._answered(line):
             return
         if isinstance(reply, LinkError):
@@ -330,7 +330,7 @@ class Observer:
                 self._follow(line, answer)
         self._go_on()
 
-    def _refused(self, line: _Line, answer: FetchAnswer) -> None:
+    def _refused(self, line: _Connection, answer: FetchAnswer) -> None:
         """It does not lead, or not in that epoch."""
         leads = self.leader is not None and self.leader.address == line.address
         if leads and answer.error is ErrorCode.FENCED_LEADER_EPOCH:
@@ -339,14 +339,14 @@ class Observer:
         if leads:
             self._lose(answer.error.name)
 
-    def _failed(self, line: _Line, why: str) -> None:
+    def _failed(self, line: _Connection, why: str) -> None:
         self._pause(line)
         if self.leader is not None and self.leader.address == line.address:
             self._lose(why)
 
     # -- who leads
 
-    def _learn(self, line: _Line, answer: FetchAnswer) -> None:
+    def _learn(self, line: _Connection, answer: FetchAnswer) -> None:
         """What an answer says of the epoch and its leader."""
         log = self._log
         leader_id = answer.leader_id
@@ -385,7 +385,7 @@ class Observer:
 
     # -- the log
 
-    def _follow(self, line: _Line, answer: FetchAnswer) -> None:
+    def _follow(self, line: _Connection, answer: FetchAnswer) -> None:
         """What the leader says."""
         log = self._log
         try:
@@ -408,7 +408,7 @@ class Observer:
         if log.raise_high_watermark(answer.high_watermark):
             self._follower.on_progress()
 
-    def _on_snapshot_part(self, line: _Line, download: Download, reply: Message | LinkError) -> None:
+    def _on_snapshot_part(self, line: _Connection, download: Download, reply: Message | LinkError) -> None:
         if not self._answered(line):
             return
         if isinstance(reply, LinkError):
@@ -427,7 +427,7 @@ class Observer:
                     self._failed(line, part.error.name)
         self._go_on()
 
-    def _install(self, line: _Line, download: Download) -> None:
+    def _install(self, line: _Connection, download: Download) -> None:
         self._download = None
         try:
             self._log.install(download.end_offset, download.epoch, bytes(download.data), self._clock.wall)

@@ -39,7 +39,7 @@ from pykafka_broker.records.header import read_header
 from pykafka_broker.system import CREATION_FLAGS, PROCESS_GROUP, give_way
 
 if TYPE_CHECKING:
-    from pykafka_broker.log.compaction.cleaner import Candidate, Cleaner
+    from pykafka_broker.log.compaction.cleaner import Cleaner, LogToClean
 
 _OPEN_FILES = 64
 _WRITE_BYTES = 1 << 20
@@ -107,13 +107,13 @@ class PartitionCleaner:
         transactions = CleanedTransactions()
         transactions.add_aborted(self._aborted_after(start))  # the markers of others aren't met any more
         latest = self._latest
-        for number, segment in enumerate(self._segments):
-            if self._end_of(number) <= start:
+        for index, segment in enumerate(self._segments):
+            if self._end_of(index) <= start:
                 continue
             for batch in self._batches(segment):
                 if batch.header.last_offset >= start and not self._learn_batch(batch, transactions):
                     return
-            latest.latest_offset = max(latest.latest_offset, self._end_of(number) - 1)
+            latest.latest_offset = max(latest.latest_offset, self._end_of(index) - 1)
 
     def _learn_batch(self, batch: ScannedBatch, transactions: CleanedTransactions) -> bool:
         """Learn the keys of a batch, and return whether the memory had room."""
@@ -151,11 +151,11 @@ class PartitionCleaner:
         request = self._request
         group: list[int] = []
         size = entries = 0
-        for number, segment in enumerate(self._segments):
+        for index, segment in enumerate(self._segments):
             if segment.base_offset >= end_offset:
                 break
             more = max(segment.offset_index.count * 8, segment.time_index.count * 12)
-            reach = self._end_of(number) - 1 - self._segments[group[0]].base_offset if group else 0
+            reach = self._end_of(index) - 1 - self._segments[group[0]].base_offset if group else 0
             full = (
                 size + segment.size > request.segment_bytes
                 or entries + more > request.segment_index_bytes
@@ -164,7 +164,7 @@ class PartitionCleaner:
             if group and full:
                 yield group
                 group, size, entries = [], 0, 0
-            group.append(number)
+            group.append(index)
             size += segment.size
             entries += more
         if group:
@@ -173,15 +173,15 @@ class PartitionCleaner:
     def _clean_group(self, group: list[int], filter_: BatchFilter, transactions: CleanedTransactions) -> CleanedSegment:
         cleaned = self._cleaned(group)
         cleaned.discard()
-        for number in group:
-            segment = self._segments[number]
+        for index in group:
+            segment = self._segments[index]
             self._copy(segment, cleaned, filter_)
             for aborted in transactions.kept_aborts:
                 cleaned.transactions.append(aborted)
             transactions.kept_aborts.clear()
         cleaned.seal()
         cleaned.sync()
-        bases = [self._segments[number].base_offset for number in group]
+        bases = [self._segments[index].base_offset for index in group]
         return CleanedSegment(cleaned.base_offset, cleaned.size, bases)
 
     def _cleaned(self, group: list[int]) -> LogSegment:
@@ -192,7 +192,7 @@ class PartitionCleaner:
         )
 
     def _copy(self, segment: LogSegment, cleaned: LogSegment, filter_: BatchFilter) -> None:
-        writer = _Writer(cleaned, self._request.index_interval_bytes)
+        writer = _SegmentWriter(cleaned, self._request.index_interval_bytes)
         for batch in self._batches(segment):
             kept = filter_.keep(batch.header, batch.data)
             if kept is not None:
@@ -206,12 +206,12 @@ class PartitionCleaner:
         self._throttle(segment.size)
         return scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=True)
 
-    def _end_of(self, number: int) -> int:
-        following = number + 1
+    def _end_of(self, index: int) -> int:
+        following = index + 1
         return self._segments[following].base_offset if following < len(self._segments) else self._request.upper_offset
 
 
-class _Writer:
+class _SegmentWriter:
     """Appends to a cleaned segment, many batches with a write."""
 
     def __init__(self, segment: LogSegment, index_interval_bytes: int) -> None:
@@ -323,7 +323,7 @@ class CleanJob:
     """A cleaning beside the loop, whose result is put in place afterwards."""
 
     def __init__(
-        self, cleaner: Cleaner, found: Candidate, request: CleanRequest, runner: Runner, fs: FileSystem
+        self, cleaner: Cleaner, found: LogToClean, request: CleanRequest, runner: Runner, fs: FileSystem
     ) -> None:
         self._cleaner = cleaner
         self._found = found

@@ -64,7 +64,7 @@ def repair(fs: FileSystem, path: str, now: int) -> Iterator[Row]:
     path = os.path.abspath(path)
     folders = list(partition_folders(fs, path))
     directory = LogDirectory(fs, os.path.dirname(path) if is_partition(fs, path) else path)
-    directory.take()
+    directory.acquire()
     try:
         if directory.path == path:
             yield from _repair_directory(fs, path)

@@ -82,7 +82,7 @@ class _Round(_Task):
             self._end()
 
 
-class Upkeep:
+class LogMaintenance:
     """The periodic tasks of a log manager."""
 
     def __init__(self, manager: LogManager) -> None:
@@ -227,7 +227,7 @@ class Upkeep:
         for name, offsets in self.offsets(directory):
             self.checkpoints.now(directory.file(name), offsets)
 
-    def disown(self, directory: LogDirectory, *keys: TopicPartition) -> None:
+    def drop_checkpoints(self, directory: LogDirectory, *keys: TopicPartition) -> None:
         """Remove partitions from the checkpoints before logs of the same names are made or put aside.
 
         Otherwise, after a crash, offsets of the earlier log would be taken for the new one's.

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 _MADE_AT_ONCE = 200
 
 
-class FreshFolders:
+class UncreatedLogs:
     """The folders of created partitions with logs never loaded, by path."""
 
     def __init__(self, fs: FileSystem, submit: Submit, on_error: Callable[[str, OSError], object]) -> None:
@@ -100,7 +100,7 @@ class FreshFolders:
     def _make_later(self) -> None:
         if not self._job_submitted:
             self._job_submitted = True
-            self._submit(MakeFoldersJob(self))
+            self._submit(CreateFoldersJob(self))
 
     def make_some(self, most: int = _MADE_AT_ONCE) -> list[tuple[str, OSError]]:
         """Make up to `most` waiting folders in the job's thread, and return the failures."""
@@ -161,8 +161,8 @@ class FreshFolders:
             raise
 
 
-class MakeFoldersJob:
-    def __init__(self, folders: FreshFolders) -> None:
+class CreateFoldersJob:
+    def __init__(self, folders: UncreatedLogs) -> None:
         self._folders = folders
         self._failed: list[tuple[str, OSError]] = []
 
