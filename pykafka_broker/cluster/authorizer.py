@@ -77,26 +77,26 @@ _CONFIGURED: dict[int, Resource] = {
 
 
 def denial(resource: Resource) -> ApiError:
-    """What a client is told that may not do something to a resource of this kind, in Kafka's words."""
+    """Return the answer for a client without a right on a resource of the kind, in Kafka's words."""
     return ApiError(*_DENIALS[resource])
 
 
 class Authorizer(Protocol):
-    """Asked for each topic, group and so on of each request: it must cost next to nothing."""
+    """Decides on each topic, group and so on of each request: a call must cost next to nothing."""
 
     def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
-        """Whether `principal` ("User:alice"), who calls from `host`, may do this."""
+        """Return whether `principal` ("User:alice"), calling from `host`, may do the operation."""
 
     def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
-        """Whether there is a name at all for which that is allowed, of a resource that exists or not."""
+        """Return whether the operation is allowed for any name of a resource, existing or not."""
 
     def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
-        """What that is decided by, for the line of a denial in the log."""
+        """Return the rule behind the decision, for the line of a denial in the log."""
         return type(self).__name__
 
 
 class AllowAll:
-    """Where no authorizer is configured."""
+    """An authorizer for brokers without a configured authorizer."""
 
     def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
         return True
@@ -109,7 +109,7 @@ class AllowAll:
 
 
 class AuthorizableConnection(Protocol):
-    """Who asks: a connection knows it."""
+    """The connection of a request, with the client's principal and host."""
 
     @property
     def principal(self) -> str: ...
@@ -119,7 +119,7 @@ class AuthorizableConnection(Protocol):
 
 
 class AuthorizableRequest(Protocol):
-    """A request as the authorizer sees it."""
+    """A request in the authorizer's view (Kafka: AuthorizableRequestContext)."""
 
     @property
     def api_key(self) -> int: ...
@@ -131,7 +131,7 @@ class AuthorizableRequest(Protocol):
 def tell_denial(
     authorizer: Authorizer, asking: AuthorizableRequest, operation: Operation, resource: Resource, name: str
 ) -> None:
-    """One line in the log, as Kafka writes it."""
+    """Log a denial in Kafka's words."""
     if logger.isEnabledFor(logging.INFO):
         client = asking.connection
         logger.info(
@@ -152,8 +152,10 @@ def _camel(name: str) -> str:
 
 
 class Rights:
-    """What whoever asks may do. A denial is told in the log, but where `log` is false: there, Kafka only looks whether
-    something may be shown, or done in another way.
+    """The rights of a request's sender.
+
+    A denial is logged unless `log` is false: there, Kafka only looks whether something may be shown, or done in another
+    way.
     """
 
     __slots__ = ("_asking", "_authorizer", "_host", "_principal")
@@ -165,7 +167,7 @@ class Rights:
         self._host = asking.connection.client_host
 
     def allow(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME, *, log: bool = True) -> bool:
-        """Whether that is allowed."""
+        """Return whether the operation on the resource is allowed."""
         if self._authorizer.allows(self._principal, self._host, operation, resource, name):
             return True
         if log:
@@ -173,24 +175,29 @@ class Rights:
         return False
 
     def allow_some(self, operation: Operation, resource: Resource) -> bool:
-        """Whether that is allowed for any name."""
+        """Return whether the operation is allowed for any name."""
         return self._authorizer.allows_some(self._principal, self._host, operation, resource)
 
     def require(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME, *, log: bool = True) -> None:
-        """Raises the kind's denial if that is not allowed."""
+        """Check a right.
+
+        Raises:
+            ApiError: the denial of the resource's kind.
+        """
         if not self.allow(operation, resource, name, log=log):
             raise denial(resource)
 
     def require_config(self, operation: Operation, kind: int, name: str) -> None:
-        """The same for the configs of something; `kind` is its `ResourceType`. One that there is not is refused for
-        that, by whoever looks for its configs.
+        """Check a right on configs; `kind` is a `ConfigResourceType`.
+
+        An unknown kind is refused later, by the search for its configs.
         """
         resource = _CONFIGURED.get(kind)
         if resource is not None:
             self.require(operation, resource, CLUSTER_NAME if resource is Resource.CLUSTER else name)
 
     def operations(self, resource: Resource, name: str = CLUSTER_NAME) -> int:
-        """The bit set of what is allowed of all that can be done to it: bit 3 is READ, and so on."""
+        """Return the bit set of allowed operations on the resource: bit 3 is READ, and so on."""
         if type(self._authorizer) is AllowAll:
             return _ALL[resource]
         return sum(
@@ -202,7 +209,7 @@ _ALL = {resource: sum(1 << operation for operation in operations) for resource, 
 
 
 class _Node:
-    """The node asks for itself."""
+    """The node itself as a sender."""
 
     principal = client_host = ""
     api_key = ApiKey.ENVELOPE

@@ -34,8 +34,9 @@ CORDONED_FROM = 30
 
 
 class TopicCreation(NamedTuple):
-    """A topic that somebody wants: partitions and replication factor with their defaults, or instead of them the
-    brokers that each partition is to be on. `configs` are those that the request names.
+    """A wanted topic: partitions and replication factor with defaults, or instead the brokers of each partition.
+
+    `configs` are the ones that the request names.
     """
 
     topic: str
@@ -46,8 +47,10 @@ class TopicCreation(NamedTuple):
 
 
 class ConfigAlteration(NamedTuple):
-    """A change of configs. `resource_type` is TOPIC, BROKER, GROUP or CLIENT_METRICS; `configs` are those that would
-    change, None for one that is to be taken away. Those of a new topic are among them.
+    """A change of configs.
+
+    `resource_type` is TOPIC, BROKER, GROUP or CLIENT_METRICS; `configs` are the values that would change, None for one
+    that is to be taken away. Configs of a new topic are among them.
     """
 
     resource_type: str
@@ -56,7 +59,7 @@ class ConfigAlteration(NamedTuple):
 
 
 class Policies(Protocol):
-    """Raises ApiError for what is not to be."""
+    """An operator's policies; a check raises ApiError to refuse."""
 
     def check_topic(self, creation: TopicCreation) -> None: ...
 
@@ -66,7 +69,7 @@ class Policies(Protocol):
 def check_creation(
     policies: Policies, topic: CreatableTopic, assignments: list[list[int]], configs: Mapping[str, str]
 ) -> None:
-    """A topic that could be made with these replicas of its partitions."""
+    """Ask the policies about a topic with the given replicas of each partition."""
     if configs:
         policies.check_configs(ConfigAlteration(ConfigResourceType.TOPIC.name, topic.name, configs))
     if topic.assignments:
@@ -77,8 +80,9 @@ def check_creation(
 
 
 class Decision(NamedTuple, Generic[ReplyT]):
-    """Records to commit as one batch, and the answer to give then. kraft_version: what the quorum goes up to, 0 if it
-    stays where it is.
+    """Records to commit as a batch, and the answer to give then.
+
+    kraft_version: what the quorum goes up to, 0 if it stays where it is.
     """
 
     records: list[ApiMessageAndVersion]
@@ -92,7 +96,7 @@ Spend = Callable[[int], None]
 
 
 def unlimited(partitions: int) -> None:
-    """Who asks has no quota."""
+    """Spend nothing: the client has no quota."""
 
 
 # Called with the configuration as it would be, and the names that a request changes; raises ConfigError.
@@ -100,14 +104,14 @@ CheckListener = Callable[[BrokerConfig, Collection[str]], None]
 
 
 class ProducerIdBlock(NamedTuple):
-    """Producer ids that one broker may hand out."""
+    """Producer ids for a single broker to hand out."""
 
     first: int
     size: int
 
 
 def usable_brokers(image: MetadataImage) -> list[int]:
-    """Brokers that can be given new replicas, in order of id."""
+    """Return the brokers which can be given new replicas, in order of id."""
     return sorted(
         broker.id
         for broker in image.brokers.values()
@@ -116,20 +120,23 @@ def usable_brokers(image: MetadataImage) -> list[int]:
 
 
 def partition_record_version(image: MetadataImage) -> int:
-    """In which records of partitions are written at the metadata.version of the image."""
+    """Return the version of partition records at the metadata.version of the image."""
     level = image.features.get(METADATA_VERSION, 0)
     return 2 if level >= _ELR_FROM else 1 if level >= DIRECTORIES_FROM else 0
 
 
 def broker_record_version(image: MetadataImage) -> int:
-    """The same of registrations."""
+    """Return the same of registrations."""
     level = image.features.get(METADATA_VERSION, 0)
     return 4 if level >= CORDONED_FROM else 3 if level >= DIRECTORIES_FROM else 2 if level >= 8 else 1
 
 
 class Controller:
-    """What every decision reads. `config` is replaced when dynamic configs change; `check_listeners` are asked of
-    changes of this node's own; `alone`: there can be no other node."""
+    """The input of every decision.
+
+    `config` is replaced when dynamic configs change; `check_listeners` are asked of changes of this node's own;
+    `alone`: there can be no other node.
+    """
 
     __slots__ = (
         "alone",
@@ -163,7 +170,7 @@ class Controller:
         return broker_record_version(self.image)
 
     def allocate_producer_ids(self, broker_id: int) -> Decision[ProducerIdBlock]:
-        """The next block; what is left of a block when its broker stops is never handed out."""
+        """Allocate the next block; the rest of a stopped broker's block is never handed out."""
         from pykafka_broker.protocol.stored.producer_ids_record import ProducerIdsRecord
 
         first = self.image.next_producer_id
@@ -173,7 +180,7 @@ class Controller:
 
 
 class ProducerIds:
-    """Hands out producer ids one by one and asks the controller for a block when it has none."""
+    """Producer ids, handed out by the piece; an empty block is replaced by the controller's next block."""
 
     __slots__ = ("_commit", "_controller", "_end", "_next")
 

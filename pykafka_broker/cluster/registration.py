@@ -51,7 +51,14 @@ def register_broker(
     next_offset: int,
     now: int,
 ) -> Decision[BrokerRegistrationResponse]:
-    """`next_offset` is that of the first record of the decision. Raises what is wrong with the request."""
+    """Decide on a registration.
+
+    Args:
+        next_offset: the offset of the decision's first record.
+
+    Raises:
+        ApiError: the request is wrong.
+    """
     known = controller.image.brokers.get(request.broker_id)
     if request.cluster_id != cluster_id:
         raise ApiError(ErrorCode.INCONSISTENT_CLUSTER_ID)
@@ -101,7 +108,7 @@ def _check_features(image: MetadataImage, request: BrokerRegistrationRequest) ->
 
 
 def _check_listeners(request: BrokerRegistrationRequest) -> None:
-    """A node of Kafka's ends when it reads of endpoints that can't be."""
+    """Refuse impossible endpoints, which would end a node of Kafka's."""
     names = [each.name for each in request.listeners]
     known = SECURITY_PROTOCOLS.values()
     wrong = (not (each.name and each.port) or each.security_protocol not in known for each in request.listeners)
@@ -112,8 +119,9 @@ def _check_listeners(request: BrokerRegistrationRequest) -> None:
 def _before(
     controller: Controller, sessions: Sessions, broker_id: int, previous_epoch: int
 ) -> Iterator[ApiMessageAndVersion]:
-    """What a broker loses that comes back as another incarnation, the first portion of it. One that was unregistered
-    may come with new disks.
+    """Yield the first portion of changes for a broker returning as another incarnation.
+
+    A broker that was unregistered may come with new disks.
     """
     known = controller.image.brokers.get(broker_id)
     if known is None:
@@ -125,12 +133,12 @@ def _before(
 
 
 def remaining_unclean_records(controller: Controller, broker: BrokerImage) -> Iterator[ApiMessageAndVersion]:
-    """What follows when an incarnation may have lost records."""
+    """Return the changes after an incarnation which may have lost records."""
     return unclean_shutdown(controller, broker.id)
 
 
 def remaining_leave_records(controller: Controller, broker: BrokerImage) -> Iterator[ApiMessageAndVersion]:
-    """What follows when one has ended that was not fenced."""
+    """Return the changes after the end of an unfenced incarnation."""
     return broker_leaves(controller, broker.id)
 
 
@@ -153,7 +161,7 @@ def _record(controller: Controller, request: BrokerRegistrationRequest, epoch: i
 
 
 def unregister_broker(controller: Controller, request: UnregisterBrokerRequest) -> Decision[UnregisterBrokerResponse]:
-    """It is forgotten, whether it runs or not; it may come back as a new one."""
+    """Forget a broker, running or not; the broker may come back as a new broker."""
     if request.broker_id == controller.node_id and request.broker_id in controller.image.brokers:
         message = f"Broker {request.broker_id} is the one that runs this cluster"
         raise ApiError(ErrorCode.INVALID_REQUEST, message)
@@ -169,7 +177,7 @@ def unregister_broker(controller: Controller, request: UnregisterBrokerRequest) 
 def controller_registration(
     controller_id: int, incarnation_id: bytes, endpoints: Sequence[tuple[str, str, int, str]]
 ) -> ApiMessageAndVersion:
-    """This controller's own record: (listener, host, port, security protocol) each."""
+    """Return the controller's own record; an endpoint is (listener, host, port, security protocol)."""
     record = RegisterControllerRecord(
         controller_id,
         incarnation_id,
@@ -186,7 +194,7 @@ def controller_registration(
 def register_controller(
     controller: Controller, request: ControllerRegistrationRequest
 ) -> Decision[ControllerRegistrationResponse]:
-    """Any id may register, as with Kafka: who votes is another matter."""
+    """Register a controller with any id, as Kafka does: being a voter is another matter."""
     record = RegisterControllerRecord(
         request.controller_id,
         request.incarnation_id,
@@ -203,7 +211,7 @@ def register_controller(
 def allocate_producer_ids(
     controller: Controller, request: AllocateProducerIdsRequest
 ) -> Decision[AllocateProducerIdsResponse]:
-    """Version 0. A broker that is fenced may have one too: it needs it as soon as it is not."""
+    """Decide on AllocateProducerIds v0. A fenced broker may have a block too, for the time after."""
     if not controller.image.is_registered(request.broker_id, request.broker_epoch):
         return Decision([], AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     decision = controller.allocate_producer_ids(request.broker_id)

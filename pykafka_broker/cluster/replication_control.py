@@ -59,7 +59,7 @@ _EPOCH_UNKNOWN = -1
 
 
 def alter_partition(controller: Controller, request: AlterPartitionRequest) -> Decision[AlterPartitionResponse]:
-    """Versions 2 and 3; before 3 the members of an ISR have no epochs."""
+    """Decide on AlterPartition v2 and v3; before 3 the members of an ISR have no epochs."""
     if not controller.image.is_registered(request.broker_id, request.broker_epoch):
         return Decision([], AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     records: list[ApiMessageAndVersion] = []
@@ -139,7 +139,7 @@ def _check_isr(partition: PartitionImage, isr: list[int], recovery_state: int) -
 
 
 def _eligible(controller: Controller, partition: PartitionImage, member: BrokerState) -> bool:
-    """Its broker is there, in that incarnation, and the directory of its replica is not offline."""
+    """Return whether the member's broker is active, in the given incarnation, and the replica's directory is online."""
     image = controller.image
     if not active(image, member.broker_id):
         return False
@@ -154,7 +154,7 @@ def _eligible(controller: Controller, partition: PartitionImage, member: BrokerS
 def alter_partition_reassignments(
     controller: Controller, request: AlterPartitionReassignmentsRequest
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    """Version 1 may forbid another number of replicas (KIP-860)."""
+    """Decide on AlterPartitionReassignments; version 1 may forbid another number of replicas (KIP-860)."""
     records: dict[tuple[str, int], ApiMessageAndVersion | None] = {}  # the last word on a partition holds
     responses = []
     for topic in request.topics:
@@ -252,7 +252,7 @@ def is_reassigning(partition: PartitionImage) -> bool:
 def list_partition_reassignments(
     image: MetadataImage, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """Those of the named partitions, or all."""
+    """Return the ongoing reassignments of the named partitions, or of all."""
     wanted: Iterable[tuple[TopicImage, Iterable[int]]]
     if request.topics is None:
         wanted = ((topic, topic.partitions) for topic in image.topics.values())
@@ -282,7 +282,7 @@ def list_partition_reassignments(
 def assign_replicas_to_dirs(
     controller: Controller, request: AssignReplicasToDirsRequest
 ) -> Decision[AssignReplicasToDirsResponse]:
-    """Version 0."""
+    """Decide on AssignReplicasToDirs v0."""
     if not controller.image.is_registered(request.broker_id, request.broker_epoch):
         return Decision([], AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     told = _Assignments(controller, request.broker_id)
@@ -305,7 +305,7 @@ def assign_replicas_to_dirs(
 
 
 class _Assignments:
-    """What one request tells; of a replica that it names twice the later word holds."""
+    """The assignments of a request; of a replica named twice the later assignment holds."""
 
     def __init__(self, controller: Controller, broker_id: int) -> None:
         self._controller = controller

@@ -36,7 +36,7 @@ _RECORDS_PER_BATCH = 250
 
 
 class ControlType(IntEnum):
-    """Types of control records in the metadata log and its snapshots."""
+    """Types of control records in the metadata log and in snapshots."""
 
     LEADER_CHANGE = 2
     SNAPSHOT_HEADER = 3
@@ -46,7 +46,7 @@ class ControlType(IntEnum):
 
 
 class Voters(NamedTuple):
-    """What the control records say of the quorum: the encoded VotersRecord, none with kraft.version 0."""
+    """The quorum by the control records: the encoded VotersRecord, none with kraft.version 0."""
 
     kraft_version: int = 0
     record: bytes | None = None
@@ -64,7 +64,7 @@ NO_VOTERS = Voters()
 
 
 class MetadataSnapshot:
-    """A snapshot file: it holds what the log says below `end_offset`."""
+    """A snapshot file with the state of the log below `end_offset`."""
 
     def __init__(self, fs: FileSystem, path: str, end_offset: int, epoch: int, timestamp: int | None = None) -> None:
         self.fs = fs
@@ -74,7 +74,7 @@ class MetadataSnapshot:
         self._timestamp = timestamp
 
     def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Every batch, checked."""
+        """Yield every batch, checked."""
         try:
             for header, batch in iter_batches(read_file(self.fs, self.path)):
                 check_crc(batch, header)
@@ -83,7 +83,7 @@ class MetadataSnapshot:
             raise MetadataError(f"{self.path} is damaged: {error}") from None
 
     def whole(self) -> list[tuple[BatchHeader, memoryview]]:
-        """Every batch, once it is known that none is missing."""
+        """Return every batch, once none is known to be missing."""
         batches = list(self.batches())
         kinds = [control_type(record) for header, batch in batches[-1:] for record in iter_records(batch, header)]
         if kinds != [ControlType.SNAPSHOT_FOOTER]:
@@ -96,7 +96,9 @@ class MetadataSnapshot:
 
     @property
     def timestamp(self) -> int:
-        """When the last batch that is in it was written, as its header says; retention goes by that."""
+        """Return the time of the last batch covered by the snapshot, by the header record; retention goes by the
+        time.
+        """
         if self._timestamp is None:
             self._timestamp = self._read_timestamp()
         return self._timestamp
@@ -116,7 +118,7 @@ class MetadataSnapshot:
 
 
 def control_type(record: Record) -> int:
-    """Of a control record of the metadata log."""
+    """Return the type of a control record of the metadata log."""
     if record.key is None or len(record.key) < CONTROL_KEY.size or record.value is None:
         raise MetadataError("a control record without a type")
     kind: int = CONTROL_KEY.unpack_from(record.key)[1]
@@ -124,7 +126,7 @@ def control_type(record: Record) -> int:
 
 
 def snapshot_records(fs: FileSystem, path: str) -> Iterator[ApiMessageAndVersion]:
-    """The metadata records in one file, with the versions in which they stand there."""
+    """Yield the metadata records of a file, with versions."""
     for header, batch in MetadataSnapshot(fs, path, 0, 0).batches():
         if not header.is_control:
             for record in iter_records(batch, header):
@@ -132,7 +134,7 @@ def snapshot_records(fs: FileSystem, path: str) -> Iterator[ApiMessageAndVersion
 
 
 def list_snapshots(fs: FileSystem, directory: str) -> list[MetadataSnapshot]:
-    """The snapshots in the metadata log's folder, oldest first. What an interrupted writer left goes."""
+    """Return the snapshots in the metadata log's folder, oldest first, and remove files of an interrupted writer."""
     found = []
     for name in sorted(fs.list_directory(directory)):
         match = _NAME.fullmatch(name)
@@ -163,8 +165,10 @@ def snapshot_pieces(
     last_contained_log_timestamp: int = 0,
     voters: Voters = NO_VOTERS,
 ) -> Iterator[Buffer]:
-    """The file, piece by piece. An empty piece after each full batch is the place for a pause: what comes until then
-    takes a few milliseconds."""
+    """Yield the file, piece by piece.
+
+    An empty piece after each full batch is the place for a pause: what comes until then takes a few milliseconds.
+    """
     header = SnapshotHeaderRecord(0, last_contained_log_timestamp).encode(0)
     first = [(ControlType.SNAPSHOT_HEADER, header), *voters.control_records()]
     yield control_batch(first, now, offset=0, epoch=epoch)

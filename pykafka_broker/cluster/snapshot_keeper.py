@@ -30,7 +30,7 @@ _UNLIMITED = -1
 
 
 class _Encoding(NamedTuple):
-    """A snapshot on its way into memory."""
+    """A snapshot being encoded."""
 
     snapshot: MetadataSnapshot
     coming: Iterator[Buffer]
@@ -55,8 +55,10 @@ class _SnapshotJob:
 
 
 class SnapshotKeeper:
-    """`records` are those of the image as it is; `flush` syncs the log and tells its waiter. Intervals go by
-    `clock.now`, the age of a snapshot by `clock.wall`.
+    """Writes and trims the snapshots of a metadata log.
+
+    `records` are those of the image as it is; `flush` syncs the log and calls its waiter. Intervals go by `clock.now`,
+    the age of a snapshot by `clock.wall`.
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class SnapshotKeeper:
             self.trim(now)
 
     def on_commit(self, now: int) -> None:
-        """The log has grown: perhaps enough."""
+        """Begin a snapshot if the log has grown enough."""
         grown = self._log.bytes_since_snapshot
         too_late = bool(self._interval_ms) and grown > 0 and now - self._last_ms >= self._interval_ms
         if grown >= self._max_bytes or too_late:
@@ -113,7 +115,7 @@ class SnapshotKeeper:
     # -- writing
 
     def begin(self, now: int) -> None:
-        """Keep what the log says so far as a snapshot, so that the next start reads on from here."""
+        """Begin a snapshot of the log so far, from whose end the next start reads on."""
         if self._writing:
             return
         log = self._log
@@ -134,7 +136,7 @@ class SnapshotKeeper:
         self._encode_on(self._encoding, now)
 
     def _encode_on(self, encoding: _Encoding, now: int) -> None:
-        """One step; after the last one the snapshot is written."""
+        """Encode a step; write the snapshot after the last step."""
         for piece in encoding.coming:
             if not piece:
                 return
@@ -155,14 +157,14 @@ class SnapshotKeeper:
         self.trim(now)
 
     def refused(self, error: OSError) -> None:
-        """The next one is tried after as much again."""
+        """Take note of a failed write; the next snapshot is tried after as much growth again."""
         self._writing = False
         logger.warning("Could not write a snapshot of the metadata: %s", error)
 
     # -- trimming
 
     def trim(self, now: int) -> None:
-        """Drop the oldest snapshots that retention lets go, and the log up to the one that is then the oldest."""
+        """Drop the oldest snapshots beyond retention, and the log up to the oldest remaining snapshot."""
         self._trim_due_ms = now + _TRIM_INTERVAL_MS
         snapshots = self._log.snapshots
         dropped = []

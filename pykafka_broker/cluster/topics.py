@@ -64,7 +64,7 @@ def create_topics(
     rights: Rights = ANYTHING,
     spend: Spend = unlimited,
 ) -> Decision[CreateTopicsResponse]:
-    """CreateTopics (KIP-4): every version; `version` decides only whether the configs are worth making."""
+    """Decide on CreateTopics (KIP-4), all versions; `version` decides only whether the configs are worth making."""
     names = Counter(topic.name for topic in request.topics)
     may_create_all = rights.allow(Operation.CREATE, Resource.CLUSTER, log=False)
     wanted: list[CreatableTopic] = []
@@ -91,14 +91,14 @@ def create_topics(
 
 
 def _hide_configs(result: CreatableTopicResult) -> None:
-    """Whoever may create a topic need not be allowed to see how it is set up."""
+    """Hide the configs from a client which may create a topic, but not see configs."""
     result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     result.num_partitions = result.replication_factor = -1
     result.configs = []
 
 
 class _Creation:
-    """One CreateTopics request on its way: the records so far, and the names that they will take."""
+    """A CreateTopics request in progress: the records so far, and the names about to be taken."""
 
     def __init__(self, controller: Controller, validate_only: bool, with_configs: bool, spend: Spend) -> None:
         self.controller = controller
@@ -137,7 +137,7 @@ class _Creation:
         return requested
 
     def _names_in_use(self) -> dict[str, str]:
-        """Unified name to name. Two new topics of one request may collide, as they may in Kafka."""
+        """Return names by unified name. Two new topics of a request may collide, as in Kafka."""
         return {unified(name): name for name in self.controller.image.topics if may_collide(name)}
 
     def _create(
@@ -220,7 +220,7 @@ class _Creation:
 
 
 class _Overrides(NamedTuple):
-    """The configs that a request wants for a topic, and those that it has no value for."""
+    """The configs wanted for a topic, and the names of configs without a value."""
 
     values: dict[str, str]
     nulls: set[str]
@@ -244,7 +244,7 @@ def _overrides(topic: CreatableTopic) -> _Overrides:
 
 
 def _configs_of(controller: Controller, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-    """What the request says is repeated as it was said; DescribeConfigs tells how it is understood."""
+    """Return the request's configs as given; DescribeConfigs tells how they are understood."""
     entries = describe_topic(controller.config, overrides)
     return [
         CreatableTopicConfigs(
@@ -285,8 +285,9 @@ def delete_topics(
     rights: Rights = ANYTHING,
     spend: Spend = unlimited,
 ) -> Decision[DeleteTopicsResponse]:
-    """DeleteTopics: by name, and by id since version 6 (KIP-516). A topic that the client may not describe is refused
-    as one that is not there would be.
+    """Decide on DeleteTopics: by name, and by id since version 6 (KIP-516).
+
+    A topic that the client may not describe is refused as a missing topic would be.
     """
     by_name = ((name, ZERO_UUID) for name in request.topic_names)
     wanted = chain(((topic.name, topic.topic_id) for topic in request.topics), by_name)
@@ -333,7 +334,7 @@ def _deletion(
 
 
 def _find_doomed(controller: Controller, rights: Rights, name: str | None, topic_id: bytes) -> tuple[str, bytes]:
-    """Name and id of what is there and may be described."""
+    """Return name and id of an existing topic which the client may describe."""
     if name is None and topic_id == ZERO_UUID:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     if name is not None and topic_id != ZERO_UUID:
@@ -354,7 +355,7 @@ def _find_doomed(controller: Controller, rights: Rights, name: str | None, topic
 def create_partitions(
     controller: Controller, request: CreatePartitionsRequest, rights: Rights = ANYTHING, spend: Spend = unlimited
 ) -> Decision[CreatePartitionsResponse]:
-    """CreatePartitions (KIP-195): a topic only ever grows."""
+    """Decide on CreatePartitions (KIP-195): a topic only ever grows."""
     names = Counter(topic.name for topic in request.topics)
     records: Records = []
     results = []

@@ -40,7 +40,7 @@ _CRC_SIZE = 4
 
 
 class MessageEntry(NamedTuple):
-    """One message, or a wrapper around a compressed set."""
+    """A message, or a wrapper around a compressed set."""
 
     offset: int
     magic: int
@@ -59,7 +59,11 @@ class MessageEntry(NamedTuple):
 
 
 def iter_entries(buffer: Buffer) -> Iterator[MessageEntry]:
-    """The entries of a set, wrappers unopened, each with its CRC checked. One cut short raises `TruncatedBatch`."""
+    """Yield the entries of a set with checked CRCs, wrappers unopened.
+
+    Raises:
+        TruncatedBatch: the last entry is cut short.
+    """
     view = memoryview(buffer)
     position, stop = 0, len(view)
     while position < stop:
@@ -109,12 +113,14 @@ def _read_bytes(message: memoryview, position: int) -> tuple[bytes | None, int]:
 
 
 def iter_messages(buffer: Buffer, *, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[Record]:
-    """Every message of a set, compressed or not, at its absolute offset. `max_bytes` bounds what all wrappers hold."""
+    """Yield every message of a set, compressed or not, at the absolute offset. `max_bytes` bounds the content of all
+    wrappers.
+    """
     return (message for message in messages_and_pauses(buffer, max_bytes=max_bytes) if message is not None)
 
 
 def messages_and_pauses(buffer: Buffer, *, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[Record | None]:
-    """The same with a None after about a millisecond in which no message came."""
+    """Yield the same with a None after about a millisecond in which no message came."""
     for entry in iter_entries(buffer):
         if entry.codec == NONE:
             yield Record(entry.offset, entry.timestamp, entry.key, entry.value)
@@ -148,7 +154,7 @@ def _inner_messages(wrapper: MessageEntry, inner: bytes) -> Iterator[Record | No
 
 
 def _last_offset(inner: bytes) -> Generator[None, None, int]:
-    """The offset of the last entry, found by their sizes alone; whether they are sound shows when they are read."""
+    """Return the offset of the last entry, found by sizes alone; faults of entries show when they are read."""
     position = offset = seen = 0
     while position <= len(inner) - ENTRY_OVERHEAD:
         offset, size = _OFFSET_AND_SIZE.unpack_from(inner, position)
@@ -167,9 +173,7 @@ def build_message_set(
     level: int | None = None,
     log_append_time: int | None = None,
 ) -> Generator[None, None, bytes]:
-    """A set of format v0 or v1 (headers are left out), in one wrapper if it is compressed; in steps of about a
-    millisecond.
-    """
+    """Build a set of format v0 or v1, without headers, in a wrapper if compressed; in steps of about a millisecond."""
     if codec == ZSTD:
         raise UnsupportedCompression(f"zstd in a message of format v{magic}")
     attributes = LOG_APPEND_TIME_BIT if magic and log_append_time is not None else 0

@@ -37,7 +37,7 @@ _NO_TIMES = (1, 0)
 
 
 class RecordLimits(NamedTuple):
-    """What a topic asks of records, at the time `now`."""
+    """A topic's limits for records at the time `now`."""
 
     now: int
     before_max_ms: int
@@ -46,7 +46,7 @@ class RecordLimits(NamedTuple):
     key_required: bool
 
     def allow(self, timestamp: int) -> bool:
-        """In the int64 arithmetic of Java."""
+        """Return whether a timestamp is allowed, in the int64 arithmetic of Java."""
         if timestamp == NO_TIMESTAMP or self.append_time:
             return True
         before, after = wrap_int64(self.now - timestamp), wrap_int64(timestamp - self.now)
@@ -54,7 +54,7 @@ class RecordLimits(NamedTuple):
 
 
 class RefusedRecord(NamedTuple):
-    """A record that is sound and not wanted."""
+    """A sound record refused by the topic's limits."""
 
     number: int  # in the batch
     reason: int
@@ -62,10 +62,10 @@ class RefusedRecord(NamedTuple):
 
 
 class RecordCheck:
-    """One batch. `steps` raises `InvalidRecord`, or `CorruptBatch` for what Kafka stumbles over."""
+    """A check of a batch; `steps` raises `InvalidRecord`, or `CorruptBatch` where Kafka stumbles."""
 
     def __init__(self, batch: Buffer, header: BatchHeader, limits: RecordLimits, *, in_full: bool = False) -> None:
-        """`in_full`: the codec will be another one. What `batch` holds is copied."""
+        """Copy the content of `batch`. `in_full`: the codec will change, so records are read in full."""
         payload = bytes(memoryview(batch)[HEADER_SIZE : header.size])
         self._header = header
         self._limits = limits
@@ -163,7 +163,7 @@ class RecordCheck:
         return seen
 
     def _read_size(self) -> tuple[int, int]:
-        """What a record says of its length, and where it begins."""
+        """Return the length claimed by a record, and the record's begin."""
         plain = self._header.codec == NONE
         try:
             size, start = read_varint(self.data, self._position)
@@ -197,8 +197,9 @@ class RecordCheck:
         return seen
 
     def _refill(self, position: int) -> Generator[None, None, int]:
-        """Go to `position`, which may lie beyond what is held, and hold what the next varints have room in, if there is
-        so much. What is passed over is not kept.
+        """Go to `position`, maybe beyond the held bytes, and hold enough bytes for the next varints, if any are left.
+
+        What is passed over is not kept.
         """
         seen = held = 0
         while position + _AHEAD > len(self.data):
@@ -251,13 +252,13 @@ class RecordCheck:
 
 
 def _damaged(damage: CorruptBatch) -> Iterator[bytes]:
-    """What follows the last sound piece: whoever needs more meets the damage."""
+    """Yield nothing and raise the damage behind the last sound piece."""
     raise damage
     yield b""
 
 
 def _common_times(header: BatchHeader, limits: RecordLimits) -> tuple[int, int]:
-    """The time deltas that need no second look."""
+    """Return the range of time deltas without need for a second look."""
     if header.attributes & LOG_APPEND_TIME_BIT:
         fine = not limits.append_time and header.max_timestamp != NO_TIMESTAMP
         return _ALL if fine and limits.allow(header.max_timestamp) else _NONE
@@ -268,8 +269,10 @@ def _common_times(header: BatchHeader, limits: RecordLimits) -> tuple[int, int]:
 
 
 def sound_at_once(batch: Buffer, header: BatchHeader, limits: RecordLimits) -> int | None:
-    """The greatest timestamp of uncompressed records that are all of the common form and as the topic wants them; None
-    where that is not plain within about a millisecond.
+    """Return the greatest timestamp of plainly sound uncompressed records, all of the common form and within the
+    limits.
+
+    None where that is not plain within about a millisecond.
     """
     data = bytes(batch)
     times, count, keyed = _common_times(header, limits), header.count, limits.key_required
@@ -293,7 +296,7 @@ _NOTHING_ASKED = RecordLimits(0, (1 << 63) - 1, (1 << 63) - 1, append_time=False
 
 
 class TimeSearch(RecordCheck):
-    """For the first record, from `start_offset` on, whose timestamp is as great as the one asked for."""
+    """A search for the first record, from `start_offset` on, with at least the given timestamp."""
 
     def __init__(self, batch: Buffer, header: BatchHeader, timestamp: int, start_offset: int) -> None:
         super().__init__(batch, header, _NOTHING_ASKED)
@@ -303,7 +306,11 @@ class TimeSearch(RecordCheck):
         self._times = _NO_TIMES if header.log_append_time else (NEVER, timestamp - 1 - header.base_timestamp)
 
     def search(self) -> Generator[None, None, tuple[int, int] | None]:
-        """Its timestamp and offset. Raises `InvalidRecord` or `CorruptBatch` where the records can't be read."""
+        """Return the record's timestamp and offset, or None.
+
+        Raises:
+            InvalidRecord, CorruptBatch: the records can't be read.
+        """
         yield from self._records()
         return self._found
 

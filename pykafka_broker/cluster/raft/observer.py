@@ -49,7 +49,7 @@ _FOREIGN = (ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.CLUSTER_AUTHORIZATION_F
 
 
 class Download:
-    """A snapshot of the leader's on its way."""
+    """A snapshot being fetched from the leader."""
 
     def __init__(self, end_offset: int, epoch: int) -> None:
         self.end_offset = end_offset
@@ -62,7 +62,7 @@ class Download:
         return len(self.data) == self._size
 
     def add(self, part: SnapshotPart) -> bool:
-        """Whether it goes on where the last one has ended."""
+        """Add a part, and return whether the part follows the last."""
         if part.position != len(self.data) or not part.data or part.position + len(part.data) > part.size:
             return False
         self._size = part.size
@@ -71,8 +71,9 @@ class Download:
 
 
 class FetchAnswer(NamedTuple):
-    """`address` is that of the leader, where it is told. `diverging` is (epoch, end offset), `snapshot` (end offset,
-    epoch).
+    """The leader's answer to a fetch.
+
+    `address` is the leader's, where it is told. `diverging` is (epoch, end offset), `snapshot` (end offset, epoch).
     """
 
     error: ErrorCode
@@ -86,7 +87,7 @@ class FetchAnswer(NamedTuple):
 
 
 class SnapshotPart(NamedTuple):
-    """Some bytes of a snapshot, which stand at `position` of `size`."""
+    """Some bytes of a snapshot, at `position` of `size`."""
 
     error: ErrorCode
     size: int = 0
@@ -95,7 +96,7 @@ class SnapshotPart(NamedTuple):
 
 
 class Requests:
-    """Those of one node."""
+    """The requests of a node."""
 
     def __init__(self, log: FollowedLog, config: BrokerConfig, cluster_id: str) -> None:
         self._log = log
@@ -105,7 +106,7 @@ class Requests:
         self._snapshot_bytes = config.controller_quorum_fetch_snapshot_max_bytes
 
     def fetch(self) -> FetchRequest:
-        """From the end of the log on. The leader answers at once if its high watermark is a newer one."""
+        """Return a fetch from the end of the log on; a leader with a newer high watermark answers at once."""
         log = self._log
         partition = FetchPartition(
             current_leader_epoch=log.epoch,
@@ -123,7 +124,7 @@ class Requests:
         )
 
     def fetch_snapshot(self, download: Download) -> FetchSnapshotRequest:
-        """What comes after the bytes that are here."""
+        """Return a fetch of the snapshot's next bytes."""
         log = self._log
         partition = PartitionSnapshot(
             current_leader_epoch=log.epoch,
@@ -140,7 +141,7 @@ class Requests:
 
 
 def voter_addresses(voters: Voters, listener: str) -> list[Address]:
-    """Where the voters of a dynamic quorum listen, as the log tells (KIP-853)."""
+    """Return the addresses of a dynamic quorum's voters, by the log (KIP-853)."""
     if voters.record is None:
         return []
     from pykafka_broker.protocol.stored.voters_record import VotersRecord  # there is none with kraft.version 0
@@ -154,7 +155,9 @@ def voter_addresses(voters: Voters, listener: str) -> list[Address]:
 
 
 def read_fetch(response: Any, listener: str) -> FetchAnswer:
-    """What a FetchResponse says of the metadata log; `listener` is the name of that of controllers."""
+    """Return the part of a FetchResponse about the metadata log; `listener` is the name of the controllers'
+    listener.
+    """
     data = next((each for topic in response.responses for each in topic.partitions), None)
     if response.error_code or data is None:
         return FetchAnswer(ErrorCode(response.error_code or ErrorCode.UNKNOWN_SERVER_ERROR))
@@ -174,7 +177,7 @@ def read_fetch(response: Any, listener: str) -> FetchAnswer:
 
 
 def read_snapshot(response: Any) -> SnapshotPart:
-    """What a FetchSnapshotResponse brings."""
+    """Return the part of a snapshot in a FetchSnapshotResponse."""
     data = next((each for topic in response.topics for each in topic.partitions), None)
     if response.error_code or data is None:
         return SnapshotPart(ErrorCode(response.error_code or ErrorCode.UNKNOWN_SERVER_ERROR))
@@ -182,7 +185,7 @@ def read_snapshot(response: Any) -> SnapshotPart:
 
 
 class Leader(NamedTuple):
-    """Who leads the metadata log, and so is the active controller."""
+    """The leader of the metadata log, and so the active controller."""
 
     id: int
     epoch: int
@@ -193,20 +196,20 @@ class ObserverListener(Protocol):
     """Whoever the observer works for."""
 
     def on_leader(self, leader: Leader | None) -> None:
-        """Another one leads, or nobody knows who."""
+        """Act on a new leader, or None for an unknown leader."""
 
     def on_progress(self) -> None:
-        """More is committed than before."""
+        """Act on more committed records."""
 
     def on_snapshot(self) -> None:
-        """The log has begun anew behind a snapshot of the leader's."""
+        """Act on a log begun anew behind a snapshot of the leader."""
 
     def on_refusal(self, why: str) -> None:
-        """This node can't be part of that cluster, or the log can't be gone on with."""
+        """Act on a refusal: the node can't be part of the cluster, or can't continue the log."""
 
 
 class _Connection:
-    """A node that is asked."""
+    """A connection to a node of the quorum."""
 
     def __init__(self, address: Address, peer: Peer) -> None:
         self.address = address
@@ -218,7 +221,7 @@ class _Connection:
 
 
 class Observer:
-    """Of one quorum, for one node. `leader` is known or not."""
+    """An observer of a quorum, for a single node; `leader` is None while unknown."""
 
     def __init__(
         self, log: FollowedLog, peers: Peers, clock: Clock, config: BrokerConfig, roles: Roles, cluster_id: str
@@ -244,22 +247,22 @@ class Observer:
     # -- life
 
     def start(self, follower: ObserverListener) -> None:
-        """Begin to ask."""
+        """Begin to fetch."""
         self._follower = follower
         self._go_on()
 
     def close(self) -> None:
-        """Ask nobody any more."""
+        """Stop fetching."""
         self._closed, self._due = True, None
         for line in list(self._lines.values()):
             self._hang_up(line)
 
     def next_deadline(self) -> int | None:
-        """When somebody is to be asked again."""
+        """Return the time of the next request."""
         return self._due
 
     def on_deadline(self, now: int) -> None:
-        """Ask those whose time has come."""
+        """Send due requests."""
         self._go_on()
 
     # -- asking
@@ -296,7 +299,7 @@ class Observer:
             line.peer.send(self._requests.fetch(), answered, self._timeout_ms, versions=_FETCH_VERSIONS)
 
     def _answered(self, line: _Connection) -> bool:
-        """Whether anybody still wants to know."""
+        """Take note of an answer, and return whether the answer is still wanted."""
         line.waits = False
         return not line.closed and not self._closed
 
@@ -331,7 +334,7 @@ class Observer:
         self._go_on()
 
     def _refused(self, line: _Connection, answer: FetchAnswer) -> None:
-        """It does not lead, or not in that epoch."""
+        """Handle an answer from a node without the lead, or without the lead in the epoch."""
         leads = self.leader is not None and self.leader.address == line.address
         if leads and answer.error is ErrorCode.FENCED_LEADER_EPOCH:
             return  # it has told the epoch in which it does
@@ -347,7 +350,7 @@ class Observer:
     # -- who leads
 
     def _learn(self, line: _Connection, answer: FetchAnswer) -> None:
-        """What an answer says of the epoch and its leader."""
+        """Learn epoch and leader from an answer."""
         log = self._log
         leader_id = answer.leader_id
         if answer.epoch < log.epoch or answer.epoch < 0 or (answer.epoch == log.epoch and leader_id == NO_LEADER):
@@ -386,7 +389,7 @@ class Observer:
     # -- the log
 
     def _follow(self, line: _Connection, answer: FetchAnswer) -> None:
-        """What the leader says."""
+        """Follow the leader's answer."""
         log = self._log
         try:
             if answer.snapshot is not None:
