@@ -20,8 +20,8 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
 
+from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import (
     LOST,
@@ -32,8 +32,7 @@ from pykafka_broker.log.checkpoints import (
     is_reserved,
     read_partition_metadata,
 )
-from pykafka_broker.log.jobs import in_threads
-from pykafka_broker.log.loading import FolderRecovery, recover_folder
+from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.log_directory import (
     METADATA_TOPIC,
     LogDirectory,
@@ -41,11 +40,7 @@ from pykafka_broker.log.log_directory import (
     TopicPartition,
     stray_name,
 )
-from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.protocol.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from pykafka_broker.log.manager import LogManager
 
 logger = logging.getLogger(__name__)
 
@@ -285,70 +280,96 @@ def quarantine(partition: TopicPartition, directory: LogDirectory, new_uuid: Cal
 # -- start
 
 
-def open_directories(manager: LogManager, with_metadata: bool) -> None:
-    """Lock, identify and recover every directory.
+class DirectoryOpener:
+    """The steps that bring the directories of `log.dirs` into service at a start.
 
-    Args:
-        with_metadata: whether the metadata log must be there wherever there are partitions.
+    cluster_id: the cluster of the directories, known after `open`.
     """
-    # as Kafka's tools name them, wherever the broker was started
-    directories = [LogDirectory(manager.fs, os.path.abspath(path)) for path in manager.config.data_dirs]
-    wanted = manager.config.metadata_log_dir
-    if wanted and os.path.abspath(wanted) not in map(os.path.abspath, manager.config.data_dirs):
-        directories.append(LogDirectory(manager.fs, wanted, metadata_only=True))
-    manager.directories += directories
-    for directory in directories:
-        manager.attempt(directory, directory.acquire)
-    _in_each(manager, _learn_cluster_id, _identify, _list)
-    if with_metadata:
-        manager.directory_of_metadata_log()
-    _in_each(manager, _open, _resolve_moves, _recover)
 
+    def __init__(
+        self,
+        directory_map: DirectoryMap,
+        config: BrokerConfig,
+        new_uuid: Callable[[], bytes],
+        attempt: Callable[..., None],
+        cluster_id: str,
+        *,
+        may_found_cluster: bool,
+    ) -> None:
+        """Make the opener of the directories of `config`.
 
-def _in_each(manager: LogManager, *steps: Callable[[LogManager, LogDirectory], None]) -> None:
-    """Run the steps one after the other, each in every online directory."""
-    for step in steps:
-        for directory in manager.online():
-            manager.attempt(directory, step, manager, directory)
-    if not manager.online():
-        reasons = "; ".join(directory.trouble for directory in manager.directories)
-        raise LogDirectoryError(f"None of the log directories can be used: {reasons}")
+        Args:
+            attempt: calls its second argument with the rest, and takes its first argument, a directory, offline if the
+                disk fails.
+            cluster_id: the cluster that the directories must belong to; empty for the one that they name, or a new one.
+            may_found_cluster: whether directories without a cluster may begin a new one.
+        """
+        self.cluster_id = cluster_id
+        self._map = directory_map
+        self._config = config
+        self._new_uuid = new_uuid
+        self._attempt = attempt
+        self._may_found_cluster = may_found_cluster
+        self._deleted: list[str] = []
 
+    def open(self, fs: FileSystem) -> list[str]:
+        """Lock, identify and list every directory, and return the folders that wait to be removed."""
+        # as Kafka's tools name them, wherever the broker was started
+        directories = [LogDirectory(fs, os.path.abspath(path)) for path in self._config.data_dirs]
+        wanted = self._config.metadata_log_dir
+        if wanted and os.path.abspath(wanted) not in map(os.path.abspath, self._config.data_dirs):
+            directories.append(LogDirectory(fs, wanted, metadata_only=True))
+        self._map.directories += directories
+        for directory in directories:
+            self._attempt(directory, directory.acquire)
+        self._in_each(self._learn_cluster_id, self._identify, self._list)
+        return self._deleted
 
-def _learn_cluster_id(manager: LogManager, directory: LogDirectory) -> None:
-    manager.cluster_id = manager.cluster_id or directory.read_cluster_id()
+    def recover(self, recover: Callable[[LogDirectory], None]) -> None:
+        """Finish interrupted moves, and call `recover` for every directory."""
+        self._in_each(self._read, self._resolve_moves, recover)
 
+    def _online(self) -> list[LogDirectory]:
+        return [directory for directory in self._map.directories if directory.online]
 
-def _identify(manager: LogManager, directory: LogDirectory) -> None:
-    if manager.metadata_is_elsewhere and not manager.cluster_id:
-        raise LogDirectoryError(
-            f"{directory.path} is of no cluster yet: `pykafka-broker format -c FILE -t CLUSTER_ID` says of which"
-        )
-    manager.cluster_id = manager.cluster_id or id_text(manager.new_uuid())
-    directory.identify(manager.config.node, manager.cluster_id, manager.new_uuid)
-    for other in manager.online():
-        if other is not directory and other.id == directory.id:
-            raise LogDirectoryError(f"{other.path} and {directory.path} have the same directory.id")
+    def _in_each(self, *steps: Callable[[LogDirectory], None]) -> None:
+        """Run the steps in turn, each in every online directory."""
+        for step in steps:
+            for directory in self._online():
+                self._attempt(directory, step, directory)
+        if not self._online():
+            reasons = "; ".join(directory.trouble for directory in self._map.directories)
+            raise LogDirectoryError(f"None of the log directories can be used: {reasons}")
 
+    def _learn_cluster_id(self, directory: LogDirectory) -> None:
+        self.cluster_id = self.cluster_id or directory.read_cluster_id()
 
-def _list(manager: LogManager, directory: LogDirectory) -> None:
-    partitions, deleted = directory.list_folders()
-    for name in deleted:
-        manager.remove_folder_later(directory.file(name))
-    for partition in partitions:
-        manager.directory_map.add(partition, directory)
+    def _identify(self, directory: LogDirectory) -> None:
+        if not self.cluster_id and not self._may_found_cluster:
+            raise LogDirectoryError(
+                f"{directory.path} is of no cluster yet: `pykafka-broker format -c FILE -t CLUSTER_ID` says of which"
+            )
+        self.cluster_id = self.cluster_id or id_text(self._new_uuid())
+        directory.identify(self._config.node, self.cluster_id, self._new_uuid)
+        for other in self._online():
+            if other is not directory and other.id == directory.id:
+                raise LogDirectoryError(f"{other.path} and {directory.path} have the same directory.id")
 
+    def _list(self, directory: LogDirectory) -> None:
+        partitions, deleted = directory.list_folders()
+        self._deleted += map(directory.file, deleted)
+        for partition in partitions:
+            self._map.add(partition, directory)
 
-def _open(manager: LogManager, directory: LogDirectory) -> None:
-    directory.write_identity()
-    directory.read_state()
+    def _read(self, directory: LogDirectory) -> None:
+        directory.write_identity()
+        directory.read_state()
 
-
-def _resolve_moves(manager: LogManager, directory: LogDirectory) -> None:
-    for name in directory.futures():
-        key = _resolve_future(manager.directory_map, directory, name)
-        if key is not None:
-            manager.directory_map.put(key, directory)
+    def _resolve_moves(self, directory: LogDirectory) -> None:
+        for name in directory.futures():
+            key = _resolve_future(self._map, directory, name)
+            if key is not None:
+                self._map.put(key, directory)
 
 
 def _resolve_future(directories: DirectoryMap, directory: LogDirectory, name: str) -> TopicPartition | None:
@@ -374,32 +395,3 @@ def _resolve_future(directories: DirectoryMap, directory: LogDirectory, name: st
     fs.rename(path, directory.partition_path(key))
     fs.sync_directory(directory.path)
     return key
-
-
-def _recover(manager: LogManager, directory: LogDirectory) -> None:
-    """Recover every partition, several at a time where threads are given.
-
-    Topics' own settings aren't known yet; of the broker's settings only the density of indexes matters.
-    """
-    config, files, wall = manager.config.topic_defaults, manager.files, manager.clock.wall
-
-    def recover(partition: TopicPartition) -> None:
-        topic, index = partition
-        path, offsets = directory.partition_path(partition), directory.offsets(partition)
-        try:
-            if topic == METADATA_TOPIC:
-                FolderRecovery(files, path, f"{topic}-{index}", config, offsets, wall, contiguous=True).run()
-            else:
-                gap = recover_folder(files, path, f"{topic}-{index}", config, offsets, wall).gap
-                if gap is not None:
-                    manager.gaps[partition] = gap
-        except DamagedLog as damage:
-            if topic == METADATA_TOPIC:
-                raise LogDirectoryError(f"{damage}; {remedy(directory.path)}") from damage
-            directory.whole = False
-            manager.out_of_service(partition, damage)
-
-    if not directory.clean:
-        partitions = manager.directory_map.in_directory(directory)
-        in_threads(manager.thread_pool, manager.config.num_recovery_threads_per_data_dir, recover, partitions)
-    directory.ready = True

@@ -26,12 +26,12 @@ from pykafka_broker.log.checkpoints import (
 )
 from pykafka_broker.log.compaction.cleaner import Cleaner
 from pykafka_broker.log.deletion import Deletions, Remover
-from pykafka_broker.log.directory_map import DirectoryMap, open_directories, quarantine
+from pykafka_broker.log.directory_map import DirectoryMap, DirectoryOpener, quarantine
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem, is_passing
 from pykafka_broker.log.flush import Flushers, Waiter
-from pykafka_broker.log.jobs import Submit, ThreadPool, run_inline
-from pykafka_broker.log.loading import ZERO_ID, begin_log, create_log, load_log
+from pykafka_broker.log.jobs import Submit, ThreadPool, in_threads, run_inline
+from pykafka_broker.log.loading import ZERO_ID, FolderRecovery, begin_log, create_log, load_log, recover_folder
 from pykafka_broker.log.log_directory import (
     METADATA_TOPIC,
     LogDirectory,
@@ -141,7 +141,7 @@ class LogManager:
         self.topics_are_known = True
         self.loaded: dict[TopicPartition, PartitionLog] = {}
         self.damaged: dict[TopicPartition, DamagedLog] = {}  # out of service until the next start
-        self.gaps: dict[TopicPartition, int] = {}  # found by the recovery in logs that are not loaded yet
+        self._gaps: dict[TopicPartition, int] = {}  # found by the recovery in logs that are not loaded yet
         self.directory_map = DirectoryMap(self.directories, lambda: [*map(os.path.abspath, self.config.cordoned_dirs)])
         self._where = self.directory_map.where
         self._flushers = Flushers(lambda job: self.submit(job))
@@ -169,19 +169,58 @@ class LogManager:
             LogDirectoryError: no directory can be used; or, `with_metadata`, the metadata log is missing.
         """
         self._tick(now)
-        open_directories(self, with_metadata)
+        opener = DirectoryOpener(
+            self.directory_map,
+            self.config,
+            self.new_uuid,
+            self._attempt,
+            self.cluster_id,
+            may_found_cluster=not self.metadata_is_elsewhere,
+        )
+        due = self.clock.now + self.config.topic_defaults.file_delete_delay_ms
+        for path in opener.open(self.fs):
+            self._remover.folder_later(due, path)
+        self.cluster_id = opener.cluster_id
+        if with_metadata:
+            self.directory_of_metadata_log()
+        opener.recover(self._recover)
         self._maintenance.start(now)
         self.cleaner.start(now)
 
-    def attempt(self, directory: LogDirectory, action: Callable[..., None], *arguments: object) -> None:
+    def _recover(self, directory: LogDirectory) -> None:
+        """Recover every partition of a directory, several at a time where threads are given.
+
+        Topics' own settings aren't known yet; of the broker's settings only the density of indexes matters.
+        """
+        config, files, wall = self.config.topic_defaults, self.files, self.clock.wall
+
+        def recover(partition: TopicPartition) -> None:
+            topic, index = partition
+            path, offsets = directory.partition_path(partition), directory.offsets(partition)
+            try:
+                if topic == METADATA_TOPIC:
+                    FolderRecovery(files, path, f"{topic}-{index}", config, offsets, wall, contiguous=True).run()
+                else:
+                    gap = recover_folder(files, path, f"{topic}-{index}", config, offsets, wall).gap
+                    if gap is not None:
+                        self._gaps[partition] = gap
+            except DamagedLog as damage:
+                if topic == METADATA_TOPIC:
+                    raise LogDirectoryError(f"{damage}; {remedy(directory.path)}") from damage
+                directory.whole = False
+                self._out_of_service(partition, damage)
+
+        if not directory.clean:
+            partitions = self.directory_map.in_directory(directory)
+            in_threads(self.thread_pool, self.config.num_recovery_threads_per_data_dir, recover, partitions)
+        directory.ready = True
+
+    def _attempt(self, directory: LogDirectory, action: Callable[..., None], *arguments: object) -> None:
         """Run `action`; if the disk fails, take the directory offline. Another broker's lock ends the start."""
         try:
             action(*arguments)
         except (OSError, DamagedLog) as error:
             self.take_offline(directory, error)
-
-    def remove_folder_later(self, path: str) -> None:
-        self._remover.folder_later(self.clock.now + self.config.topic_defaults.file_delete_delay_ms, path)
 
     def stop_jobs(self) -> None:
         """Cancel cleanings and moves, which take long and are worth nothing half done; then jobs can be waited for."""
@@ -195,7 +234,7 @@ class LogManager:
         self._uncreated.finish()
         for directory in self.online():
             if directory.ready:
-                self.attempt(directory, self._close, directory, now)
+                self._attempt(directory, self._close, directory, now)
         for directory in self.directories:
             directory.release()
 
@@ -270,15 +309,15 @@ class LogManager:
         except OSError as error:
             raise self.directory_failed(directory, error) from error
         except DamagedLog as damage:
-            self.out_of_service(key, damage)
+            self._out_of_service(key, damage)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
-        log.note_gap(self.gaps.pop(key, None))
+        log.note_gap(self._gaps.pop(key, None))
         self.loaded[key] = log
         if log.overdue:  # a crash has left it in the system's memory
             self.must_sync(log)
         return log
 
-    def out_of_service(self, key: TopicPartition, damage: DamagedLog) -> None:
+    def _out_of_service(self, key: TopicPartition, damage: DamagedLog) -> None:
         """Take a damaged partition out of service and log the damage. Damage of the metadata ends the start, which logs
         it.
         """

@@ -22,7 +22,6 @@ PRONOUN_LINES = {
     "cli": 13,
     "client": 56,
     "clock": 1,
-    "cluster": 1,
     "config": 19,
     "control": 69,
     "coordinators": 70,

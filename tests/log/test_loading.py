@@ -126,7 +126,7 @@ def test_batches_missing_before_a_later_segment_leave_a_gap(tmp_path: Path, left
     log = logs.get("t", 0)
     assert log.gap == gap
     assert log.log_end_offset == (60 if left == "later records" else int(segments[1].stem))
-    assert not logs.gaps
+    assert not logs._gaps
     release(logs)
 
 

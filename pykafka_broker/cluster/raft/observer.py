@@ -193,7 +193,7 @@ class Leader(NamedTuple):
 
 
 class ObserverListener(Protocol):
-    """Whoever the observer works for."""
+    """The owner of an observer."""
 
     def on_leader(self, leader: Leader | None) -> None:
         """Act on a new leader, or None for an unknown leader."""
