@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pykafka_broker.cluster.image import MetadataImage
 
 WILDCARD = "*"  # as a literal name: every resource of the kind; as a host: every host
-DENIED_SHIFT = 16  # bits from here on are operations that are denied; AclOperation has numbers below
+DENIED_SHIFT = 16  # bits from here on are denied operations; the numbers of AclOperation are below
 _OPERATIONS = range(DENIED_SHIFT)
 K = TypeVar("K", str, int)
 
@@ -41,7 +41,7 @@ class Patterns:
     def __init__(self) -> None:
         self.literal: dict[str, int] = {}
         self.prefixed: dict[str, int] | None = None  # by prefix; most clients have none
-        self._lengths: dict[int, int] = {}  # of prefixes: how many are so long
+        self._lengths: dict[int, int] = {}  # number of prefixes of each length
 
     def get(self, pattern_type: int, name: str) -> int:
         """Return the number of exactly the given pattern, or 0."""
@@ -97,7 +97,7 @@ class AclIndex:
     def __init__(self, acls: Iterable[AccessControlEntry]) -> None:
         self.changes = 0
         self._clients: dict[tuple[int, str, str], Patterns] = {}  # by kind, principal, host
-        self._resources: dict[int, Patterns] = {}  # by kind: how many ACLs each pattern has
+        self._resources: dict[int, Patterns] = {}  # by kind: the number of ACLs for each pattern
         for acl in acls:
             self.add(acl)
 

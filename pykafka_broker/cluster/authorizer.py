@@ -18,11 +18,13 @@ from pykafka_broker.protocol.errors import ErrorCode
 logger = logging.getLogger("kafka.authorizer.logger")  # as Kafka calls it: operators look there
 
 CLUSTER_NAME = "kafka-cluster"  # the one resource of the kind CLUSTER
-INSIDE = "Inside:control"  # who asks from inside the process and may do everything; a client's name has another type
-Operation = AclOperation  # short names for what every handler writes
+INSIDE = (
+    "Inside:control"  # the principal of requests from inside the process, with all rights; clients have another type
+)
+Operation = AclOperation  # short names for handlers
 Resource = AclResourceType
 
-# What there is to be allowed of each kind; the bits of "authorized operations" (KIP-430).
+# The operations on each kind of resource; the bits of "authorized operations" (KIP-430).
 OPERATIONS = {
     Resource.TOPIC: (
         Operation.READ,
@@ -51,7 +53,7 @@ OPERATIONS = {
         Operation.IDEMPOTENT_WRITE,
     ),
 }
-NOT_ASKED = -(1 << 31)  # in place of such a bit set, where the client did not want one
+NOT_ASKED = -(1 << 31)  # instead of the bit set, if the client did not ask for it
 _DENIALS = {
     Resource.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
     Resource.GROUP: (ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."),
@@ -66,7 +68,7 @@ _DENIALS = {
     ),
     Resource.USER: (ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, "Delegation Token authorization failed."),
 }
-# What one needs a right on to see or change configs.
+# The resource on which a right to see or change configs is needed.
 _CONFIGURED: dict[int, Resource] = {
     ConfigResourceType.TOPIC: Resource.TOPIC,
     ConfigResourceType.GROUP: Resource.GROUP,
@@ -141,7 +143,7 @@ def tell_denial(
             operation.name,
             client.client_host,
             _camel(resource.name),
-            name if name.isprintable() else repr(name),  # it is the client's to choose
+            name if name.isprintable() else repr(name),  # the client chooses the name
             _camel(ApiKey(asking.api_key).name),
             authorizer.rule(client.principal, client.client_host, operation, resource, name),
         )

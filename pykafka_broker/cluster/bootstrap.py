@@ -21,7 +21,7 @@ from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint
 
 Records = list[ApiMessageAndVersion]
 
-_TRANSACTIONS_FROM = 13  # the first metadata.version with them (KIP-868)
+_TRANSACTIONS_FROM = 13  # the first metadata.version with transactions (KIP-868)
 
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
@@ -54,13 +54,13 @@ def first_records(controller: Controller, bootstrap: Records) -> Records:
     }
     records = list(bootstrap)
     if levels.get(ELR_VERSION):
-        # Then the cluster has its own min.insync.replicas, which can't be taken away (KIP-966).
+        # With eligible leader replicas the cluster has its own min.insync.replicas, which can't be removed (KIP-966).
         insync = str(controller.config.min_insync_replicas)
         records.append(
             ApiMessageAndVersion(ConfigRecord(ConfigResourceType.BROKER, "", "min.insync.replicas", insync), 0)
         )
     if levels.get(METADATA_VERSION, 0) < _TRANSACTIONS_FROM:
-        return records  # nodes of those releases don't know what Begin and End are
+        return records  # nodes of those releases don't know Begin and End
     begin, end = BeginTransactionRecord("Bootstrap records"), EndTransactionRecord()
     return [ApiMessageAndVersion(begin, 0), *records, ApiMessageAndVersion(end, 0)]
 

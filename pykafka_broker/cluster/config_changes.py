@@ -68,7 +68,7 @@ _POOLS = (
 )
 # Known as dynamic to Kafka, and fixed here: sockets are bound once.
 _FIXED_HERE = ("listeners", "listener.security.protocol.map")
-# Keys and who is trusted: each listener has its own.
+# Keys and trust stores: each listener has its own.
 _PER_LISTENER = frozenset(
     f"ssl.{rest}"
     for rest in (
@@ -132,14 +132,14 @@ def incremental_alter_configs(
     _check_resource(controller, kind, name)
     present = controller.image.config(kind, name)
     changed: dict[str, str | None] = {}
-    if kind == ConfigResourceType.BROKER:  # which looks at all operations before it passes them on
+    if kind == ConfigResourceType.BROKER:  # a broker checks all operations before it forwards them
         check_operations(ops)
     for op in ops:
         if op.operation in (AlterConfigOp.APPEND, AlterConfigOp.SUBTRACT):
             changed[op.key] = _edited_list(controller, ConfigResourceType(kind), op, present.get(op.key))
         else:
             changed[op.key] = op.value if op.operation == AlterConfigOp.SET else None
-    check_operations(ops)  # Kafka comes upon them in the order of a hash table, and then fails
+    check_operations(ops)  # Kafka finds them in the order of a hash table, and then fails
     return _records(controller, kind, name, present, changed, changed, permit)
 
 
@@ -240,7 +240,7 @@ def _records(
             overrides[key] = value
     if kind == ConfigResourceType.TOPIC:
         check_topic_resource(name)
-        # What another release left behind and this one doesn't know is no fault of this request.
+        # An unknown config left by another release is no fault of this request.
         known = {key.name for key in live_keys(controller.config)}
         readable = {key: value for key, value in overrides.items() if key in known or key in changed}
         check_topic(controller.config, readable)
@@ -259,7 +259,7 @@ def _records(
         always = kind == ConfigResourceType.BROKER  # as Kafka has it
         asked = {key: value for key, value in named.items() if always or value != present.get(key)}
         controller.policies.check_configs(ConfigAlteration(ConfigResourceType(kind).name, name, asked))
-    # A broker reads the files again that its settings name, also if the names stay (KAFKA-14136).
+    # A broker reads the files named by its settings again, even if the names stay (KAFKA-14136).
     written = {
         key: value for key, value in changed.items() if value != present.get(key) or kind == ConfigResourceType.BROKER
     }
@@ -332,7 +332,9 @@ def check_client_metrics(name: str, overrides: Overrides) -> None:
     unknown = [key for key in overrides if key not in keys]
     if unknown:
         raise _wrong(f"Unknown client metrics configuration: {unknown[0]}")
-    for key, text in sorted(overrides.items()):  # of several bad ones Kafka tells this one, as its hash table has them
+    for key, text in sorted(
+        overrides.items()
+    ):  # of several bad keys Kafka reports this one, by the order of its hash table
         try:
             value = parse_value(keys[key], text)
         except ConfigError as error:
@@ -360,7 +362,7 @@ def _check_match(pattern: str) -> None:
 def check_broker(controller: Controller, name: str, changed: Mapping[str, str | None], overrides: Overrides) -> None:
     """Check changes of a broker's configs: `changed` by the request, `overrides` set for the resource afterwards."""
     check_broker_name(controller, name)
-    if not _is_of_this_node(controller, name):  # the broker has looked at it
+    if not _is_of_this_node(controller, name):  # that broker has checked the change
         return
     keys = broker_keys()
     given = [key for key, text in changed.items() if text is not None]
@@ -419,7 +421,7 @@ def _check_of_listeners(changed: Mapping[str, str | None]) -> None:
             continue
         try:
             parse_value(keys[base], text)
-            if ":" not in text:  # else a class of Python, which is looked for when it is needed
+            if ":" not in text:  # otherwise a Python class, which is looked up when it is needed
                 _check_classes(keys[base], text)
         except ConfigError as error:
             raise (_wrong if name.count(".") - base.count(".") == _LISTENER_PARTS else _dynamic)(str(error)) from None
@@ -490,7 +492,7 @@ def _check_broker_values(controller: Controller, name: str, overrides: Overrides
         )
     for problem in cordon_problems(proposed):
         raise _wrong(f"requirement failed: {problem}")
-    if proposed["max.connections"] == 0:  # nobody could take it back
+    if proposed["max.connections"] == 0:  # nobody could connect to undo it
         raise _dynamic("Invalid max.connections 0")
     for entry in filter(None, str(proposed["max.connections.per.ip.overrides"] or "").split(",")):
         if not entry.rpartition(":")[2].strip().isdigit() or ":" not in entry:
@@ -550,7 +552,7 @@ def _eligible_no_more(image: MetadataImage, kind: int, name: str) -> Iterator[Ap
 
     topics: Iterable[TopicImage]
     if kind == ConfigResourceType.TOPIC:
-        topics = [image.topics[name]] if name in image.topics else []  # it may be about to be created
+        topics = [image.topics[name]] if name in image.topics else []  # the topic may be about to be created
     elif kind == ConfigResourceType.BROKER and not name:
         topics = image.topics.values()
     else:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ReplyT = TypeVar("ReplyT")
 PRODUCER_ID_BLOCK_SIZE = 1000
-MAX_RECORDS_PER_OPERATION = 10_000  # what one request may write
+MAX_RECORDS_PER_OPERATION = 10_000  # records that one request may write
 # The first metadata.version whose partition records have directory ids (KIP-858), eligible leader replicas (KIP-966)
 DIRECTORIES_FROM = 17
 _ELR_FROM = 23
@@ -90,8 +90,8 @@ class Decision(NamedTuple, Generic[ReplyT]):
     kraft_version: int = 0
 
 
-# Called with how many partitions are to be created or deleted; raises THROTTLING_QUOTA_EXCEEDED where these are too
-# many for the quota of whoever asks (KIP-599).
+# Called with the number of partitions to create or delete; raises THROTTLING_QUOTA_EXCEEDED where these are too
+# many for the client's quota (KIP-599).
 Spend = Callable[[int], None]
 
 
@@ -99,7 +99,7 @@ def unlimited(partitions: int) -> None:
     """Spend nothing: the client has no quota."""
 
 
-# Called with the configuration as it would be, and the names that a request changes; raises ConfigError.
+# Called with the configuration after the change, and the names that a request changes; raises ConfigError.
 CheckListener = Callable[[BrokerConfig, Collection[str]], None]
 
 
@@ -160,7 +160,7 @@ class Controller:
         self.policies: Policies | None = None
         self.check_listeners: Sequence[CheckListener] = ()
         self.first_leader_epoch = 0  # of new partitions
-        self.kraft_version = 0  # of the quorum, which keeps it in its log beside the metadata
+        self.kraft_version = 0  # of the quorum, from the control records of its log
         self.alone = True
 
     def partition_record_version(self) -> int:

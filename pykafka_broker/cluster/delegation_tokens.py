@@ -20,7 +20,7 @@ from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
 from pykafka_broker.protocol.stored.remove_delegation_token_record import RemoveDelegationTokenRecord
 
-MAX_RENEWERS = 1000  # of one token, since a record has to hold them all
+MAX_RENEWERS = 1000  # of one token: a record has to hold all of them
 _TOKENS_FROM = 14  # the first metadata.version with records of tokens, 3.6-IV2
 
 

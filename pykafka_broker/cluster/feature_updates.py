@@ -20,7 +20,7 @@ from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelReco
 _UPGRADE_TYPES = frozenset(UpgradeType)
 _UPGRADE_TYPES_FROM = 1
 _NO_RESULTS_FROM = 2
-# The lowest metadata.version that eligible.leader.replicas.version 1 can live with.
+# The lowest metadata.version for eligible.leader.replicas.version 1.
 _ELR_NEEDS = 23
 
 

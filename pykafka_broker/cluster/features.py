@@ -54,7 +54,7 @@ SUPPORTED: dict[str, tuple[int, int]] = {
     "streams.version": (0, 1),
 }
 
-# From which metadata.version on a release finalizes which level, in the order in which kafka-storage lists them.
+# The first metadata.version whose releases finalize the level, in the order of kafka-storage.
 _DEFAULT_FROM: dict[str, tuple[int, int]] = {
     KRAFT_VERSION: (21, 1),
     "transaction.version": (24, 2),

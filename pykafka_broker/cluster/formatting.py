@@ -52,7 +52,7 @@ from pykafka_broker.protocol.stored.user_scram_credential_record import UserScra
 from pykafka_broker.protocol.stored.voters_record import Endpoint, KRaftVersionFeature, Voter, VotersRecord
 
 _LATEST = SUPPORTED[METADATA_VERSION][1]
-_UNSTABLE = {_LATEST + 1: "4.4-IV0"}  # known by name, and not to be had
+_UNSTABLE = {_LATEST + 1: "4.4-IV0"}  # known by name, but not supported
 _KNOWN_VERSIONS = METADATA_VERSIONS | _UNSTABLE
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 _MAX_PORT = 65535
@@ -323,7 +323,7 @@ def _decoded(text: str, what: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        hint = f": {text}" if what == "salt" else ""  # the other is as good as a password
+        hint = f": {text}" if what == "salt" else ""  # the salted password is as good as a password
         raise FormatError(f"Failed to decode given {what}{hint}") from None
 
 
@@ -515,7 +515,7 @@ def properties_of(fs: FileSystem, path: str) -> dict[str, str] | None:
     """Return the content of a directory's `meta.properties`; None if not formatted or missing."""
     if not fs.exists(path):
         return None
-    fs.list_directory(path)  # what is no directory is an OSError
+    fs.list_directory(path)  # raises OSError for a file
     try:
         return read_properties(fs, f"{path}/{META_PROPERTIES}")
     except FileNotFoundError:

@@ -31,7 +31,7 @@ from pykafka_broker.protocol.messages.broker_heartbeat_response import BrokerHea
 from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
 
 UNKNOWN_OFFSET = -1
-PORTION = 1_000  # partitions that change at once when a broker goes, so that nobody waits long
+PORTION = 1_000  # partitions changed at once when a broker goes, so that no request waits long
 _FENCE, _UNFENCE = 1, -1
 _IN_CONTROLLED_SHUTDOWN = 1
 Records = Iterator[ApiMessageAndVersion]
@@ -54,7 +54,7 @@ class Session:
         self.shutdown_offset: int | None = None
 
 
-# What follows for partitions from what a broker wants, as the image is then: nothing, once all of it is written.
+# Returns the remaining changes of partitions for a broker, by the present image; none when all are written.
 Following = Callable[[Controller, BrokerImage], Iterator[ApiMessageAndVersion]]
 
 
@@ -69,7 +69,7 @@ class Sessions:
         self.unfinished: dict[tuple[int, Following], int] = {}
         self._node_id = node_id
         self._sessions: dict[int, Session] = {}
-        self._watched: dict[int, Session] = {}  # of those that are not fenced, the longest silent first
+        self._watched: dict[int, Session] = {}  # of unfenced brokers, the longest silent first
 
     def follow(self, image: MetadataImage, broker_ids: Iterable[int], now: int) -> None:
         """Begin and end sessions after changes of registrations."""
@@ -170,7 +170,7 @@ def broker_heartbeat(
     broker = known_broker(controller, request.broker_id, request.broker_epoch)
     session = sessions.contact(broker.id, broker.epoch, request.current_metadata_offset, now)
     is_caught_up = request.current_metadata_offset >= broker.epoch
-    sessions.unfinished.pop((broker.id, remaining_fence_records), None)  # unless it still wants that
+    sessions.unfinished.pop((broker.id, remaining_fence_records), None)  # set again below if still wanted
     records = list(_directories(controller, sessions, broker, request))
     fenced, should_shut_down = broker.fenced, False
     want_fence = request.want_fence or (broker.log_dirs and set(broker.log_dirs) <= set(request.offline_log_dirs))

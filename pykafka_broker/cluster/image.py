@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pykafka_broker.cluster.acl_index import AclIndex
 
 NO_LEADER = -1
-# PartitionChangeRecord's word for "the leader stays"
+# the leader in a PartitionChangeRecord that keeps it
 LEADER_UNCHANGED = -2
 # An entity of a client quota: its (type, name) pairs in order of type; the name None stands for the default entity.
 QuotaEntity = tuple[tuple[str, str | None], ...]
@@ -176,7 +176,7 @@ class BrokerImage:
         self.fenced: bool = record.fenced
         self.in_controlled_shutdown: bool = record.in_controlled_shutdown
         self.log_dirs: tuple[bytes, ...] = _shared(record.log_dirs)
-        # None until the broker has said which are cordoned
+        # None until the broker has reported cordoned directories
         cordoned = record.cordoned_log_dirs
         self.cordoned_log_dirs: tuple[bytes, ...] | None = None if cordoned is None else _shared(cordoned)
 
@@ -235,7 +235,7 @@ class MetadataImage:
         self.next_producer_id = 0
         self.scram: dict[tuple[int, str], Any] = {}
         self.acls: dict[bytes, Any] = {}
-        self.acl_index: AclIndex | None = None  # follows them once somebody has put it here
+        self.acl_index: AclIndex | None = None  # follows `acls` once it is set
         self.delegation_tokens: dict[str, Any] = {}
         self.controllers: dict[int, Any] = {}
         self.generation = 0
@@ -487,7 +487,7 @@ def become(image: MetadataImage, newer: MetadataImage) -> MetadataDelta:
     delta.configs |= _differing(image.configs, newer.configs)
     delta.features |= _differing(image.features, newer.features)
     delta.quotas |= _differing(image.client_quotas, newer.client_quotas)
-    delta.brokers |= {*image.brokers, *newer.brokers}  # few, and a registration holds much
+    delta.brokers |= {*image.brokers, *newer.brokers}  # brokers are few, and a comparison of registrations is long
     _replace_acls(image, newer)
     for name in _HELD:
         setattr(image, name, getattr(newer, name))

@@ -26,7 +26,7 @@ def image_records(image: MetadataImage, partition_version: int, broker_version: 
     before = [*_features(image), *(ApiMessageAndVersion(controller, 0) for controller in image.controllers.values())]
     for broker in image.brokers.values():
         before.append(ApiMessageAndVersion(_broker(broker, broker_version), broker_version))
-    # Of what there is much of, only the parts that change in place are copied now.
+    # Only the parts that change in place are copied now: topics and partitions may be many.
     topics = [(topic.name, topic.id, tuple(topic.partitions.values())) for topic in image.topics.values()]
     configs = [(resource, tuple(configs.items())) for resource, configs in image.configs.items()]
     return chain(before, _topics(topics, partition_version), _configs(configs), list(_others(image)))

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 QUORUM_STATE = "quorum-state"
 _NO_NODE = -1
 READ_BYTES = 1 << 20
-# what records raise that are not what they should be; LookupError: they speak of something that is not there
+# raised by damaged records; LookupError: a record names a missing object
 _SENSELESS = (MetadataError, ValueError, LookupError, TypeError)
 
 
@@ -229,8 +229,8 @@ class MetadataLog:
                 batches = snapshot.whole()
             except MetadataError as error:
                 if not snapshot.end_offset:
-                    raise  # only this one says how the quorum began
-                logger.error("%s; what came before it is read instead", error)
+                    raise  # the first snapshot alone has the quorum's beginning
+                logger.error("%s; an older snapshot, or the log, is read instead", error)
                 self.snapshots.remove(snapshot)
                 continue
             for header, batch in batches:
@@ -239,7 +239,7 @@ class MetadataLog:
             return snapshot.end_offset
         if log.log_start_offset > 0:
             raise MetadataError(
-                f"{log.directory} begins at offset {log.log_start_offset} and has no snapshot of what was before"
+                f"{log.directory} begins at offset {log.log_start_offset} and has no snapshot of the records before"
             )
         return 0
 
@@ -260,7 +260,7 @@ class MetadataLog:
         message = LeaderChangeMessage(0, self._node_id, [voter], [voter])
         records = [(ControlType.LEADER_CHANGE, message.encode(0))]
         if not self._voters_in_log:
-            # what `kafka-storage format` left stands in no log yet
+            # the voters written by `kafka-storage format` stand in no log yet
             records += self.voters.control_records()
             self._voters_in_log = True
         self.append_encoded(control_batch(records, now), now)

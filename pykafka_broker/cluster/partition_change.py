@@ -19,9 +19,9 @@ from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.config.topic import TopicConfig, readable_overrides
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 
-RECOVERED, RECOVERING = 0, 1  # leaderRecoveryState: recovering is who leads without having been in sync
+RECOVERED, RECOVERING = 0, 1  # leaderRecoveryState: recovering: the leader was elected without being in sync
 
-_ELR_RECORD = 2  # the first version of a PartitionChangeRecord that can say who is eligible
+_ELR_RECORD = 2  # the first version of a PartitionChangeRecord with eligible replicas
 # From this metadata.version on a smaller ISR alone begins no new leader epoch.
 _EPOCH_OUTLIVES_SHRINK_FROM = 12
 
@@ -206,7 +206,7 @@ class _Change:
         partition = self.partition
         change = PartitionChangeRecord(partition.partition, self.topic.id)
         if not self.isr and not self.has_elr:
-            self.isr = list(partition.isr)  # the last one in sync stays: nobody else may lead
+            self.isr = list(partition.isr)  # the last replica in sync stays: no other may lead
         change.isr = _if_other(self.isr, partition.isr)
         if self.has_elr:
             self._find_last_known()

@@ -18,7 +18,7 @@ from pykafka_broker.log.checkpoints import UNASSIGNED
 from pykafka_broker.protocol.errors import ErrorCode
 
 T = TypeVar("T")
-Draw = Callable[[int], int]  # a number from 0 to below the given one, by chance
+Draw = Callable[[int], int]  # returns a random number from 0 to below the argument
 
 
 def drawing(controller: Controller) -> Draw:

@@ -22,7 +22,7 @@ from pykafka_broker.protocol.stored.client_quota_record import ClientQuotaRecord
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 _WHOLE, _REAL = True, False
-_NEXT_TO_NOTHING = 1e-6  # a fraction that a whole number may have
+_NEXT_TO_NOTHING = 1e-6  # the greatest fraction of a whole number
 _CLIENT_KEYS = {
     "producer_byte_rate": _WHOLE,
     "consumer_byte_rate": _WHOLE,

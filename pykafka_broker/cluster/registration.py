@@ -39,7 +39,7 @@ from pykafka_broker.protocol.stored.register_controller_record import (
 )
 from pykafka_broker.protocol.stored.unregister_broker_record import UnregisterBrokerRecord
 
-CONTROLLERS_FROM = 15  # the first metadata.version that knows of controllers (KIP-919)
+CONTROLLERS_FROM = 15  # the first metadata.version with controller registrations (KIP-919)
 
 
 def register_broker(
@@ -75,7 +75,7 @@ def register_broker(
     sessions.cancel_pending(request.broker_id)
     records = list(_before(controller, sessions, request.broker_id, request.previous_broker_epoch))
     if any(broker_id == request.broker_id for broker_id, _ in sessions.unfinished):
-        # Much of it is left: the broker asks again, as it does while a session of its last incarnation runs.
+        # More portions follow: the broker asks again, as it does while a session of its last incarnation runs.
         return Decision(records, BrokerRegistrationResponse(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION))
     epoch = next_offset + len(records)
     records.append(_record(controller, request, epoch))
@@ -101,7 +101,7 @@ def _check_features(image: MetadataImage, request: BrokerRegistrationRequest) ->
     if not request.features:
         raise ApiError(ErrorCode.INVALID_REGISTRATION)
     ranges = {each.name: (each.min_supported_version, each.max_supported_version) for each in request.features}
-    for name in {*image.features, *ranges}:  # what nobody has heard of is at level 0
+    for name in {*image.features, *ranges}:  # an unknown feature is at level 0
         lowest, highest = ranges.get(name, (0, 0))
         if not lowest <= image.features.get(name, 0) <= highest:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)

@@ -121,7 +121,7 @@ def _altered(
 
 def _check_epochs(partition: PartitionImage, sender: int, wanted: PartitionData) -> None:
     if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
-        raise ApiError(ErrorCode.NOT_CONTROLLER)  # it has heard of more than is known here
+        raise ApiError(ErrorCode.NOT_CONTROLLER)  # the sender knows more than this controller
     if wanted.leader_epoch < partition.leader_epoch:
         raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
     if sender != partition.leader:
@@ -155,7 +155,7 @@ def alter_partition_reassignments(
     controller: Controller, request: AlterPartitionReassignmentsRequest
 ) -> Decision[AlterPartitionReassignmentsResponse]:
     """Decide on AlterPartitionReassignments; version 1 may forbid another number of replicas (KIP-860)."""
-    records: dict[tuple[str, int], ApiMessageAndVersion | None] = {}  # the last word on a partition holds
+    records: dict[tuple[str, int], ApiMessageAndVersion | None] = {}  # the last entry for a partition holds
     responses = []
     for topic in request.topics:
         answered = []

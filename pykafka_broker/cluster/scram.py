@@ -43,7 +43,7 @@ def alter_user_scram_credentials(
     controller: Controller, request: AlterUserScramCredentialsRequest
 ) -> Decision[AlterUserScramCredentialsResponse]:
     records: dict[str, ApiMessageAndVersion] = {}
-    # No errors themselves: each would hold its traceback, and that all of this.
+    # Codes, not errors: each error would hold its traceback, and so all objects in it.
     errors: dict[str, tuple[ErrorCode, str | None]] = {}
     changes: Iterable[ScramCredentialDeletion | ScramCredentialUpsertion] = chain(request.deletions, request.upsertions)
     for change in changes:

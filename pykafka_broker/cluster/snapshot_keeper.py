@@ -192,13 +192,13 @@ class SnapshotKeeper:
         try:
             return self._clock.wall - snapshot.timestamp > self._retention_ms
         except MetadataError:
-            return True  # damaged, and there is a newer one
+            return True  # damaged, and a newer snapshot exists
 
     def _drop_below(self, offset: int) -> None:
         log, wall = self._log.log, self._clock.wall
         log.raise_log_start(offset)
         if log.log_start_offset > log.segments.active.base_offset:
-            log.roll(wall)  # or it would keep what is not needed any more until it is full
+            log.roll(wall)  # otherwise the segment keeps outdated records until it is full
         log.retain(wall)
 
     def _not_removed(self, error: OSError) -> None:

@@ -52,8 +52,6 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 # The configs of a created topic are in the answer since KIP-525.
 CONFIGS_FROM_VERSION = 5
 
-# What takes as long as so many items of a step.
-
 Records = list[ApiMessageAndVersion]
 
 
@@ -71,7 +69,7 @@ def create_topics(
     forbidden: set[str] = set()
     for topic in request.topics:
         if names[topic.name] == 1:
-            # The metadata's own topic is told to be out of bounds, whoever asks for it.
+            # The metadata's own topic is refused as prohibited, whatever the client's rights.
             prohibited = topic.name == CLUSTER_METADATA
             if may_create_all or prohibited or rights.allow(Operation.CREATE, Resource.TOPIC, topic.name):
                 wanted.append(topic)
@@ -159,7 +157,7 @@ class _Creation:
         assignments = self._assignments(topic)
         if self.controller.policies is not None:
             check_creation(self.controller.policies, topic, assignments, overrides)
-        self.spend(len(assignments))  # also where it is only looked at, as in Kafka
+        self.spend(len(assignments))  # also for a request that only validates, as in Kafka
         topic_id = self.controller.new_uuid()
         records = [ApiMessageAndVersion(TopicRecord(name, topic_id), 0)]
         records += config_records(image, ConfigResourceType.TOPIC, name, overrides)
@@ -292,7 +290,7 @@ def delete_topics(
     by_name = ((name, ZERO_UUID) for name in request.topic_names)
     wanted = chain(((topic.name, topic.topic_id) for topic in request.topics), by_name)
     if not controller.config.delete_topic_enable:
-        # Clients before KIP-322 don't know the error of its own.
+        # Clients before KIP-322 don't know the special error.
         code = ErrorCode.INVALID_REQUEST if version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
         return Decision([], DeleteTopicsResponse(responses=[_deletion(*topic, code) for topic in wanted]))
     if rights.allow(Operation.DELETE, Resource.CLUSTER):
@@ -300,7 +298,7 @@ def delete_topics(
     results: list[DeletableTopicResult] = []
     found: list[tuple[str, bytes]] = []
     for (name, topic_id), count in Counter(wanted).items():
-        is_sound = (name is None) != (topic_id == ZERO_UUID)  # what is not is answered as often as it is there
+        is_sound = (name is None) != (topic_id == ZERO_UUID)  # unsound entries are answered one by one
         try:
             if count > 1 and is_sound:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
@@ -392,7 +390,7 @@ def _added_partitions(controller: Controller, topic: CreatePartitionsTopic) -> R
         )
     added = topic.count - present
     if added > MAX_RECORDS_PER_OPERATION:
-        # Kafka fails here with UNKNOWN_SERVER_ERROR; CreateTopics has the error that says what is wrong.
+        # Kafka fails here with UNKNOWN_SERVER_ERROR; CreateTopics has a fitting error.
         raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
     factor = len(image.partitions[0].replicas)
     if topic.assignments is None:

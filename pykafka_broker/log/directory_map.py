@@ -58,11 +58,11 @@ class DirectoryMap:
         self.directories = directories
         self._cordoned = cordoned
         self.where: dict[TopicPartition, LogDirectory] = {}
-        # Out of service: there are copies in these directories, and it can't be told whether one of them is the log.
+        # Out of service: there are copies in these directories, and which of them is the log is unknown.
         self.ambiguous: dict[TopicPartition, list[LogDirectory]] = {}
-        # Out of service, by the id of the topic: there is an unfinished copy, and nothing that it could be a copy of.
+        # Out of service, with the topic's id: there is an unfinished copy without an original.
         self.awaited: dict[TopicPartition, bytes] = {}
-        self._counts: Counter[str] = Counter()  # of partitions, by the path of their directory
+        self._counts: Counter[str] = Counter()  # number of partitions by the directory's path
 
     def put(self, partition: TopicPartition, directory: LogDirectory) -> None:
         """Note the directory which has the log from now on."""
@@ -199,7 +199,11 @@ class DirectoryMap:
             if wanted is not None and not is_reserved(wanted) and wanted not in online and directory.online:
                 self.remove(partition)
                 self.ambiguous[partition] = [directory]
-                logger.error("%s-%d is in %s, but its directory is another one", *partition, directory.path)
+                logger.error(
+                    "%s-%d is in %s, but the metadata names another directory; it is out of service",
+                    *partition,
+                    directory.path,
+                )
 
     def choose(self, partition: TopicPartition, assigned: bytes, *, new: bool) -> LogDirectory:
         """Return the directory for a new log: the assigned directory, else the directory with the fewest partitions.
@@ -227,7 +231,7 @@ class DirectoryMap:
         online = [directory for directory in online if not directory.metadata_only]
         if not online:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "None of the log directories is online")
-        # Kafka too makes what must be made here in the first one then: the assignment was made by hand, or before.
+        # All are cordoned, but the assignment was made by hand or before: Kafka uses the first directory too.
         takers = [directory for directory in online if not self.is_cordoned(directory)] or online[:1]
         return min(takers, key=lambda directory: self._counts[directory.path])
 
@@ -314,7 +318,7 @@ class DirectoryOpener:
 
     def open(self, fs: FileSystem) -> list[str]:
         """Lock, identify and list every directory, and return the folders that wait to be removed."""
-        # as Kafka's tools name them, wherever the broker was started
+        # absolute, as Kafka's tools name them
         directories = [LogDirectory(fs, os.path.abspath(path)) for path in self._config.data_dirs]
         wanted = self._config.metadata_log_dir
         if wanted and os.path.abspath(wanted) not in map(os.path.abspath, self._config.data_dirs):
@@ -387,7 +391,7 @@ def _resolve_future(directories: DirectoryMap, directory: LogDirectory, name: st
         return None
     key = topic, int(partition)
     if directories.unreadable or not fs.exists(f"{path}/{MOVED}"):
-        logger.warning("%s is left alone: it can't be told whether there is a newer %s-%s", path, topic, partition)
+        logger.warning("%s is left alone: there may be a newer %s-%s elsewhere", path, topic, partition)
         topic_id = read_partition_metadata(fs, f"{path}/{PARTITION_METADATA}")
         if topic_id is not None:
             directories.await_whole(key, topic_id)

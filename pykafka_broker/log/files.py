@@ -23,7 +23,7 @@ class FileCache:
     def __init__(self, fs: FileSystem, limit: int = 1024) -> None:
         self.fs = fs
         self.limit = limit
-        self._open: OrderedDict[CachedFile, None] = OrderedDict()  # which forgets any of them at once
+        self._open: OrderedDict[CachedFile, None] = OrderedDict()  # a file is forgotten in constant time
         self._lock = threading.Lock()  # recovery, flushing and cleaning open files from their own threads
 
     def __len__(self) -> int:

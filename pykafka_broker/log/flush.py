@@ -35,13 +35,13 @@ class FlushJob:
         for handle in self._files.handles:
             _sync(handle)
         for path in self._files.paths:
-            with contextlib.suppress(FileNotFoundError):  # replaced by a newer one meanwhile, or never there
+            with contextlib.suppress(FileNotFoundError):  # replaced by a newer file meanwhile, or never made
                 _sync(self._fs.open(path))
         for path in self._files.directories:
             _sync_directory(self._fs, path)
 
     def apply(self) -> None:
-        # what was written again after a truncation is not what this has synced
+        # records appended after a truncation are not the synced ones
         same = self._flusher.log.truncations == self._files.truncations
         self._flusher.done(self._files.end_offset if same else 0, self._now)
 
@@ -62,7 +62,7 @@ def _sync_directory(fs: FileSystem, path: str) -> None:
         fs.sync_directory(path)
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
-            raise  # it could not even be opened
+            raise  # the directory could not be opened, so no sync has failed
         raise _for_good(error) from error
 
 
@@ -85,7 +85,7 @@ def close_log(log: PartitionLog, now: int) -> None:
 
 
 class _SyncWaiter(NamedTuple):
-    offset: int  # where the log ended
+    offset: int  # the log's end at the request
     waiter: Waiter
 
 
@@ -98,8 +98,8 @@ class Flusher:
         self.log = log
         self._submit = submit
         self._running = False
-        self._target = 0  # where the log ended when the running sync was begun
-        self._again = False  # something was asked for that it does not have in it
+        self._target = 0  # the log's end at the begin of the running sync
+        self._again = False  # a request came for records that the running sync lacks
         self._syncing: list[_SyncWaiter] = []
 
     def request(self, now: int, waiter: Waiter | None = None) -> None:
@@ -153,7 +153,7 @@ class Flusher:
         waiting, self._syncing = self._syncing, []
         log.sync_failed(error)
         for one in waiting:
-            # a partition that has moved to another directory was synced there
+            # a partition that has moved was synced in the other directory
             one.waiter(error if one.offset > log.recovery_point else None)
 
     def fail_all(self, error: OSError) -> None:
@@ -169,7 +169,7 @@ class Flushers:
     def __init__(self, submit: Submit) -> None:
         self._submit = submit
         self._flushers: dict[tuple[str, int], Flusher] = {}
-        self._retry_at: int | None = None  # then what was held up by a passing trouble is synced
+        self._retry_at: int | None = None  # when logs are synced again that a passing error has stopped
 
     def of(self, log: PartitionLog) -> Flusher:
         key = log.topic, log.partition

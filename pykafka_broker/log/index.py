@@ -46,7 +46,7 @@ class SparseIndex:
         self._tail = bytearray()
         self._written = 0 if fresh else -1  # -1: the file was not looked at yet
         self._last: tuple[int, int] | None = None
-        self._page_firsts: dict[int, array[int]] = {}  # by the place of the field in an entry
+        self._page_firsts: dict[int, array[int]] = {}  # by the position of the field in an entry
 
     @property
     def count(self) -> int:
@@ -63,7 +63,9 @@ class SparseIndex:
         self._tail += self.ENTRY.pack(first, second)
         self._last = first, second
         if len(self._tail) >= _PAGE_BYTES:
-            with contextlib.suppress(OSError):  # the batch is in the log already; sealing tries again, and says so
+            with contextlib.suppress(
+                OSError
+            ):  # the batch is in the log already; sealing tries again, and reports a failure
                 self.write_out()
 
     def write_out(self) -> None:
@@ -240,8 +242,8 @@ class TransactionIndex:
         self.file = file
         self._base_offset = base_offset
         self._entries: list[AbortedTransaction] | None = [] if fresh else None
-        self._ragged = False  # the file holds more than that
-        self.unsynced = not fresh  # the file, if there is one, was written to since it was synced
+        self._ragged = False  # the file may have bytes behind the entries
+        self.unsynced = not fresh  # an existing file was written to since the last sync
 
     @property
     def entries(self) -> list[AbortedTransaction]:

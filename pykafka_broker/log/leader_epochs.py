@@ -60,7 +60,7 @@ class LeaderEpochs:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
         higher = bisect_right(entries, epoch, key=lambda entry: entry[0])
         if higher == 0:
-            # KIP-279: an epoch older than all that is left ends where the oldest one starts
+            # KIP-279: an epoch older than all entries ends where the oldest entry starts
             return epoch, entries[0][1]
         return entries[higher - 1][0], entries[higher][1]
 

@@ -91,7 +91,7 @@ class LogMaintenance:
         self.checkpoints = CheckpointWriter(manager.fs, manager.submit, manager.path_failed)
         self._retention = _Task(config.log_retention_check_interval_ms, self._retain)
         self._expiry = self._round(config.producer_id_expiration_check_interval_ms, self._expire_producers)
-        self._due = _NEVER  # the earliest of the tasks' times, which is asked for after every request
+        self._due = _NEVER  # the earliest due time of the tasks, asked for after every request
         self._tasks = [
             self._round(config.log_flush_scheduler_interval_ms, self._flush_due),
             self._round(

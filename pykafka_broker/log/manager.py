@@ -136,12 +136,12 @@ class LogManager:
         self.cluster_id = cluster_id
         self.listener = LogListener() if listener is None else listener
         self._is_closing = self._is_handed_over = False
-        self.metadata_is_elsewhere = False  # what is here of it can be had again from those who keep it
+        self.metadata_is_elsewhere = False  # other nodes keep the metadata log, so that it can be fetched again
         # Until topics' own settings are known, no records are deleted or compacted: the defaults may keep less.
         self.topics_are_known = True
         self.loaded: dict[TopicPartition, PartitionLog] = {}
         self.damaged: dict[TopicPartition, DamagedLog] = {}  # out of service until the next start
-        self._gaps: dict[TopicPartition, int] = {}  # found by the recovery in logs that are not loaded yet
+        self._gaps: dict[TopicPartition, int] = {}  # found by the recovery, until the logs are loaded
         self.directory_map = DirectoryMap(self.directories, lambda: [*map(os.path.abspath, self.config.cordoned_dirs)])
         self._where = self.directory_map.where
         self._flushers = Flushers(lambda job: self.submit(job))
@@ -290,7 +290,7 @@ class LogManager:
         if directory is None:
             if key in self.directory_map.ambiguous:
                 raise ApiError(
-                    ErrorCode.KAFKA_STORAGE_ERROR, f"It can't be told which log is that of {topic}-{partition}"
+                    ErrorCode.KAFKA_STORAGE_ERROR, f"It can't be told which copy is the log of {topic}-{partition}"
                 )
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no log of {topic}-{partition} here")
         if directory.error is not None:
@@ -313,7 +313,7 @@ class LogManager:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
         log.note_gap(self._gaps.pop(key, None))
         self.loaded[key] = log
-        if log.overdue:  # a crash has left it in the system's memory
+        if log.overdue:  # a crash may have left records in the system's memory
             self.must_sync(log)
         return log
 
@@ -383,7 +383,7 @@ class LogManager:
             if log.topic_id == ZERO_ID or same_but_damaged(log.topic_id, topic_id):
                 self._name(log, topic_id)
                 return log
-            self.delete(topic, partition, now)  # what an earlier topic of that name left behind
+            self.delete(topic, partition, now)  # a log of an earlier topic of that name
         self._deletions.finish(key, now)
         directory = self.directory_map.choose(key, directory_id, new=new)
         try:
@@ -418,8 +418,8 @@ class LogManager:
         self._deletions.finish(key, now)
         directory = self.directory_map.choose(key, directory_id, new=new)
         lost = 0 if new else directory.recovery_points.get(key, 0)
-        if lost and directory_id == directory.id:  # else it was deleted, and has been given back since
-            logger.error("%s-%d had been synced up to %d in %s and is not there any more", *key, lost, directory.path)
+        if lost and directory_id == directory.id:  # otherwise the partition was deleted here and assigned again since
+            logger.error("%s-%d had been synced up to %d in %s and is missing now", *key, lost, directory.path)
         try:
             self._maintenance.drop_checkpoints(directory, key)
         except OSError as error:
@@ -429,9 +429,7 @@ class LogManager:
 
     def _name(self, log: PartitionLog, topic_id: bytes) -> None:
         if log.topic_id != ZERO_ID:
-            logger.warning(
-                "%s/%s names another topic id: it is damaged and written anew", log.directory, PARTITION_METADATA
-            )
+            logger.warning("%s/%s has a damaged topic id and is rewritten", log.directory, PARTITION_METADATA)
         try:
             log.assign_topic_id(topic_id)
         except OSError as error:
@@ -502,9 +500,9 @@ class LogManager:
             aside = quarantine(key, directory, self.new_uuid)
         except OSError as error:
             self.directory_failed(directory, error)
-            logger.error("%s-%d is no log of this broker's, and can't be put aside: %s", *key, error)
+            logger.error("%s-%d does not belong to this broker, and can't be put aside: %s", *key, error)
         else:
-            logger.warning("%s-%d is no log of this broker's: put aside in %s: %s", *key, directory.path, aside)
+            logger.warning("%s-%d does not belong to this broker; put aside in %s: %s", *key, directory.path, aside)
             self.directory_map.forget_copy(key, directory)
 
     def drop_checkpoints(self, directory: LogDirectory, *keys: TopicPartition) -> None:
@@ -581,7 +579,7 @@ class LogManager:
                 self.directory_failed(directory, error)
 
     def _removal_failed(self, error: OSError) -> None:
-        logger.warning("Could not remove what was deleted, the next start at the latest tries again: %s", error)
+        logger.warning("Could not remove deleted files; the next start at the latest tries again: %s", error)
 
     def take_offline(self, directory: LogDirectory, error: Exception) -> None:
         """Take a directory out of service until the next start."""
@@ -589,7 +587,7 @@ class LogManager:
             return
         directory.error = error
         lost = [partition for partition, where in self._where.items() if where is directory]
-        if lost or self.online():  # else nothing is served yet, and the start fails with the reason
+        if lost or self.online():  # otherwise nothing is served yet, and the start fails with the reason
             logger.error("Log directory %s is offline with %d partitions: %s", directory.path, len(lost), error)
         for partition in lost:
             self.loaded.pop(partition, None)

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PIECE_BYTES = 1 << 20
-_SMALL_BYTES = 64 << 10  # so much may be copied and synced while the loop waits
-_PATIENT_ROUNDS = 10  # so often what has come meanwhile is copied before a little that is missing is put up with
-_MOST_ROUNDS = 50  # a producer that is faster than the copy doesn't put it off for ever
+_SMALL_BYTES = 64 << 10  # bytes that may be copied and synced while the loop waits
+_PATIENT_ROUNDS = 10  # after so many rounds a small rest may be missing
+_MOST_ROUNDS = 50  # a producer faster than the copy can't delay the move for ever
 
 
 class Piece(NamedTuple):
@@ -95,7 +95,7 @@ def _segment_piece(file: CachedFile, start: int, end: int) -> Piece:
         try:
             return file.handle() if start < end else file.create()
         except FileNotFoundError:
-            return file.handle()  # it was just getting the other name
+            return file.handle()  # the file was just being renamed
 
     return Piece(opened, file.path, start, end)
 
@@ -184,17 +184,17 @@ class Move:
         self.log = log
         self.target = target
         self.cancelled = False
-        self.announced = False  # the metadata names the new directory, or is about to
-        self.needed = False  # the folder is the only whole copy, for the next start to find
+        self.announced = False  # the metadata names the new directory, or will soon
+        self.needed = False  # the folder is the only whole copy, and the next start needs it
         self._manager = manager
         self._moves = moves
         topic, partition = key
         self.folder = target.file(f"{topic}-{partition}.{manager.new_uuid().hex()}{FUTURE_SUFFIX}")
-        self._copied: dict[int, int] = {}  # by base offset of a segment: bytes of its log
-        self._indexed: set[int] = set()  # segments whose other files are copied too, nothing comes after them
+        self._copied: dict[int, int] = {}  # copied bytes of the log, by base offset of the segment
+        self._indexed: set[int] = set()  # segments whose other files are copied too
         self._rounds = 0
         self._truncations = log.truncations
-        self._anew = False  # once this has ended
+        self._anew = False  # begin another move when this one has ended
 
     @property
     def offset_lag(self) -> int:
@@ -227,7 +227,7 @@ class Move:
             self._remove_copy()
             return
         self._rounds += 1
-        if self._is_cut:  # what was written since then may hide how short it was
+        if self._is_cut:  # later appends may hide the cut
             self._begin_anew()
             return
         try:
@@ -289,7 +289,7 @@ class Move:
         pieces = []
         for segment in self.log.segments:
             done = self._copied.get(segment.base_offset, -1)
-            if done < segment.size:  # an empty one too: its name says where the log goes on
+            if done < segment.size:  # an empty segment too: its name tells where the log continues
                 pieces.append(_segment_piece(segment.log, max(0, done), segment.size))
                 self._copied[segment.base_offset] = segment.size
             if segment is not self.log.segments.active and segment.base_offset not in self._indexed:
@@ -359,7 +359,7 @@ class Move:
             self._taken_back(None)
 
     def _taken_back(self, error: OSError | None) -> None:
-        if error is None:  # else the next start removes it
+        if error is None:  # after an error the next start removes the folder
             self._drop_folder()
             if self._anew and self.key not in self._moves and self._manager.loaded.get(self.key) is self.log:
                 self._moves.start(self.key, self.target)

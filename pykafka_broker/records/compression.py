@@ -30,15 +30,15 @@ from pykafka_broker.records.errors import CorruptBatch, GrowsTooLarge
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 _AT_ONCE = 64 << 10
-_PIECES_A_STEP = 256 << 10  # bytes that come out
-MAX_DECOMPRESSED = 128 << 20  # a request has 100 MiB at most; what grows beyond this is a bomb
+_PIECES_A_STEP = 256 << 10  # uncompressed bytes
+MAX_DECOMPRESSED = 128 << 20  # a request has 100 MiB at most; more uncompressed bytes mean a bomb
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER_SIZE = 16
-_XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version and the oldest one that can read it
+_XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version and the oldest version that can read it
 _XERIAL_BLOCK = 32 << 10
 _ZSTD_DEFAULT_LEVEL = 3
 PIECE_BYTES = 64 << 10
-_FED_BYTES = 4 << 10  # what is not used up is copied each time
+_FED_BYTES = 4 << 10  # unused input is copied each time
 _FRAMES_IN_PASSING = 100  # that are empty
 _UINT32 = struct.Struct("<I").unpack_from
 _UINT32_BE = struct.Struct(">I").unpack_from
@@ -46,7 +46,7 @@ _SNAPPY_MAX_RATIO = 22  # 64 bytes from a copy of 3
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_SKIPPABLE = 0x184D2A50  # and the 15 after it
 _ZSTD_BLOCK = 128 << 10
-_ZSTD_SOURCE = _ZSTD_BLOCK + 3  # what Java's reader takes in at once
+_ZSTD_SOURCE = _ZSTD_BLOCK + 3  # input that Java's reader takes at once
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _GZIP_FIXED = 10
 _GZIP_TRAILER = 8
@@ -244,7 +244,7 @@ def _gzip_member(data: memoryview, position: int) -> Generator[bytes, None, int]
         try:
             part = inflater.decompress(fed, PIECE_BYTES)
         except zlib.error as error:
-            yield b"".join(parts)  # Java's reader gives these before it stumbles
+            yield b"".join(parts)  # Java's reader returns these before it fails
             raise CorruptBatch(f"gzip: {error}") from None
         rest = inflater.unconsumed_tail
         if part:

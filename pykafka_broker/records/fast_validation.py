@@ -25,8 +25,8 @@ _EVEN_HIGH = bytes(range(128, 256, 2))  # the first byte of a varint that is not
 _SIGNED = bytes((value >> 1 ^ -(value & 1)) + 64 for value in range(128)) + bytes(128)  # from -64 on
 _NOT_NEGATIVE = bytes(range(64, 128))
 _UP_TO = [bytes(range(value + 1)) for value in range(128)]
-_FEWEST = 4  # records, for which slices are worth it
-_BLOCK = 8192  # offset deltas of which differ in their lowest fourteen bits only
+_FEWEST = 4  # fewer records are not worth slices
+_BLOCK = 8192  # offset deltas that differ in their lowest fourteen bits only
 _DELTA_COLUMNS = (
     bytes(value << 1 & 0x7E for value in range(64)),
     bytes(value << 1 & 0x7E | 0x80 for value in range(_BLOCK)),
@@ -36,11 +36,11 @@ _DELTA_MIDDLE = bytes(value | 0x80 for value in _DELTA_COLUMNS[2])
 Bytes = bytes | bytearray
 Passed = tuple[int, int, int, int]  # position, number, greatest time delta, looks that are left
 NEVER = -(1 << 63)
-_FIRST_RUN, _LONGEST_RUN = 16, 256  # records, until it is seen again whether they are of one shape
-_ENOUGH = 20  # records that are worth the comparison
+_FIRST_RUN, _LONGEST_RUN = 16, 256  # records before the shape is compared again
+_ENOUGH = 20  # fewer records are not worth the comparison
 _NOWHERE = -(1 << 40)
-_NO_DELTA = -(1 << 70)  # no topic allows it
-_ONE_BYTE, _TWO_BYTES, _THREE_BYTES = 1 << 6, 1 << 13, 1 << 20  # numbers below have varints of so many bytes
+_NO_DELTA = -(1 << 70)  # below every topic's limit
+_ONE_BYTE, _TWO_BYTES, _THREE_BYTES = 1 << 6, 1 << 13, 1 << 20  # smaller numbers have varints of so many bytes
 _FIELDS = ("", "B", "H", "3s", "4s", "5s")  # by width
 _PAIR = Struct("<H").unpack_from
 
@@ -165,13 +165,15 @@ _LONG_EXTENTS = [_NOWHERE if pair & 0x80 == 0 else extent for pair, extent in en
 class Form(NamedTuple):
     """Records whose first varints have the given widths. Positions count from the byte before a record."""
 
-    head: Callable[[Bytes, int], tuple[Any, ...]]  # that byte, size, time delta, offset delta, length of the key
+    head: Callable[
+        [Bytes, int], tuple[Any, ...]
+    ]  # reads the byte before, size, time delta, offset delta, length of the key
     extents: list[int]  # by the size that was read
-    values: list[int]  # by the length of the key that was read: how far it is to that of the value
+    values: list[int]  # by the length of the key as read: the distance to the length of the value
     size_bytes: int
     time_bytes: int
     offset_bytes: int
-    end: int  # its offset deltas are below
+    end: int  # offset deltas of the form are below
 
 
 @cache
@@ -259,7 +261,7 @@ def pass_one(data: Bytes, position: int, times: tuple[int, int], *, keyed: bool)
                 at += 1
             at += 1
             delta = _delta(data[start:at])
-        key = _DELTAS[data[at + 1]]  # of no length that is common, or negative
+        key = _DELTAS[data[at + 1]]  # negative, or no common length
         if data[at] or key < (0 if keyed else -1) or at - start > 5 or not times[0] <= delta <= times[1]:
             return -1, delta
         at += 2 + key if key > 0 else 2

@@ -16,7 +16,7 @@ from pykafka_broker.records.crc import Buffer, crc32c
 from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
 
 HEADER_SIZE = 61
-LENGTH_OVERHEAD = 12  # base offset and length, which the length doesn't count
+LENGTH_OVERHEAD = 12  # base offset and length, which the length field does not count
 MAGIC_OFFSET = 16
 CRC_OFFSET = 17
 ATTRIBUTES_OFFSET = 21
@@ -33,7 +33,7 @@ NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 
 HEADER = Struct(">qiibIhiqqqhii")
-HEADER_UP_TO_CRC = Struct(">qiibI")  # and the rest, which the CRC covers with the records
+HEADER_UP_TO_CRC = Struct(">qiibI")  # the CRC covers the rest of the header and the records
 HEADER_UNDER_CRC = Struct(">hiqqqhii")
 _OFFSET_AND_LENGTH = Struct(">qi")
 _LENGTH_AND_MAGIC = Struct(">8xi4xB")
@@ -246,7 +246,7 @@ def write_crc(batch: bytearray | memoryview) -> None:
     _UINT32.pack_into(batch, CRC_OFFSET, crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:]))
 
 
-# Outside the CRC: what a broker assigns to every batch.
+# Outside the CRC: fields that a broker assigns to every batch.
 
 
 def set_base_offset(buffer: bytearray | memoryview, base_offset: int, offset: int = 0) -> None:

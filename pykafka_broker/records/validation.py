@@ -24,14 +24,14 @@ from pykafka_broker.records.record import read_varint, wrap_int64
 
 Steps = Generator[None, None, None]
 _LOOKS_A_STEP = 2_000  # a millisecond
-_LOOKS_OF_ONE = 8  # for a record that is not of the common form, or a header
+_LOOKS_OF_ONE = 8  # for a record of another form, or a header
 _BYTES_A_STEP = 256 << 10
 _AHEAD = 32  # bytes in which the varints between two fields have room
 _SMALLEST_RECORD = 7
-_MOST_REFUSED = 100_000  # that are named
+_MOST_REFUSED = 100_000  # refused records that are reported
 _ALL = (NEVER, 1 << 62)
 _NONE: tuple[int, int] = (1, 0)
-_NO_ROOM = (1 << 31) - 2  # of which Java can't make an array
+_NO_ROOM = (1 << 31) - 2  # too large for an array of Java
 WITHOUT_KEY, OUT_OF_TIME, WRONG_TYPE = range(3)
 _NO_TIMES = (1, 0)
 
@@ -42,7 +42,7 @@ class RecordLimits(NamedTuple):
     now: int
     before_max_ms: int
     after_max_ms: int
-    append_time: bool  # the log gives them their time
+    append_time: bool  # records get the log's append time
     key_required: bool
 
     def allow(self, timestamp: int) -> bool:
@@ -72,7 +72,7 @@ class RecordCheck:
         self._in_full = in_full or header.codec == NONE
         self.refused: list[RefusedRecord] = []
         self.max_timestamp = NO_TIMESTAMP
-        self.misnumbered = False  # some offset delta is not the record's number
+        self.misnumbered = False  # an offset delta is not the record's index
         self.data: Bytes = b""
         self._position = 0
         self._index = 0

@@ -43,9 +43,9 @@ class FollowedLog(MetadataLog):
         self.leader_id = NO_LEADER
         self.high_watermark = UNKNOWN
         self._voter_ids = voters  # of kraft.version 0
-        self._kept = (UNKNOWN, NO_LEADER, 0)  # what quorum-state says of the epoch, its leader and kraft.version
+        self._kept = (UNKNOWN, NO_LEADER, 0)  # epoch, leader and kraft.version in quorum-state
         self._applied_end = self._applied_epoch = 0
-        self._read_end = 0  # what lies between is of a transaction that has not ended
+        self._read_end = 0  # records from `_applied_end` on are of an unfinished transaction
         self._replay: Replay
 
     @property
@@ -67,7 +67,9 @@ class FollowedLog(MetadataLog):
         """Bring an empty `image` to the newest snapshot, which is committed for certain."""
         self.snapshots = self._forget_outlived(list_snapshots(self._fs, self.log.directory))
         if self.snapshots and self.snapshots[-1].end_offset > self.log.log_end_offset:
-            self.log.restart_at(self.snapshots[-1].end_offset, 0)  # a crash came between the two
+            self.log.restart_at(
+                self.snapshots[-1].end_offset, 0
+            )  # a crash came between the snapshot and the log's new start
         self._replay = Replay(image, MetadataDelta())
         self._go_to(self._load_snapshot(self._replay))
         known = read_quorum_epoch(self._fs, self._quorum_state)
@@ -143,7 +145,7 @@ class FollowedLog(MetadataLog):
             self._fs.remove(path)
             raise
         if self.log.log_end_offset > end_offset:
-            self.log.truncate_to(end_offset)  # what lies there is of another history
+            self.log.truncate_to(end_offset)  # records behind the snapshot are of another history
         self.log.restart_at(end_offset, wall)
         outlived, self.snapshots = self.snapshots, [snapshot]
         for each in outlived:

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 _MAX_WAIT_MS = 500  # as Kafka has it, not configurable there either
 _NOTHING = -1
 _LONGEST_PAUSE_MS = 200  # between two questions to the same node
-_FETCH_VERSIONS = (15, 18)  # those that name the replica in `replica_state`
+_FETCH_VERSIONS = (15, 18)  # versions that name the replica in `replica_state`
 _NOT_FOUND = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
 _FOREIGN = (ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
@@ -242,7 +242,7 @@ class Observer:
         self._follower: ObserverListener
         self._closed = False
         self._due: int | None = None
-        self._trouble_at: int | None = None  # with what came from that offset on: it is not told at every attempt
+        self._trouble_at: int | None = None  # offset of the last logged failure, which is not logged at every attempt
 
     # -- life
 
@@ -337,7 +337,7 @@ class Observer:
         """Handle an answer from a node without the lead, or without the lead in the epoch."""
         leads = self.leader is not None and self.leader.address == line.address
         if leads and answer.error is ErrorCode.FENCED_LEADER_EPOCH:
-            return  # it has told the epoch in which it does
+            return  # the answer has told the epoch of its lead
         self._pause(line)
         if leads:
             self._lose(answer.error.name)
@@ -368,7 +368,7 @@ class Observer:
         address = answer.address or self._roles.voters.get(leader_id) or (line.address if leads else None)
         lost = self._lost
         if address is None or (lost is not None and not leads and (lost.id, lost.epoch) == (leader_id, answer.epoch)):
-            return  # others don't know yet that it is gone
+            return  # other nodes don't know yet that this leader is lost
         self._found(Leader(leader_id, answer.epoch, address))
 
     def _found(self, leader: Leader) -> None:
@@ -382,7 +382,7 @@ class Observer:
         self._follower.on_leader(leader)
 
     def _lose(self, why: str) -> None:
-        logger.info("nobody knows who leads the quorum: %s", why)
+        logger.info("the leader of the quorum is unknown: %s", why)
         self._lost, self.leader, self._download = self.leader, None, None
         self._follower.on_leader(None)
 
@@ -405,7 +405,7 @@ class Observer:
         except (CorruptBatch, ApiError, OSError) as error:
             offset = log.log.log_end_offset
             level = logging.DEBUG if self._trouble_at == offset else logging.WARNING
-            logger.log(level, "what came from offset %d of the metadata log on: %s", offset, error)
+            logger.log(level, "records fetched from offset %d of the metadata log on: %s", offset, error)
             self._trouble_at = offset
             self._pause(line)
         if log.raise_high_watermark(answer.high_watermark):
@@ -425,7 +425,7 @@ class Observer:
             else:
                 self._download = None
                 if part.error in _NOT_FOUND or part.error is ErrorCode.NONE:
-                    self._pause(line)  # a fetch tells of the one that is there now
+                    self._pause(line)  # the next fetch names the present snapshot
                 else:
                     self._failed(line, part.error.name)
         self._go_on()

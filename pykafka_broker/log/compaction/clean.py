@@ -48,7 +48,7 @@ _MOST_UNPACKED_HERE = 8 << 20
 _UNLIMITED = 1e18
 _NICENESS = 5
 Throttle = Callable[[int], None]  # is told how many bytes were read or written; may wait
-Runner = Callable[[FileSystem, CleanRequest], CleanResult]  # as `CleaningProcesses`
+Runner = Callable[[FileSystem, CleanRequest], CleanResult]  # called as `CleaningProcesses` is
 
 
 class PartitionCleaner:
@@ -87,7 +87,7 @@ class PartitionCleaner:
             for group in self._groups(end_offset):
                 cleaned.append(self._clean_group(group, filter_, transactions))
         except OSError:
-            self._discard(end_offset)  # where the disk is full nobody has use for what is half done
+            self._discard(end_offset)  # half-done files are of no use, least of all on a full disk
             raise
         dropped_keyless = self._latest.dropped_keyless + filter_.dropped_keyless
         return CleanResult(
@@ -105,7 +105,7 @@ class PartitionCleaner:
         """Learn keys from the first dirty offset on, as far as the memory allows."""
         start = self._request.first_dirty_offset
         transactions = CleanedTransactions()
-        transactions.add_aborted(self._aborted_after(start))  # the markers of others aren't met any more
+        transactions.add_aborted(self._aborted_after(start))  # markers of earlier transactions are not read any more
         latest = self._latest
         for index, segment in enumerate(self._segments):
             if self._end_of(index) <= start:
@@ -141,7 +141,7 @@ class PartitionCleaner:
     def _aborted_in(self, segment: LogSegment) -> list[AbortedTransaction]:
         try:
             return segment.transactions.entries
-        except CorruptTransactionIndex:  # nobody has asked for it since the start; the file itself is replaced
+        except CorruptTransactionIndex:  # the index was not used since the start; a cleaning replaces the file
             return find_aborted(self._files.fs, self._request.directory, Segments(self._segments), segment)
 
     # -- writing
@@ -271,7 +271,7 @@ class CleaningProcesses:
         except GrowsTooLarge:
             if not may_be_beside:
                 raise
-        return self._clean_beside(request)  # little on disk, and much when it is unpacked
+        return self._clean_beside(request)  # small on disk, but large when decompressed
 
     def cancel(self) -> None:
         """End all running cleanings, and start nothing more."""
@@ -291,12 +291,12 @@ class CleaningProcesses:
         return check
 
     def _clean_beside(self, request: CleanRequest) -> CleanResult:
-        safe_path = ["-P"] if sys.flags.safe_path else []  # as this process was started
+        safe_path = ["-P"] if sys.flags.safe_path else []  # with the option of this process
         command = [sys.executable, *safe_path, "-m", "pykafka_broker.log.compaction.clean"]
         with self._lock:
             if self._cancelled:
                 raise CleaningStopped("cancelled")
-            # a process group of its own: Ctrl-C in a terminal is for the broker, which then ends its workers
+            # its own process group: Ctrl-C in a terminal reaches the broker alone, which then ends its workers
             worker = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,

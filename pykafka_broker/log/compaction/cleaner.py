@@ -120,14 +120,14 @@ class Cleaner:
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
-        self._processes: CleaningProcesses | None = None  # made, and its modules loaded, with the first cleaning
+        self._processes: CleaningProcesses | None = None  # made, with its modules loaded, by the first cleaning
         self._settings: tuple[float, ...] = ()
         self._cancelled = False
         self._due = _NEVER
-        # What is being cleaned: a move puts other segments in their place, a truncation cuts some of them.
+        # Segments and truncations when each running cleaning began: a move or a truncation makes its result useless.
         self._running: dict[TopicPartition, tuple[Segments, int]] = {}
-        self._again = False  # something was cleaned, there may be more
-        self._unfinished: dict[TopicPartition, _UnfinishedSwap] = {}  # a full disk has interrupted these swaps
+        self._again = False  # a cleaning has ended, another one may be due
+        self._unfinished: dict[TopicPartition, _UnfinishedSwap] = {}  # swaps that a full disk has interrupted
         self.uncleanable: dict[TopicPartition, PartitionLog] = {}  # can't be cleaned
 
     def start(self, now: int) -> None:
@@ -215,7 +215,7 @@ class Cleaner:
         for key, log in self._manager.loaded.items():
             if key in excluded or key in self._manager.moves or "compact" not in log.config.cleanup_policy:
                 continue
-            if self.uncleanable.get(key) is log:  # another log of that name may be well
+            if self.uncleanable.get(key) is log:  # another log of that name may be cleanable
                 continue
             directory = self._manager.directory_of(key)
             if directory is None or not directory.online:
@@ -249,9 +249,9 @@ class Cleaner:
         manager, log = self._manager, found.log
         directory = manager.directory_of(found.key)
         if directory is None or manager.loaded.get(found.key) is not log or found.key in manager.moves:
-            return  # deleted or on its way elsewhere: the next load removes what was cleaned
+            return  # deleted or being moved: the next load removes the cleaned files
         if (log.segments, log.truncations) != begun:
-            return  # moved, and what was cleaned went with the old folder; or cut, and what was cut must not come back
+            return  # moved, and the cleaned files went with the old folder; or cut, and cut records must not come back
         from pykafka_broker.log.compaction.swap import Swap
 
         if result.dropped_keyless:
@@ -284,7 +284,7 @@ class Cleaner:
                 self._unfinished[found.key] = cleaning
             return
         directory.cleaner_offsets[found.key] = result.end_offset
-        # only once the swap outlives a power cut may the log be called clean up to there
+        # the checkpoint may call the log clean only once the swap outlives a power cut
         path = directory.file(checkpoints.CLEANER_OFFSETS)
         self._manager.checkpoints.later(path, dict(directory.cleaner_offsets), folder=log.directory)
 
@@ -293,7 +293,7 @@ class Cleaner:
         begun = self._running.pop(key)
         present = {segment.base_offset for segment in log.segments}
         if self._manager.loaded.get(key) is not log or (log.segments, log.truncations) != begun:
-            return  # deleted, moved or cut meanwhile: no wonder
+            return  # deleted, moved or cut meanwhile: that is the reason
         if any(base not in present for base, _ in request.segments):
             return  # shortened meanwhile
         if isinstance(error, ValueError):
