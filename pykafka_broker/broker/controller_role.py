@@ -6,7 +6,6 @@ Rule: a node without a controller listener has none of this. What stands here is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from pykafka_broker.broker.context import ConnectionContext
@@ -19,19 +18,17 @@ from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.raft.leader import RaftLeader
 from pykafka_broker.cluster.registration import CONTROLLERS_FROM, controller_registration
 from pykafka_broker.log.filesystem import FileSystem
-from pykafka_broker.peers import Address, OnReply
-from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.peers import Address
 
 # name, host, port and security protocol
 Endpoint = tuple[str, str, int, str]
 Dispatch = Callable[[ConnectionContext, memoryview], Any]
-Answer = Callable[[Message, Callable[[Any], None]], None]
 METADATA = "metadata"  # the key of the purgatory under which observers wait
 
 
 class ControllerRole:
     """Sessions of brokers, what observers are given, and what the controller does by itself. `dispatch` is the way of
-    requests that come in envelopes, `answer` that of what this node asks as a broker.
+    requests that come in envelopes.
     """
 
     def __init__(
@@ -42,11 +39,9 @@ class ControllerRole:
         fs: FileSystem,
         *,
         dispatch: Dispatch,
-        answer: Answer,
     ) -> None:
         self._node = node
         self.dispatch = dispatch
-        self._answer = answer
         self._metadata = metadata
         self._listeners = listeners
         self.sessions = Sessions(node.config.broker_session_timeout_ms, node.id)
@@ -66,13 +61,9 @@ class ControllerRole:
         node.subscribe(self._follow)
         metadata.on_synced = self._synced
         metadata.controller.alone = False
-        metadata.ask_controller = self._ask
         metadata.voter_endpoints = self.quorum.endpoints
         if node.image.features.get(METADATA_VERSION, 0) >= CONTROLLERS_FROM:
             metadata.commit([controller_registration(node.id, node.new_uuid(), self._listeners)])
-
-    def _ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
-        self._answer(request, lambda reply: self._metadata.later(partial(on_reply, reply)))
 
     def _synced(self, error: OSError | None) -> None:
         self._node.purgatory.touch(METADATA)

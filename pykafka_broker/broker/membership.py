@@ -95,7 +95,6 @@ class Membership:
         )
 
     def caught_up(self) -> None:
-        self._metadata.broker_epoch = self.lifecycle.epoch
         self._serve()
         self.lifecycle.serves()
 
@@ -107,7 +106,7 @@ class Membership:
 
     def unfenced(self) -> None:
         logger.info("unfenced: clients are sent here from now on")
-        self._metadata.unfenced()
+        self._node.producer_ids.prepare()
         self._on_unfenced()
 
     def refused(self, why: str) -> None:

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.waiting import DONE, Answer, Future, R, when_committed
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster import bootstrap
-from pykafka_broker.cluster.controller import Controller, Decision, ProducerIds, Spend, unlimited
+from pykafka_broker.cluster.controller import Controller, Decision, Spend, unlimited
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
@@ -32,7 +32,8 @@ from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.scan import DamagedLog, remedy
-from pykafka_broker.peers import Address, LinkClosed, OnReply
+from pykafka_broker.peers import Address, OnReply
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import Message
 
@@ -78,15 +79,15 @@ class MetadataSource(Protocol):
     def create_topics(self, topics: list[CreatableTopic], spend: Spend = unlimited) -> list[CreatableTopicResult]:
         """What this broker itself needs. The image has them afterwards, or a result says why not."""
 
-    def new_producer_id(self) -> int:
-        """One that nobody has had."""
-
     def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> Answer[R]:
         """What only a controller decides: the answer, or a wait for it. Raises what is wrong with the whole request."""
 
     def ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
-        """What this broker itself asks of the active controller. Who is that no more, or can't be reached, is left for
-        whoever is next while there is time; `on_reply` is called once, never before this has returned.
+        """Bring a request of this broker itself to the active controller.
+
+        While there is time, a controller that is not active any more, or can't be reached, is left for the next one.
+        `on_reply` is called once, by a controller in this process before this method returns. The records that its
+        answer tells of are there for good when `committed` is done.
         """
 
     def committed(self) -> Future[None]:
@@ -115,7 +116,6 @@ class LocalMetadata:
     ) -> None:
         self.image = MetadataImage()
         self.controller = Controller(self.image, config, config.node, new_uuid)
-        self._producer_ids = ProducerIds(self.controller, self.commit)
         self.log: MetadataLog
         self.snapshots: SnapshotKeeper
         self._config = config
@@ -124,7 +124,6 @@ class LocalMetadata:
         self._logs = logs
         self._new_uuid = new_uuid
         self._submit = submit
-        self.ask_controller: Callable[[Message, OnReply, int], None] | None = None  # where it is one for brokers
         self.voter_endpoints: Sequence[Address] = ()  # where others reach this controller
         self._deliver: Deliver
         self._undelivered: deque[MetadataDelta] = deque()
@@ -201,10 +200,13 @@ class LocalMetadata:
         self.controller.first_leader_epoch = leader_epoch
 
     def ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
-        if self.ask_controller is not None:
-            self.ask_controller(request, on_reply, timeout_ms)
-        else:
-            self.later(partial(on_reply, LinkClosed("this node is no controller for brokers")))
+        try:
+            decision = _decision_function(request)(self.controller, request)
+            self.commit(decision.records)
+            reply = decision.reply
+        except ApiError as error:
+            reply = SPECS[ApiKey(request.API_KEY)].response_class().failed(request, error.code, error.message)
+        on_reply(reply)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         self.controller.config = config
@@ -227,10 +229,6 @@ class LocalMetadata:
         if decision.kraft_version:
             self._raise_kraft_version(decision.kraft_version)
         return when_committed(decision.reply, self.committed())
-
-    def later(self, action: Callable[[], None]) -> None:
-        """Do this once whoever asks for it has returned."""
-        self._later.append(action)
 
     def commit(self, records: Sequence[ApiMessageAndVersion]) -> None:
         """Append `records` as one batch, apply them and deliver what they changed; they are synced beside the event
@@ -300,9 +298,6 @@ class LocalMetadata:
             return [CreatableTopicResult(topic.name, error_code=code, error_message=message) for topic in topics]
         return decision.reply.topics
 
-    def new_producer_id(self) -> int:
-        return self._producer_ids.next_id()
-
     # -- the quorum
 
     @property
@@ -334,6 +329,24 @@ class LocalMetadata:
     def on_deadline(self, now: int) -> None:
         self._deliver_all()
         self.snapshots.on_deadline(now)
+
+
+def _decision_function(request: Message) -> Callable[[Controller, Any], Decision[Any]]:
+    """Return the function that decides what a broker asks of the controller in its own process."""
+    match request.API_KEY:
+        case ApiKey.ALLOCATE_PRODUCER_IDS:
+            from pykafka_broker.cluster.registration import allocate_producer_ids
+
+            return allocate_producer_ids
+        case ApiKey.ASSIGN_REPLICAS_TO_DIRS:
+            from pykafka_broker.cluster.replication_control import assign_replicas_to_dirs
+
+            return assign_replicas_to_dirs
+        case ApiKey.ALTER_PARTITION:
+            from pykafka_broker.cluster.replication_control import alter_partition
+
+            return alter_partition
+    raise AssertionError(f"no broker asks {type(request).__name__} of its controller")
 
 
 def _synced(future: Future[None], error: OSError | None) -> None:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.metadata_source import LocalMetadata, MetadataSource
+from pykafka_broker.broker.producer_ids import ProducerIdManager
 from pykafka_broker.broker.purgatory import Purgatory
 from pykafka_broker.broker.replicas import Replicas
 from pykafka_broker.broker.setup import NO_SETUP, Setup
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.observed_metadata import ObservedMetadata
     from pykafka_broker.peers import Peers
 
+NO_EPOCH = -1
 Subscriber = Callable[[MetadataDelta], None]
 
 
@@ -91,6 +93,7 @@ class Node:
             )
         else:
             self.metadata = self.local = LocalMetadata(config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit)
+        self.producer_ids = ProducerIdManager(self.id, lambda: self.broker_epoch, self.metadata.ask)
         self.replicas = Replicas(self.id, self.metadata, self.logs, clock, self.purgatory.touch, self.slices)
         self.subscribers: list[Subscriber] = []
 
@@ -105,6 +108,12 @@ class Node:
     def image(self) -> MetadataImage:
         """The metadata as this node knows it now."""
         return self.metadata.image
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch with which this node is registered as a broker; -1 if it is not."""
+        broker = self.image.brokers.get(self.id)
+        return NO_EPOCH if broker is None else broker.epoch
 
     @property
     def cluster_id(self) -> str:

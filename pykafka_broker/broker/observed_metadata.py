@@ -14,7 +14,6 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.controller_line import ControllerLine
 from pykafka_broker.broker.forwarding import forward
 from pykafka_broker.broker.metadata_source import Decide, Deliver, Q, Quorum
-from pykafka_broker.broker.producer_ids import ProducerIdBlocks
 from pykafka_broker.broker.waiting import DONE, Answer, Future, R
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.controller import (
@@ -47,12 +46,11 @@ from pykafka_broker.protocol.runtime import ZERO_UUID, Message
 
 logger = logging.getLogger(__name__)
 
-NO_EPOCH = -1
 _CREATION_MS = 30_000
 
 
 class ObservedMetadata:
-    """`broker_epoch` is that of this node's registration. `on_refused` hears why this node can't go on."""
+    """`on_refused` hears why this node can't go on."""
 
     def __init__(
         self,
@@ -69,7 +67,6 @@ class ObservedMetadata:
         self.image = MetadataImage()
         self.log: FollowedLog
         self.snapshots: SnapshotKeeper
-        self.broker_epoch = NO_EPOCH
         self.checks = Controller(self.image, config, config.node, new_uuid)  # of what is altered of this broker itself
         self.on_refused: Callable[[str], None] = logger.critical
         self._config = config
@@ -80,7 +77,6 @@ class ObservedMetadata:
         self._peers = peers
         self._submit = submit
         self._controller = ControllerLine(peers, clock, str(config.node))
-        self._producer_ids = ProducerIdBlocks(config.node, lambda: self.broker_epoch, self.ask)
         self._observer: Observer
         self._observes = False
         self._deliver: Deliver
@@ -212,13 +208,6 @@ class ObservedMetadata:
         if wanted:
             self.ask(CreateTopicsRequest(wanted, _CREATION_MS), created, _CREATION_MS)
         return [CreatableTopicResult(topic.name) for topic in topics]
-
-    def new_producer_id(self) -> int:
-        return self._producer_ids.next_id()
-
-    def unfenced(self) -> None:
-        """Clients are sent to this broker from now on."""
-        self._producer_ids.prepare()
 
     # -- time
 

@@ -1,29 +1,36 @@
-"""Producer ids of a broker whose controller is another node: blocks that it is given, one at a time (KIP-730).
+"""The producer ids that a broker hands out, from blocks that the controller gives (KIP-730).
 
-Rule: an id is handed out once in the life of the cluster; what is left of a block is lost with the broker. The next
-block is asked for while there is still some of this one.
+Rule: an id is handed out once in the life of the cluster. The rest of a block is lost when the broker stops. The next
+block is asked for when a tenth of the current one is left.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from pykafka_broker.errors import ApiError
-from pykafka_broker.peers import LinkError, OnReply
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
-from pykafka_broker.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
-from pykafka_broker.protocol.runtime import Message
+
+if TYPE_CHECKING:
+    from pykafka_broker.peers import LinkError, OnReply
+    from pykafka_broker.protocol.runtime import Message
 
 logger = logging.getLogger(__name__)
 
 _TIMEOUT_MS = 30_000
-_ASK_AT = 0.1  # of a block is left
+_LOW_PART = 0.1  # of a block: the next one is asked for
 
 
-class ProducerIdBlocks:
-    """`broker_epoch` is that of the registration at the moment."""
+class ProducerIdManager:
+    """The producer ids of one broker (Kafka: ProducerIdManager).
+
+    Args:
+        broker_id: the id of the broker.
+        broker_epoch: returns the epoch of the broker's registration.
+        ask: brings a request to the controller. A controller in this process answers before `ask` returns.
+    """
 
     def __init__(
         self, broker_id: int, broker_epoch: Callable[[], int], ask: Callable[[Message, OnReply, int], None]
@@ -31,47 +38,47 @@ class ProducerIdBlocks:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._ask = ask
-        self._ids = iter(range(0))
-        self._left = 0
-        self._ask_below = 0.0
-        self._next: range | None = None
+        self._block = range(0)  # ids of the current block that are left
+        self._ask_below = 0.0  # with fewer ids than that the next block is asked for
+        self._next_block: range | None = None
         self._asking = False
 
     def prepare(self) -> None:
         """Ask for the first block, so that the first producer need not come twice."""
-        if not self._left and self._next is None:
-            self._ask_for_more()
+        if not self._block and self._next_block is None:
+            self._ask_for_block()
 
     def next_id(self) -> int:
-        """Raises COORDINATOR_LOAD_IN_PROGRESS while there is none: the client comes again."""
-        if not self._left and self._next is not None:
-            self._begin(self._next)
-        if self._next is None and self._left <= self._ask_below:
-            self._ask_for_more()
-        if not self._left:
-            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        self._left -= 1
-        return next(self._ids)
+        """Return a producer id that nobody has had.
 
-    def _begin(self, block: range) -> None:
-        self._next = None
-        self._ids, self._left = iter(block), len(block)
-        self._ask_below = self._left * _ASK_AT
+        Raises:
+            ApiError: COORDINATOR_LOAD_IN_PROGRESS while there is no block: the client comes again.
+        """
+        if self._next_block is None and len(self._block) <= self._ask_below:
+            self._ask_for_block()
+        if not self._block:
+            if self._next_block is None:
+                raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            self._block, self._next_block = self._next_block, None
+            self._ask_below = len(self._block) * _LOW_PART
+        producer_id, self._block = self._block[0], self._block[1:]
+        return producer_id
 
-    def _ask_for_more(self) -> None:
+    def _ask_for_block(self) -> None:
         if self._asking:
             return
-        self._asking = True
-        request = AllocateProducerIdsRequest(self._broker_id, self._broker_epoch())
-        self._ask(request, self._given, _TIMEOUT_MS)
+        from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 
-    def _given(self, reply: Message | LinkError) -> None:
+        self._asking = True  # a start without producers does not import the message
+        self._ask(AllocateProducerIdsRequest(self._broker_id, self._broker_epoch()), self._on_reply, _TIMEOUT_MS)
+
+    def _on_reply(self, reply: Message | LinkError) -> None:
+        from pykafka_broker.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+
         self._asking = False
-        if isinstance(reply, LinkError):
+        if not isinstance(reply, AllocateProducerIdsResponse):
             logger.warning("no producer ids: %s", reply)
-            return
-        assert isinstance(reply, AllocateProducerIdsResponse)
-        if reply.error_code:
+        elif reply.error_code:
             logger.warning("no producer ids: %s", ErrorCode(reply.error_code).name)
         elif reply.producer_id_len > 0:
-            self._next = range(reply.producer_id_start, reply.producer_id_start + reply.producer_id_len)
+            self._next_block = range(reply.producer_id_start, reply.producer_id_start + reply.producer_id_len)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
 
 ReplyT = TypeVar("ReplyT")
-PRODUCER_ID_BLOCK_SIZE = 1000
 MAX_RECORDS_PER_OPERATION = 10_000  # records that one request may write
 # The first metadata.version whose partition records have directory ids (KIP-858), eligible leader replicas (KIP-966)
 DIRECTORIES_FROM = 17
@@ -103,13 +102,6 @@ def unlimited(partitions: int) -> None:
 CheckListener = Callable[[BrokerConfig, Collection[str]], None]
 
 
-class ProducerIdBlock(NamedTuple):
-    """Producer ids for a single broker to hand out."""
-
-    first: int
-    size: int
-
-
 def usable_brokers(image: MetadataImage) -> list[int]:
     """Return the brokers which can be given new replicas, in order of id."""
     return sorted(
@@ -168,32 +160,3 @@ class Controller:
 
     def broker_record_version(self) -> int:
         return broker_record_version(self.image)
-
-    def allocate_producer_ids(self, broker_id: int) -> Decision[ProducerIdBlock]:
-        """Allocate the next block; the rest of a stopped broker's block is never handed out."""
-        from pykafka_broker.protocol.stored.producer_ids_record import ProducerIdsRecord
-
-        first = self.image.next_producer_id
-        epoch = self.image.brokers[broker_id].epoch
-        record = ProducerIdsRecord(broker_id, epoch, first + PRODUCER_ID_BLOCK_SIZE)
-        return Decision([ApiMessageAndVersion(record, 0)], ProducerIdBlock(first, PRODUCER_ID_BLOCK_SIZE))
-
-
-class ProducerIds:
-    """Producer ids, handed out by the piece; an empty block is replaced by the controller's next block."""
-
-    __slots__ = ("_commit", "_controller", "_end", "_next")
-
-    def __init__(self, controller: Controller, commit: Callable[[list[ApiMessageAndVersion]], object]) -> None:
-        self._controller = controller
-        self._commit = commit
-        self._next = self._end = 0
-
-    def next_id(self) -> int:
-        if self._next == self._end:
-            effects = self._controller.allocate_producer_ids(self._controller.node_id)
-            self._commit(effects.records)
-            self._next = effects.reply.first
-            self._end = effects.reply.first + effects.reply.size
-        self._next += 1
-        return self._next - 1

@@ -31,6 +31,7 @@ from pykafka_broker.protocol.messages.controller_registration_request import Con
 from pykafka_broker.protocol.messages.controller_registration_response import ControllerRegistrationResponse
 from pykafka_broker.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from pykafka_broker.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
+from pykafka_broker.protocol.stored.producer_ids_record import ProducerIdsRecord
 from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 from pykafka_broker.protocol.stored.register_controller_record import (
     ControllerEndpoint,
@@ -40,6 +41,9 @@ from pykafka_broker.protocol.stored.register_controller_record import (
 from pykafka_broker.protocol.stored.unregister_broker_record import UnregisterBrokerRecord
 
 CONTROLLERS_FROM = 15  # the first metadata.version with controller registrations (KIP-919)
+
+
+PRODUCER_ID_BLOCK_SIZE = 1000
 
 
 def register_broker(
@@ -211,9 +215,10 @@ def register_controller(
 def allocate_producer_ids(
     controller: Controller, request: AllocateProducerIdsRequest
 ) -> Decision[AllocateProducerIdsResponse]:
-    """Decide on AllocateProducerIds v0. A fenced broker may have a block too, for the time after."""
+    """Give the broker the next block (version 0), also while fenced: the block is needed at once afterwards."""
     if not controller.image.is_registered(request.broker_id, request.broker_epoch):
         return Decision([], AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
-    decision = controller.allocate_producer_ids(request.broker_id)
-    first, size = decision.reply
-    return Decision(decision.records, AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=size))
+    first = controller.image.next_producer_id
+    record = ProducerIdsRecord(request.broker_id, request.broker_epoch, first + PRODUCER_ID_BLOCK_SIZE)
+    response = AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=PRODUCER_ID_BLOCK_SIZE)
+    return Decision([ApiMessageAndVersion(record, 0)], response)

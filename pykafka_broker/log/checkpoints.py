@@ -25,6 +25,7 @@ PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
+GAP = ".gap"  # in the folder of a partition: the offset from which on a crash may have taken records
 MOVED = ".complete"  # in the folder of a moved partition: the copy is whole
 METADATA_TOPIC_ID = bytes(15) + b"\x01"  # the same in every cluster
 _VERSION = "0"
@@ -113,6 +114,20 @@ def same_but_damaged(found: bytes, wanted: bytes) -> bool:
     """Return whether the texts of two ids differ by no more than a flipped byte; drawn ids differ nearly everywhere."""
     pairs = zip(id_text(found), id_text(wanted), strict=True)
     return sum(one != other for one, other in pairs) <= _FLIPPED
+
+
+def read_gap(fs: FileSystem, directory: str) -> int | None:
+    """Return the offset in the gap file of a folder, None without the file."""
+    try:
+        return int(read_file(fs, f"{directory}/{GAP}"))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def write_gap(fs: FileSystem, directory: str, offset: int) -> None:
+    """Write down and sync from which offset on a crash may have taken records. The lowest of several gaps counts."""
+    known = read_gap(fs, directory)
+    write_file(fs, f"{directory}/{GAP}", b"%d" % (offset if known is None else min(offset, known)))
 
 
 def write_partition_metadata(fs: FileSystem, path: str, topic_id: bytes) -> None:

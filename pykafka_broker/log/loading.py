@@ -19,7 +19,15 @@ from typing import NamedTuple
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.config.topic import TopicConfig
-from pykafka_broker.log.checkpoints import MOVED, PARTITION_METADATA, read_partition_metadata, write_partition_metadata
+from pykafka_broker.log.checkpoints import (
+    GAP,
+    MOVED,
+    PARTITION_METADATA,
+    read_gap,
+    read_partition_metadata,
+    write_gap,
+    write_partition_metadata,
+)
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.index import AbortedTransaction
@@ -135,7 +143,7 @@ def load_log(
     restore_producers(fs, directory, names, producers, segments, log_start_offset, log_end_offset)
     if not segments.active.transactions.is_sound():  # the next append may write to it
         rebuild_transactions(fs, directory, segments, segments.active)
-    return PartitionLog(
+    log = PartitionLog(
         topic,
         partition,
         topic_id=read_partition_metadata(fs, f"{directory}/{PARTITION_METADATA}") or ZERO_ID,
@@ -149,9 +157,13 @@ def load_log(
         log_end_offset=log_end_offset,
         recovery_point=min(offsets.recovery_point, log_end_offset),
         high_watermark=offsets.high_watermark,
+        gap=read_gap(fs, directory) if GAP in names else None,
         now=clock.now,
         keeper=keeper,
     )
+    if log.gap is not None and log.gap >= log_end_offset:
+        log.forget_gap()  # a crash came when the log was cut there
+    return log
 
 
 def begin_anew(files: FileCache, directory: str, segments: Segments, start: int, wall: int) -> None:
@@ -472,11 +484,14 @@ def recover_folder(
     files: FileCache, directory: str, name: str, config: TopicConfig, offsets: Offsets, wall: int
 ) -> Recovered:
     """Recover a partition written by clients. A log ending before the recovery point is reported once, and checked from
-    the start.
+    the start. A gap is written into the folder, before a sync raises the recovery point beyond the gap.
     """
     try:
-        return FolderRecovery(files, directory, name, config, offsets, wall).run()
+        recovered = FolderRecovery(files, directory, name, config, offsets, wall).run()
     except EndsEarly as early:
         logger.error("%s; it is recovered from its start, and continues where its records end", early)
         from_start = Offsets(offsets.log_start_offset, 0)
-        return FolderRecovery(files, directory, name, config, from_start, wall).run()
+        recovered = FolderRecovery(files, directory, name, config, from_start, wall).run()
+    if recovered.gap is not None:
+        write_gap(files.fs, directory, recovered.gap)
+    return recovered

@@ -141,7 +141,6 @@ class LogManager:
         self.topics_are_known = True
         self.loaded: dict[TopicPartition, PartitionLog] = {}
         self.damaged: dict[TopicPartition, DamagedLog] = {}  # out of service until the next start
-        self._gaps: dict[TopicPartition, int] = {}  # found by the recovery, until the logs are loaded
         self.directory_map = DirectoryMap(self.directories, lambda: [*map(os.path.abspath, self.config.cordoned_dirs)])
         self._where = self.directory_map.where
         self._flushers = Flushers(lambda job: self.submit(job))
@@ -201,9 +200,7 @@ class LogManager:
                 if topic == METADATA_TOPIC:
                     FolderRecovery(files, path, f"{topic}-{index}", config, offsets, wall, contiguous=True).run()
                 else:
-                    gap = recover_folder(files, path, f"{topic}-{index}", config, offsets, wall).gap
-                    if gap is not None:
-                        self._gaps[partition] = gap
+                    recover_folder(files, path, f"{topic}-{index}", config, offsets, wall)
             except DamagedLog as damage:
                 if topic == METADATA_TOPIC:
                     raise LogDirectoryError(f"{damage}; {remedy(directory.path)}") from damage
@@ -311,7 +308,6 @@ class LogManager:
         except DamagedLog as damage:
             self._out_of_service(key, damage)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
-        log.note_gap(self._gaps.pop(key, None))
         self.loaded[key] = log
         if log.overdue:  # a crash may have left records in the system's memory
             self.must_sync(log)

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.log.checkpoints import (
+    GAP,
     LOG_START_OFFSETS,
     MOVED,
     PARTITION_METADATA,
@@ -308,8 +309,8 @@ class Move:
         names = fs.list_directory(log.directory)
         for offset in set(snapshot_offsets(names)) - self._indexed:
             pieces.append(_whole_file(fs, f"{log.directory}/{snapshot_name(offset)}"))
-        if EPOCHS_FILE in names:
-            pieces.append(_whole_file(fs, f"{log.directory}/{EPOCHS_FILE}"))
+        for name in {EPOCHS_FILE, GAP} & {*names}:
+            pieces.append(_whole_file(fs, f"{log.directory}/{name}"))
         self._drop_what_left()
         _copy_pieces(fs, self.folder, pieces)
         write_file(fs, f"{self.folder}/{MOVED}", b"")

@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.checkpoints import PARTITION_METADATA, write_partition_metadata
+from pykafka_broker.log.checkpoints import GAP, PARTITION_METADATA, write_partition_metadata
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import Buffer, FileHandle
 from pykafka_broker.log.index import AbortedTransaction, CorruptTransactionIndex
@@ -135,6 +135,7 @@ class PartitionLog:
         sole_replica: whether a record is committed as soon as it is durable here; otherwise the partition advances the
             high watermark.
         truncations: how often the log's end has moved back; syncs and copies compare it.
+        gap: the offset from which a crash may have taken records, but not those behind them; None for none.
         last_flush_ms: steady time of the last sync.
     """
 
@@ -183,6 +184,7 @@ class PartitionLog:
         now: int,
         keeper: LogKeeper,
         high_watermark: int | None = None,
+        gap: int | None = None,
     ) -> None:
         """Make a log of the files in the folder.
 
@@ -206,7 +208,7 @@ class PartitionLog:
         known = log_end_offset if high_watermark is None else min(high_watermark, log_end_offset)
         self.high_watermark = max(log_start_offset, min(known, self.durable_end))
         producers.on_high_watermark(self.high_watermark)
-        self.gap: int | None = None  # a crash may have taken records from here on, but not those behind them
+        self.gap = gap
         self._unsynced_segments: list[LogSegment] = []  # complete, but their indexes are not on disk for certain
         self.truncations = 0
         self._reported: set[str] = set()  # damage that was logged already
@@ -529,14 +531,12 @@ class PartitionLog:
         self.epochs.write(sync=False)
         self._directory_dirty = True
 
-    def note_gap(self, offset: int | None) -> None:
-        """Note the offset from which a crash may have taken records, but kept later ones; None for no gap."""
-        self.gap = offset
-
-    def take_gap(self) -> int | None:
-        """Return and forget the noted gap: the records are fetched again, or the log stays unchanged."""
-        gap, self.gap = self.gap, None
-        return gap
+    def forget_gap(self) -> None:
+        """Forget that a crash may have taken records: the records are fetched again, or the log stays unchanged."""
+        if self.gap is not None:
+            self.gap = None
+            with contextlib.suppress(OSError):  # a gap that comes back is fetched once more
+                self.files.fs.remove(f"{self.directory}/{GAP}")
 
     def set_sole_replica(self, is_sole: bool) -> None:
         """Commit records as soon as durable, or leave the high watermark to the partition."""
@@ -751,16 +751,20 @@ class PartitionLog:
 
         return expired
 
-    def _delete_segments(self, segments: list[LogSegment]) -> None:
+    def _delete_segments(self, segments: list[LogSegment], kept_snapshot: int | None = None) -> None:
         """Take segments out of the log, in the given order. Segments stay in the log if the disk refuses to rename
         their files.
+
+        Args:
+            kept_snapshot: the offset of a producer snapshot to keep; those of the segments' base offsets go.
         """
         gone: list[LogSegment] = []
         try:
             for segment in segments:
                 segment.mark_deleted()
                 gone.append(segment)
-                forget_snapshot(self.files.fs, self.directory, segment.base_offset)
+                if segment.base_offset != kept_snapshot:
+                    forget_snapshot(self.files.fs, self.directory, segment.base_offset)
         finally:
             if gone:
                 self.segments.replace(gone, [])
@@ -794,7 +798,8 @@ class PartitionLog:
         if len(later) == len(self.segments):
             later.pop(0)
         for segment in reversed(later):  # a crash in between leaves no gap
-            self._delete_segments([segment])
+            # What Kafka's cleaner took of the producers below the new end is known to the snapshot there alone.
+            self._delete_segments([segment], kept_snapshot=end)
         self.segments.active.truncate_to(offset)
         self.segments.active.log.handle().sync()
         self.log_start_offset, self.log_end_offset = min(self.log_start_offset, offset), end
@@ -837,7 +842,6 @@ class PartitionLog:
         if offset < self.log_end_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the end of {self}")
         self.truncations += 1
-        self.gap = None
         fs, last = self.files.fs, self.segments.active
         if self.recovery_point > 0:
             self.recovery_point = 0
@@ -855,6 +859,7 @@ class PartitionLog:
         self._write_epochs()
         self.log_end_offset = self.log_start_offset = self.recovery_point = offset
         self.advance_high_watermark(offset)
+        self.forget_gap()
 
     # -- sync (called by `flush`)
 

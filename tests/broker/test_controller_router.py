@@ -390,11 +390,8 @@ def test_a_broker_asks_the_controller_in_its_own_process(tmp_path: Path) -> None
     node = ControllerNode(tmp_path, roles="broker,controller")
     answers: list[Any] = []
     node.metadata.ask(AllocateProducerIdsRequest(NODE, node.image.brokers[NODE].epoch), answers.append, 1000)
-    assert answers == []
-    node.on_deadline(NOW)
     assert [(each.error_code, each.producer_id_len) for each in answers] == [(0, 1000)]
     node.metadata.ask(AllocateProducerIdsRequest(NODE, 0), answers.append, 1000)
-    node.on_deadline(NOW)
     assert answers[1].error_code == ErrorCode.STALE_BROKER_EPOCH
 
 

@@ -17,11 +17,10 @@ from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.peers import LinkClosed
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
 from tests.broker.support import NOW, LightBroker
@@ -302,10 +301,19 @@ def test_what_is_wrong_with_a_whole_request_is_raised(broker: LightBroker, metad
     assert caught.value.code is ErrorCode.INVALID_REQUEST
 
 
-def test_a_node_alone_is_no_controller_for_brokers(metadata: LocalMetadata, broker: LightBroker) -> None:
+def test_a_broker_asks_the_controller_in_its_own_process(metadata: LocalMetadata, broker: LightBroker) -> None:
     heard: list[Any] = []
-    metadata.ask(BrokerHeartbeatRequest(), heard.append, 1_000)
-    assert heard == []
-    assert metadata.next_deadline() == 0
-    metadata.on_deadline(broker.now)
-    assert isinstance(heard[0], LinkClosed)
+    epoch = broker.image.brokers[1].epoch
+    metadata.ask(AllocateProducerIdsRequest(1, epoch), heard.append, 1_000)
+    assert [(each.error_code, each.producer_id_start, each.producer_id_len) for each in heard] == [(0, 0, 1000)]
+    metadata.ask(AllocateProducerIdsRequest(1, epoch + 1), heard.append, 1_000)
+    assert heard[1].error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_what_the_disk_refuses_is_an_answer_to_a_broker(
+    metadata: LocalMetadata, broker: LightBroker, full: Callable[[], None]
+) -> None:
+    heard: list[Any] = []
+    full()
+    metadata.ask(AllocateProducerIdsRequest(1, broker.image.brokers[1].epoch), heard.append, 1_000)
+    assert [each.error_code for each in heard] == [ErrorCode.KAFKA_STORAGE_ERROR]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.producer_ids import ProducerIdBlocks
+from pykafka_broker.broker.producer_ids import ProducerIdManager
 from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import LinkBroken, OnReply
 from pykafka_broker.protocol.errors import ErrorCode
@@ -16,7 +16,9 @@ from pykafka_broker.protocol.messages.allocate_producer_ids_response import Allo
 class Given:
     def __init__(self) -> None:
         self.asked: list[tuple[Any, OnReply]] = []
-        self.ids = ProducerIdBlocks(2, lambda: 19, lambda request, on_reply, ms: self.asked.append((request, on_reply)))
+        self.ids = ProducerIdManager(
+            2, lambda: 19, lambda request, on_reply, ms: self.asked.append((request, on_reply))
+        )
 
     def answer(self, start: int, count: int = 1000, code: int = 0) -> None:
         self.asked.pop()[1](AllocateProducerIdsResponse(0, code, start, count))
@@ -64,3 +66,16 @@ def test_the_first_one_may_be_asked_for_beforehand() -> None:
     given.answer(7000)
     given.ids.prepare()
     assert (given.ids.next_id(), given.asked) == (7000, [])
+
+
+def test_a_controller_in_the_same_process_gives_a_block_at_once() -> None:
+    blocks = iter(range(0, 9000, 1000))
+    asked: list[int] = []
+
+    def ask(request: Any, on_reply: OnReply, timeout_ms: int) -> None:
+        asked.append(next(blocks))
+        on_reply(AllocateProducerIdsResponse(0, 0, asked[-1], 1000))
+
+    ids = ProducerIdManager(1, lambda: 5, ask)
+    assert [ids.next_id() for _ in range(2001)] == list(range(2001))
+    assert asked == [0, 1000, 2000]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from pykafka_broker.cluster.config_changes import ConfigOp, alter_configs, incremental_alter_configs
-from pykafka_broker.cluster.controller import ProducerIds
 from pykafka_broker.cluster.feature_updates import update_features
 from pykafka_broker.cluster.features import ELR_VERSION
 from pykafka_broker.cluster.quotas import alter_client_quotas
@@ -44,22 +43,6 @@ def refusal(cluster: Cluster, kind: int, name: str, *ops: tuple[str, int, str | 
     with pytest.raises(ApiError) as caught:
         alter(cluster, kind, name, *ops)
     return caught.value
-
-
-def test_producer_ids_come_in_blocks_of_a_thousand() -> None:
-    cluster = Cluster()
-    committed: list[list[ApiMessageAndVersion]] = []
-
-    def commit(records: list[ApiMessageAndVersion]) -> None:
-        committed.append(records)
-        cluster.apply(records)
-
-    first = ProducerIds(cluster.controller, commit)
-    assert [first.next_id() for _ in range(1001)] == list(range(1001))
-    assert len(committed) == 2
-    second = ProducerIds(cluster.controller, commit)
-    assert second.next_id() == 2000  # what the first had left is lost
-    assert committed[0][0].message.broker_epoch == cluster.image.brokers[1].epoch
 
 
 def test_lists_are_edited_from_what_is_in_force() -> None:

@@ -126,8 +126,28 @@ def test_batches_missing_before_a_later_segment_leave_a_gap(tmp_path: Path, left
     log = logs.get("t", 0)
     assert log.gap == gap
     assert log.log_end_offset == (60 if left == "later records" else int(segments[1].stem))
-    assert not logs._gaps
+    logs.flush(log, NOW)
+    logs.on_deadline(NOW + 60_000)
     release(logs)
+    logs = start(tmp_path)
+    log = logs.get("t", 0)
+    assert (log.recovery_point, log.gap) == (log.log_end_offset, gap), "killed when all was synced"
+    logs.shutdown(NOW)
+    logs = start(tmp_path)
+    log = logs.get("t", 0)
+    assert log.gap == gap, "after a stop in order"
+    log.forget_gap()
+    logs.shutdown(NOW)
+    assert start(tmp_path).get("t", 0).gap is None
+
+
+def test_a_gap_at_the_end_of_a_log_is_none(tmp_path: Path) -> None:
+    """A crash came when the log was cut there, before the gap was forgotten."""
+    crashed(tmp_path)
+    (tmp_path / "logs/t-0/.gap").write_text("60")
+    log = start(tmp_path).get("t", 0)
+    assert (log.log_end_offset, log.gap) == (60, None)
+    assert not (tmp_path / "logs/t-0/.gap").exists()
 
 
 def test_a_gap_below_the_logs_start_and_one_that_was_synced_are_none(tmp_path: Path) -> None:

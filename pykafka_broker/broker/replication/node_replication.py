@@ -11,11 +11,14 @@ from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.replication.fetchers import Fetchers
 from pykafka_broker.broker.replication.isr_changes import IsrChanges
 from pykafka_broker.broker.replication.throttles import Throttle
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.problems import RACK_AWARE
+from pykafka_broker.peers import LinkBroken, LinkError, OnReply
 from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.security.quotas.rate import Windows
 
 if TYPE_CHECKING:
@@ -34,7 +37,7 @@ class NodeReplication:
         self.clock = node.clock
         self._node = node
         self.fetchers = Fetchers(self, node.neighbours)
-        self.isr_changes = IsrChanges(self, node.metadata.ask)
+        self.isr_changes = IsrChanges(self, self._ask)
         windows = Windows(
             node.config.replication_quota_window_num, 1000 * node.config.replication_quota_window_size_seconds
         )
@@ -62,7 +65,7 @@ class NodeReplication:
     @property
     def broker_epoch(self) -> int:
         """With which this node is registered."""
-        return self.epoch_of(self.id)
+        return self._node.broker_epoch
 
     def epoch_of(self, broker_id: int) -> int:
         """With which a broker is registered; -1 if it is not."""
@@ -99,6 +102,18 @@ class NodeReplication:
     def wish_isr(self, partition: Partition) -> None:
         """Ask the controller for the ISR that the partition wishes for."""
         self.isr_changes.wish(partition)
+
+    def _ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
+        """Ask the controller; `on_reply` is called when the records of the answer are committed."""
+        metadata = self._node.metadata
+
+        def replied(reply: Message | LinkError) -> None:
+            def committed(future: Future[None]) -> None:
+                on_reply(LinkBroken(str(future.error)) if future.error is not None else reply)
+
+            metadata.committed().add_done_callback(committed)
+
+        metadata.ask(request, replied, timeout_ms)
 
     # -- what `Replicas` tells
 
