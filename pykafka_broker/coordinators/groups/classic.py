@@ -268,7 +268,7 @@ def generation_reply(
     )
 
 
-# JoinGroup, versions 0 to 9
+# A JoinGroup and its refusal, versions 0 to 9
 
 
 MEMBER_ID_REQUIRED_FROM = 4
@@ -313,14 +313,37 @@ def join_refusal(error: ErrorCode, member_id: str) -> JoinGroupResponse:
     return JoinRefusal(error_code=error, member_id=member_id)
 
 
-class ClassicJoin:
-    """The rules for JoinGroup."""
+# The protocol
 
-    def __init__(self, table: GroupTable, rebalance: ClassicRebalance) -> None:
+
+class ClassicProtocol:
+    """All requests and deadlines of classic groups."""
+
+    def __init__(self, table: GroupTable) -> None:
         self._table = table
-        self._rebalance = rebalance
+        self.rebalance = ClassicRebalance(table)
 
-    def join(self, group: ClassicGroup, join: Join) -> None:
+    # JoinGroup
+
+    def join(self, group: ClassicGroup | None, join: Join) -> None:
+        """Decide a JoinGroup and leave the outcome in `join.result`.
+
+        Args:
+            group: None if the group does not exist yet.
+        """
+        request = join.request
+        created, written = group is None, len(join.result.records)
+        if group is None:
+            if request.member_id != UNKNOWN_MEMBER:
+                join.result.reply = join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+                return
+            group = ClassicGroup(request.group_id, join.now, wall_at=self._table.wall_at)
+            self._table.groups[request.group_id] = group
+        self._decide_join(group, join)
+        if created and len(join.result.records) == written:
+            join.result.records.append(empty_group_record(group))
+
+    def _decide_join(self, group: ClassicGroup, join: Join) -> None:
         """Leave the answer, or the changes, in `join.result`."""
         member_id = join.request.member_id
         if not self._has_room(group, member_id):
@@ -341,7 +364,7 @@ class ClassicJoin:
             return (member is not None and member.join_token is not None) or group.awaiting_join < limit
         return member_id in group.members or len(group.members) < limit
 
-    # Members without an id
+    # JoinGroup without a member id
 
     def _join_new(self, group: ClassicGroup, join: Join) -> None:
         request = join.request
@@ -384,8 +407,8 @@ class ClassicJoin:
         if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
             group.new_member_added = True
         group.add(member, join.token)
-        self._rebalance.keep_alive(member, join.now, NEW_MEMBER_JOIN_TIMEOUT_MS)
-        self._rebalance.prepare_or_complete(group, join.result, join.now)
+        self.rebalance.keep_alive(member, join.now, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self.rebalance.prepare_or_complete(group, join.result, join.now)
 
     def _replace_static(self, group: ClassicGroup, join: Join, old_id: str, member_id: str) -> None:
         """Take back a static member after a restart.
@@ -395,17 +418,17 @@ class ClassicJoin:
         leader_before = group.leader
         old, member = group.replace_static(old_id, member_id)
         self._fence(group, old, join.result)
-        self._rebalance.end_session(old)
-        self._rebalance.keep_alive(member, join.now)
+        self.rebalance.end_session(old)
+        self.rebalance.keep_alive(member, join.now)
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.token)
         if group.state is STABLE and group.select_protocol() == group.protocol_name:
             join.result.records.append(group_metadata_record(group, group.assignments()))
             join.result.complete(group.wait_for_join(member, None), self._unchanged(group, member, join, leader_before))
         elif group.state is PREPARING_REBALANCE:
-            self._rebalance.complete_join_if_all_are_here(group, join.result, join.now)
+            self.rebalance.complete_join_if_all_are_here(group, join.result, join.now)
         else:
             # The leader computes shares for the old member id: the new member id gets a share only in a new round.
-            self._rebalance.prepare(group, join.result, join.now)
+            self.rebalance.prepare(group, join.result, join.now)
 
     def _fence(self, group: ClassicGroup, old: ClassicGroupMember, result: CoordinatorResult[Any]) -> None:
         """Answer the waiting requests of a replaced member with FENCED_INSTANCE_ID."""
@@ -428,7 +451,7 @@ class ClassicJoin:
         reply.skip_assignment = leads
         return reply
 
-    # Members with an id
+    # JoinGroup with a member id
 
     def _join_existing(self, group: ClassicGroup, join: Join) -> None:
         request = join.request
@@ -468,39 +491,7 @@ class ClassicJoin:
 
     def _update(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.token)
-        self._rebalance.prepare_or_complete(group, join.result, join.now)
-
-
-# SyncGroup, Heartbeat and LeaveGroup
-
-
-class ClassicProtocol:
-    """All requests and deadlines of classic groups."""
-
-    def __init__(self, table: GroupTable) -> None:
-        self._table = table
-        self.rebalance = ClassicRebalance(table)
-        self._join = ClassicJoin(table, self.rebalance)
-
-    # JoinGroup
-
-    def join(self, group: ClassicGroup | None, join: Join) -> None:
-        """Decide a JoinGroup and leave the outcome in `join.result`.
-
-        Args:
-            group: None if the group does not exist yet.
-        """
-        request = join.request
-        created, written = group is None, len(join.result.records)
-        if group is None:
-            if request.member_id != UNKNOWN_MEMBER:
-                join.result.reply = join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
-                return
-            group = ClassicGroup(request.group_id, join.now, wall_at=self._table.wall_at)
-            self._table.groups[request.group_id] = group
-        self._join.join(group, join)
-        if created and len(join.result.records) == written:
-            join.result.records.append(empty_group_record(group))
+        self.rebalance.prepare_or_complete(group, join.result, join.now)
 
     def keep_alive(self, group: ClassicGroup, member_id: str, now: int) -> None:
         """Start the session of a member anew, if the group has the member."""

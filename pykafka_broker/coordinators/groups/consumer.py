@@ -90,10 +90,6 @@ class ConsumerProtocol:
 
     # Heartbeat
 
-    def check(self, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> None:
-        """Check the request alone. Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR."""
-        check_heartbeat(request, caller.version, self._table.config.group_consumer_assignors)
-
     def heartbeat(
         self,
         group: ConsumerGroup,

@@ -4,7 +4,8 @@ Rule: a classic group of consumers becomes a consumer group when the first membe
 back when the last such member has gone; `group.consumer.migration.policy` says which of both may happen. Members keep
 their partitions, and the records of one form make way for those of the other in one batch. In a consumer group a
 classic member is answered at once: a JoinGroup with the generation that the member has reached; a heartbeat sends the
-member back to join whenever there is something to give or to take.
+member back to join whenever there is something to give or to take. The coordinator alone reads this file: groups in
+migration are a concept of their own beside the two protocols.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from pykafka_broker.config import BrokerConfig
 from pykafka_broker.coordinators.groups import classic_group, consumer_group
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol, Join, join_refusal
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
-from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol
+from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol, check_heartbeat
 from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers, Migration
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup, consumer_replay
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, EpochGroup
@@ -195,7 +195,7 @@ class GroupCoordinator:
         """Decide a ConsumerGroupHeartbeat: join with epoch 0, go on, or leave with epoch -1 or -2."""
         result: CoordinatorResult[ConsumerGroupHeartbeatResponse] = CoordinatorResult(key=request.group_id)
         try:
-            self._consumer.check(request, caller)
+            check_heartbeat(request, caller.version, self.table.config.group_consumer_assignors)
             group = self.table.groups.get(request.group_id)
             if request.member_epoch < JOIN_EPOCH:
                 if not isinstance(group, ConsumerGroup):

@@ -5,7 +5,8 @@ topics that are missing are the caller's to create: they stand in `missing_topic
 checks and the words of errors are Kafka's, and what Kafka 4.3 does not support yet is refused in the same way: static
 members, patterns as source topics, task offsets, warm-up tasks. A member first gives back the tasks that are not in its
 target; only then does it follow the group to the new epoch. An active task comes when no member has it active any more,
-and no task comes to a process that still has it in another role: its state directory can be open once only.
+and no task comes to a process that still has the task in another role: a state directory can be open once only. The
+group coordinator alone reads this file, which is the streams protocol as a whole.
 """
 
 from __future__ import annotations
