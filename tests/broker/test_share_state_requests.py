@@ -509,3 +509,23 @@ def test_who_keeps_the_state_itself_is_not_asked(nodes: Neighbourhood) -> None:
     question = asking.ask(READ, key(nodes), 0)
     assert isinstance(question.error, ApiError)
     assert question.error.code == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_an_initialization_whose_outcome_is_unknown_is_not_sent_again(nodes: Neighbourhood, moves: bool) -> None:
+    """The first copy arrived after the second one, and what members had accepted since was handed out again."""
+    nodes.network.deaf.add(2)
+    asking = requests(nodes)
+    question = asking.ask(INITIALIZE, key(nodes), 1, 0)
+    if moves:
+        nodes.move(SHARE_GROUP_STATE, 0, 3)
+        asking.forget_moved()
+    else:
+        nodes.network.deaf.clear()
+        nodes.network.cut.add(2)
+        nodes.network.run()
+    for _ in range(5):
+        nodes.wait(1_000)
+    assert isinstance(question.error, ApiError)
+    assert question.error.code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+    assert asking.next_deadline() is None
