@@ -58,8 +58,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    it = _Parser(prog="pykafka-broker", description="Prepare data directories, as kafka-storage does.")
-    commands = it.add_subparsers(metavar="COMMAND", required=True)
+    whole = _Parser(prog="pykafka-broker", description="Prepare data directories, as kafka-storage does.")
+    commands = whole.add_subparsers(metavar="COMMAND", required=True)
 
     command = commands.add_parser("info", help="what there is in the data directories of this node")
     command.add_argument("--config", "-c", required=True, metavar="FILE", help="server.properties")
@@ -99,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
     command = commands.add_parser("feature-dependencies", help="what a feature needs")
     command.add_argument("--feature", "-f", action="append", required=True, metavar="FEATURE=LEVEL")
     command.set_defaults(run=_feature_dependencies)
-    return it
+    return whole
 
 
 def _format(options: argparse.Namespace) -> int:

@@ -46,6 +46,7 @@ OF_MOVES = "log cut while it was copied", "fetch answer dropped"
 OF_STANDSTILL = ("minority away for long",)
 OF_ONCE = ("one call failed",)
 OF_GROWTH = "asked a broker for a partition unknown to it", "member was given an added partition"
+OF_REWINDING = "share group told to begin at what it had accepted", "share group with a member was not rewound"
 OF_ACKS = ("acks=0 refused",)
 OF_TENURES = ("restored", "reset", "forked")
 
