@@ -19,64 +19,62 @@ logger = logging.getLogger("kafka.authorizer.logger")  # as Kafka calls it: oper
 
 CLUSTER_NAME = "kafka-cluster"  # the one resource of the kind CLUSTER
 INSIDE = "Inside:control"  # who asks from inside the process and may do everything; a client's name has another type
-Operation = AclOperation  # short names for what every handler writes
-Resource = AclResourceType
 
 # What there is to be allowed of each kind; the bits of "authorized operations" (KIP-430).
 OPERATIONS = {
-    Resource.TOPIC: (
-        Operation.READ,
-        Operation.WRITE,
-        Operation.CREATE,
-        Operation.DELETE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
+    AclResourceType.TOPIC: (
+        AclOperation.READ,
+        AclOperation.WRITE,
+        AclOperation.CREATE,
+        AclOperation.DELETE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
     ),
-    Resource.GROUP: (
-        Operation.READ,
-        Operation.DELETE,
-        Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
+    AclResourceType.GROUP: (
+        AclOperation.READ,
+        AclOperation.DELETE,
+        AclOperation.DESCRIBE,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
     ),
-    Resource.CLUSTER: (
-        Operation.CREATE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.CLUSTER_ACTION,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-        Operation.IDEMPOTENT_WRITE,
+    AclResourceType.CLUSTER: (
+        AclOperation.CREATE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE,
+        AclOperation.CLUSTER_ACTION,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+        AclOperation.IDEMPOTENT_WRITE,
     ),
 }
 NOT_ASKED = -(1 << 31)  # in place of such a bit set, where the client did not want one
 _DENIALS = {
-    Resource.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
-    Resource.GROUP: (ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."),
-    Resource.CLUSTER: (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."),
-    Resource.TRANSACTIONAL_ID: (
+    AclResourceType.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
+    AclResourceType.GROUP: (ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."),
+    AclResourceType.CLUSTER: (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."),
+    AclResourceType.TRANSACTIONAL_ID: (
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         "Transactional Id authorization failed.",
     ),
-    Resource.DELEGATION_TOKEN: (
+    AclResourceType.DELEGATION_TOKEN: (
         ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
         "Delegation Token authorization failed.",
     ),
-    Resource.USER: (ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, "Delegation Token authorization failed."),
+    AclResourceType.USER: (ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, "Delegation Token authorization failed."),
 }
 # What one needs a right on to see or change configs.
-_CONFIGURED: dict[int, Resource] = {
-    ConfigResourceType.TOPIC: Resource.TOPIC,
-    ConfigResourceType.GROUP: Resource.GROUP,
-    ConfigResourceType.BROKER: Resource.CLUSTER,
-    ConfigResourceType.BROKER_LOGGER: Resource.CLUSTER,
-    ConfigResourceType.CLIENT_METRICS: Resource.CLUSTER,
+_CONFIGURED: dict[int, AclResourceType] = {
+    ConfigResourceType.TOPIC: AclResourceType.TOPIC,
+    ConfigResourceType.GROUP: AclResourceType.GROUP,
+    ConfigResourceType.BROKER: AclResourceType.CLUSTER,
+    ConfigResourceType.BROKER_LOGGER: AclResourceType.CLUSTER,
+    ConfigResourceType.CLIENT_METRICS: AclResourceType.CLUSTER,
 }
 
 
-def denial(resource: Resource) -> ApiError:
+def denial(resource: AclResourceType) -> ApiError:
     """What a client is told that may not do something to a resource of this kind, in Kafka's words."""
     return ApiError(*_DENIALS[resource])
 
@@ -84,13 +82,13 @@ def denial(resource: Resource) -> ApiError:
 class Authorizer(Protocol):
     """Asked for each topic, group and so on of each request: it must cost next to nothing."""
 
-    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         """Whether `principal` ("User:alice"), who calls from `host`, may do this."""
 
-    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+    def allows_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
         """Whether there is a name at all for which that is allowed, of a resource that exists or not."""
 
-    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+    def rule(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> str:
         """What that is decided by, for the line of a denial in the log."""
         return type(self).__name__
 
@@ -98,13 +96,13 @@ class Authorizer(Protocol):
 class AllowAll:
     """Where no authorizer is configured."""
 
-    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         return True
 
-    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+    def allows_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
         return True
 
-    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+    def rule(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> str:
         return "SuperUser"
 
 
@@ -128,7 +126,9 @@ class Asking(Protocol):
     def connection(self) -> Client: ...
 
 
-def tell_denial(authorizer: Authorizer, asking: Asking, operation: Operation, resource: Resource, name: str) -> None:
+def tell_denial(
+    authorizer: Authorizer, asking: Asking, operation: AclOperation, resource: AclResourceType, name: str
+) -> None:
     """One line in the log, as Kafka writes it."""
     if logger.isEnabledFor(logging.INFO):
         client = asking.connection
@@ -162,7 +162,9 @@ class Rights:
         self._principal = asking.connection.principal
         self._host = asking.connection.client_host
 
-    def allow(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME, *, log: bool = True) -> bool:
+    def allow(
+        self, operation: AclOperation, resource: AclResourceType, name: str = CLUSTER_NAME, *, log: bool = True
+    ) -> bool:
         """Whether that is allowed."""
         if self._authorizer.allows(self._principal, self._host, operation, resource, name):
             return True
@@ -170,24 +172,26 @@ class Rights:
             tell_denial(self._authorizer, self._asking, operation, resource, name)
         return False
 
-    def allow_some(self, operation: Operation, resource: Resource) -> bool:
+    def allow_some(self, operation: AclOperation, resource: AclResourceType) -> bool:
         """Whether that is allowed for any name."""
         return self._authorizer.allows_some(self._principal, self._host, operation, resource)
 
-    def require(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME, *, log: bool = True) -> None:
+    def require(
+        self, operation: AclOperation, resource: AclResourceType, name: str = CLUSTER_NAME, *, log: bool = True
+    ) -> None:
         """Raises the kind's denial if that is not allowed."""
         if not self.allow(operation, resource, name, log=log):
             raise denial(resource)
 
-    def require_config(self, operation: Operation, kind: int, name: str) -> None:
+    def require_config(self, operation: AclOperation, kind: int, name: str) -> None:
         """The same for the configs of something; `kind` is its `ResourceType`. One that there is not is refused for
         that, by whoever looks for its configs.
         """
         resource = _CONFIGURED.get(kind)
         if resource is not None:
-            self.require(operation, resource, CLUSTER_NAME if resource is Resource.CLUSTER else name)
+            self.require(operation, resource, CLUSTER_NAME if resource is AclResourceType.CLUSTER else name)
 
-    def operations(self, resource: Resource, name: str = CLUSTER_NAME) -> int:
+    def operations(self, resource: AclResourceType, name: str = CLUSTER_NAME) -> int:
         """The bit set of what is allowed of all that can be done to it: bit 3 is READ, and so on."""
         if type(self._authorizer) is AllowAll:
             return _ALL[resource]
