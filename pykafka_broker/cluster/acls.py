@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from pykafka_broker.cluster.acl_index import WILDCARD, AccessControlEntry, index_of
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Resource
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME
 from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
@@ -22,6 +22,7 @@ from pykafka_broker.protocol.enums import (
     ACL_RESOURCE_TYPES,
     AclOperation,
     AclPermissionType,
+    AclResourceType,
     PatternType,
 )
 from pykafka_broker.protocol.errors import ErrorCode
@@ -179,7 +180,7 @@ def _check(one: AclCreation) -> None:
     Raises:
         ApiError: a field is wrong.
     """
-    if one.resource_type == Resource.CLUSTER and one.resource_name != CLUSTER_NAME:
+    if one.resource_type == AclResourceType.CLUSTER and one.resource_name != CLUSTER_NAME:
         raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not one.resource_name:
         raise _invalid("Invalid empty resource name")
