@@ -18,8 +18,8 @@ from pykafka_broker.cli.settings import UsageError, static_settings
 from pykafka_broker.cluster.formatting import (
     FormatError,
     FormatRequest,
-    Formatter,
-    Node,
+    StorageFormatter,
+    StorageNode,
     feature_dependencies,
     feature_levels,
     info,
@@ -118,7 +118,7 @@ def _format(options: argparse.Namespace) -> int:
     from pykafka_broker.server.serving import new_uuid
 
     now = int(time.time() * 1000)
-    formatter = Formatter(OsFileSystem(), node, request, now=now, new_uuid=new_uuid, new_salt=_new_salt)
+    formatter = StorageFormatter(OsFileSystem(), node, request, now=now, new_uuid=new_uuid, new_salt=_new_salt)
     for line in formatter.run():
         print(line)
     return 0
@@ -157,11 +157,11 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
     return 0
 
 
-def _node(path: str) -> Node:
+def _node(path: str) -> StorageNode:
     """Return the node of a file of settings, with the defaults of a broker's start."""
     config = BrokerConfig(static_settings(path, os.environ, [], [], None))
     directories = [os.path.abspath(each) for each in config.data_dirs]
-    return Node(
+    return StorageNode(
         config.node,
         directories,
         os.path.abspath(config.metadata_log_dir) if config.metadata_log_dir else directories[0],

@@ -300,7 +300,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "records/test_validation.py": (
         "compares with looking at each record",
         """
-        records/common_form
+        records/fast_validation
         """,
     ),
     "registry/avro/test_schema.py": (

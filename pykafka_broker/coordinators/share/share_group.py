@@ -9,7 +9,7 @@ epoch goes up. Where other nodes may become the coordinator, `initializing` is c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from pykafka_broker.coordinators.groups.assignors import MemberSpec, assign_simple
@@ -57,6 +57,7 @@ from pykafka_broker.protocol.stored.share_group_metadata_value import ShareGroup
 from pykafka_broker.protocol.stored.share_group_state_partition_metadata_key import ShareGroupStatePartitionMetadataKey
 from pykafka_broker.protocol.stored.share_group_state_partition_metadata_value import (
     ShareGroupStatePartitionMetadataValue,
+    TopicInfo,
     TopicPartitionsInfo,
 )
 from pykafka_broker.protocol.stored.share_group_target_assignment_member_key import ShareGroupTargetAssignmentMemberKey
@@ -99,9 +100,11 @@ class ShareGroup(EpochGroup[ShareGroupMember, Target]):
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id, FIRST_GROUP_EPOCH)
         self.initialized: Topics = {}  # the partitions with a state at the share coordinator
+        self.initializing: Topics = {}  # the partitions for which a state was asked, without an answer yet
+        self.deleting: dict[bytes, str] = {}  # topics whose states are being deleted, with their names
         self.has_state_record = False
         self.asked_epoch = 0  # the last group epoch under which a coordinator has initialized partitions
-        self.is_initializing = False
+        self.attempts = 0  # unfinished requests for states
 
     # Questions of the table and of the offsets
 
@@ -215,11 +218,37 @@ def assignment_record(group_id: str, member: ShareGroupMember) -> CoordinatorRec
     return CoordinatorRecord(ShareGroupCurrentMemberAssignmentKey(group_id, member.member_id), value)
 
 
-def initialized_record(group_id: str, topics: Topics) -> CoordinatorRecord:
-    """Return the record of the partitions with a state at the share coordinator."""
-    infos = [TopicPartitionsInfo(topic_id, name, sorted(parts)) for topic_id, (name, parts) in topics.items()]
-    value = ShareGroupStatePartitionMetadataValue([], infos, [])
+def states_record(
+    group_id: str, initializing: Topics, initialized: Topics, deleting: Mapping[bytes, str]
+) -> CoordinatorRecord:
+    """Return the record of which partitions have a state with the share coordinator, get one, or lose it."""
+    value = ShareGroupStatePartitionMetadataValue(
+        _infos(initializing), _infos(initialized), [TopicInfo(topic_id, name) for topic_id, name in deleting.items()]
+    )
     return CoordinatorRecord(ShareGroupStatePartitionMetadataKey(group_id), value)
+
+
+def _infos(topics: Topics) -> list[TopicPartitionsInfo]:
+    return [TopicPartitionsInfo(topic_id, name, sorted(parts)) for topic_id, (name, parts) in topics.items() if parts]
+
+
+def _read_infos(infos: Iterable[TopicPartitionsInfo]) -> Topics:
+    return {bytes(topic.topic_id): (topic.topic_name, frozenset(topic.partitions)) for topic in infos}
+
+
+def _joined(one: Topics, other: Topics) -> Topics:
+    joined = dict(one)
+    for topic_id, (name, parts) in other.items():
+        joined[topic_id] = (name, joined.get(topic_id, (name, frozenset[int]()))[1] | parts)
+    return joined
+
+
+def _without(topics: Topics, gone: Topics) -> Topics:
+    left = {
+        topic_id: (name, parts - gone.get(topic_id, (name, frozenset[int]()))[1])
+        for topic_id, (name, parts) in topics.items()
+    }
+    return {topic_id: (name, parts) for topic_id, (name, parts) in left.items() if parts}
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
@@ -269,14 +298,11 @@ def _read_target(value: ShareGroupTargetAssignmentMemberValue) -> Target:
 
 
 def _take_initialized(group: ShareGroup, key: ShareGroupStatePartitionMetadataKey, value: Any) -> None:
-    """Apply the record of initialized partitions.
-
-    Partitions that another broker was about to initialize or delete when it stopped are initialized anew when they are
-    read.
-    """
+    """Apply the record of which partitions have a state, get one, or lose it."""
     group.has_state_record = value is not None
-    topics = () if value is None else value.initialized_topics
-    group.initialized = {bytes(topic.topic_id): (topic.topic_name, frozenset(topic.partitions)) for topic in topics}
+    group.initializing = {} if value is None else _read_infos(value.initializing_topics)
+    group.initialized = {} if value is None else _read_infos(value.initialized_topics)
+    group.deleting = {} if value is None else {bytes(each.topic_id): each.topic_name for each in value.deleting_topics}
 
 
 # Requests and deadlines
@@ -459,35 +485,54 @@ class ShareMembership:
         topics = self._table.topics.topics
         for name in self._read(group.members.values()):
             topic = topics[name]
+            if topic.id in group.deleting:
+                continue
             _, known = group.initialized.get(topic.id, (name, frozenset[int]()))
             new = frozenset(topic.partitions) - known
             if new:
                 missing[topic.id] = (name, new)
         return missing
 
-    def initializing(self, group: ShareGroup) -> CoordinatorResult[int]:
-        """Begin to initialize partitions; the reply is the state epoch to use, which becomes the group's epoch.
+    def initialize(self, group_id: str, topics: Topics, *, fenced: bool) -> CoordinatorResult[int]:
+        """Begin to initialize partitions of a group, which may come to be by that. The reply is the state epoch.
 
-        Each attempt has an epoch of its own: a request of an earlier attempt, or of an earlier coordinator, that
-        arrives late is fenced, and resets nothing that members have begun to read.
+        Args:
+            fenced: the attempt has an epoch of its own, which the records make that of the group. A request of an
+                earlier attempt, or of an earlier coordinator, that arrives late is refused then, and resets nothing
+                that members have begun to read.
         """
-        epoch = group.asked_epoch = max(group.epoch, group.asked_epoch + 1)
-        record = epoch_record(group.group_id, epoch, group.metadata_hash)
-        return CoordinatorResult(epoch, [record], key=group.group_id)
-
-    def initialized(self, group_id: str, topics: Topics) -> CoordinatorResult[None]:
-        """Note new states of partitions, for an existing group or for a group which the first offsets create."""
         group = self._table.groups.get(group_id)
-        known = dict(group.initialized) if isinstance(group, ShareGroup) else {}
-        for topic_id, (name, parts) in topics.items():
-            known[topic_id] = (name, known.get(topic_id, (name, frozenset[int]()))[1] | parts)
-        return CoordinatorResult(records=[initialized_record(group_id, known)], key=group_id)
+        if not isinstance(group, ShareGroup):
+            return CoordinatorResult(FIRST_GROUP_EPOCH, [states_record(group_id, topics, {}, {})], key=group_id)
+        result = CoordinatorResult(group.epoch, key=group_id)
+        if fenced:
+            result.reply = group.asked_epoch = max(group.epoch, group.asked_epoch + 1)
+            result.records.append(epoch_record(group_id, result.reply, group.metadata_hash))
+        begun = _joined(group.initializing, topics)
+        result.records.append(states_record(group_id, begun, group.initialized, group.deleting))
+        return result
 
-    def forget_topics(self, group_id: str, gone: set[bytes]) -> CoordinatorResult[None]:
-        """Note the deletion of topics' states."""
+    def initialized(self, group_id: str, tried: Topics, done: Topics) -> CoordinatorResult[None]:
+        """End an attempt to initialize partitions: the `done` ones have a state now."""
         group = self.group(group_id)
+        left, known = _without(group.initializing, tried), _joined(group.initialized, done)
+        deleting = {topic_id: name for topic_id, name in group.deleting.items() if topic_id not in done}
+        return CoordinatorResult(records=[states_record(group_id, left, known, deleting)], key=group_id)
+
+    def delete_topics(self, group_id: str, topics: Topics) -> CoordinatorResult[None]:
+        """Begin to delete the states of topics: no member is given partitions of these until that is over."""
+        group = self.group(group_id)
+        left = {topic_id: topic for topic_id, topic in group.initialized.items() if topic_id not in topics}
+        deleting = group.deleting | {topic_id: name for topic_id, (name, _) in topics.items()}
+        return CoordinatorResult(records=[states_record(group_id, group.initializing, left, deleting)], key=group_id)
+
+    def forget_topics(self, group_id: str, gone: Collection[bytes]) -> CoordinatorResult[None]:
+        """Note that these topics have no state any more."""
+        group = self.group(group_id)
+        begun = {topic_id: topic for topic_id, topic in group.initializing.items() if topic_id not in gone}
         left = {topic_id: topic for topic_id, topic in group.initialized.items() if topic_id not in gone}
-        return CoordinatorResult(records=[initialized_record(group_id, left)], key=group_id)
+        deleting = {topic_id: name for topic_id, name in group.deleting.items() if topic_id not in gone}
+        return CoordinatorResult(records=[states_record(group_id, begun, left, deleting)], key=group_id)
 
     def deleted_topics(self, group: ShareGroup) -> set[bytes]:
         """Return the deleted topics with a state."""
@@ -517,9 +562,10 @@ class ShareMembership:
         """Begin the sessions after a load: members have a full session to come back.
 
         The coordinator before may have asked for states under the group's epoch, so the next attempt takes a higher
-        epoch.
+        epoch. Partitions that were being initialized or deleted are initialized anew.
         """
         group.asked_epoch = group.epoch
+        group.initializing, group.deleting = {}, {}
         for member_id in group.members:
             self.keep_alive(group, member_id, now)
 
