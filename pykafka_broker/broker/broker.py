@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pykafka_broker.broker.assignments import AssignmentsManager
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.directories import DirectoryKeeper
 from pykafka_broker.broker.log_listening import BrokerLogListener
-from pykafka_broker.broker.metadata_publisher import Directories, MetadataPublisher
+from pykafka_broker.broker.metadata_publisher import MetadataPublisher
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.services import Endpoint, Services, Timed
 from pykafka_broker.broker.setup import NO_SETUP, Setup
@@ -68,7 +69,7 @@ class Broker:
             setup=setup,
             later=later,
             peers=peers,
-            log_listener=BrokerLogListener(lambda: self.node.replicas, lambda: self._directories, self._directory_lost),
+            log_listener=BrokerLogListener(lambda: self.node.replicas, lambda: self._assignments, self._directory_lost),
         )
         if config.authorizer_class_name:
             from pykafka_broker.security.acls import authorizer_of  # no other start waits for it
@@ -79,20 +80,18 @@ class Broker:
 
             if node.local is not None:
                 node.local.controller.policies = HookedPolicies(config)
-        self._timed: list[Timed] = [node.purgatory, node.logs]
+        self._assignments = AssignmentsManager(node)
+        self._timed: list[Timed] = [node.purgatory, node.logs, self._assignments]
         self.services = Services(node, new_session_id, self._timed.append)
         self.observing: Observing | None = None  # where the controllers are other nodes
-        self._directories: Directories
         if node.observed is not None:
             from pykafka_broker.broker.observing import Observing  # nor for that
 
-            self.observing = Observing(node, node.observed)
-            self._directories = self.observing.directories
+            self.observing = Observing(node, node.observed, self._assignments)
         else:
-            alone = node.roles.alone
-            keeper = DirectoryKeeper(node.id, node.led_metadata, node.logs, node.replicas, clock, alone=alone)
-            self._directories, self._start_directories = keeper, keeper.start
-        self._publisher = MetadataPublisher(node, self._directories)
+            self._keeper = DirectoryKeeper(node.id, node.led_metadata, node.logs, alone=node.roles.alone)
+            self._assignments.on_change = self._keeper.changed
+        self._publisher = MetadataPublisher(node, self._assignments)
         self._metering: Metering | None = None  # from the first quota on
         self._quota_hook = _quota_hook(config)
         node.subscribe(self._follow_quotas)
@@ -166,7 +165,8 @@ class Broker:
             put_strays_aside(node)
             metadata.rejoin(endpoints, clean=all(each.clean for each in node.logs.partition_directories))
         node.replicas.start(loaded, node.new_uuid)
-        self._start_directories()
+        self._keeper.start()
+        self._assignments.start()
         if node.setup.leader_epoch >= 0:
             metadata.outrun(node.setup.leader_epoch, node.setup.producer_id)
         services.start_coordinators()
@@ -230,7 +230,7 @@ class Broker:
         self._close_hooks()
         self.services.stop_coordinators()
         node.replicas.give_up()
-        node.logs.give_up()
+        node.logs.close_files()
         node.slices.lose(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         node.purgatory.answer_all(self.clock.now)
 
@@ -258,7 +258,7 @@ class Broker:
 
     def _directory_lost(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
         self.node.replicas.offline(lost)
-        self._directories.changed()
+        self._assignments.on_change()
         if self.observing is not None:
             self.observing.directory_lost(directory)
         if self.on_useless is not None and not any(each.online for each in self.node.logs.partition_directories):

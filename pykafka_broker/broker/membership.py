@@ -95,7 +95,6 @@ class Membership:
         )
 
     def caught_up(self) -> None:
-        self._metadata.broker_epoch = self.lifecycle.epoch
         self._serve()
         self.lifecycle.serves()
 

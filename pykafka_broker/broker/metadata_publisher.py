@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.node import Node
 from pykafka_broker.cluster.image import MetadataDelta
@@ -18,37 +18,17 @@ from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.runtime import uuid_text
 
 if TYPE_CHECKING:
-    from pykafka_broker.log.flush import Waiter
-    from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
+    from pykafka_broker.broker.assignments import AssignmentsManager
 
 logger = logging.getLogger(__name__)
-
-
-class Directories(Protocol):
-    """Who tells the metadata of the log directories of this node."""
-
-    def start(self) -> None:
-        """The logs are as the metadata wants them."""
-
-    def follow(self, delta: MetadataDelta) -> None:
-        """After every change, when the partitions have followed it."""
-
-    def changed(self) -> None:
-        """Other directories are offline or cordoned than before."""
-
-    def announce_move(self, key: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
-        """Tell the metadata that a log is going to `target`; call `waiter` when that is known for certain."""
-
-    def tell_place(self, key: TopicPartition) -> None:
-        """Tell the metadata which directory has the log."""
 
 
 class MetadataPublisher:
     """Takes the changes of the metadata of one node."""
 
-    def __init__(self, node: Node, directories: Directories) -> None:
+    def __init__(self, node: Node, assignments: AssignmentsManager) -> None:
         self._node = node
-        self._directories = directories
+        self._assignments = assignments
         self.follows_partitions = True  # False until this node may look at its logs
 
     def follow(self, delta: MetadataDelta) -> None:
@@ -59,7 +39,7 @@ class MetadataPublisher:
             self._step(partial(self._follow_configs, delta.configs))
         if self.follows_partitions:
             self._step(partial(self._node.replicas.follow, delta))
-            self._step(partial(self._directories.follow, delta))
+            self._step(partial(self._assignments.follow, delta))
         for subscriber in self._node.subscribers:
             self._step(partial(subscriber, delta))
 
@@ -82,7 +62,7 @@ class MetadataPublisher:
         before = node.config
         node.reconfigure(node.static_config.with_dynamic(default, own))
         if node.config.cordoned_dirs != before.cordoned_dirs:
-            self._directories.changed()
+            self._assignments.on_change()
         for topic in node.image.topics.values():
             node.logs.reconfigure(topic.name, topic.partitions, node.topic_config(topic.name))
 

@@ -46,12 +46,11 @@ from pykafka_broker.protocol.runtime import ZERO_UUID, Message
 
 logger = logging.getLogger(__name__)
 
-NO_EPOCH = -1
 _CREATION_MS = 30_000
 
 
 class ObservedMetadata:
-    """`broker_epoch` is that of this node's registration. `on_refused` hears why this node can't go on."""
+    """`on_refused` hears why this node can't go on."""
 
     def __init__(
         self,
@@ -68,7 +67,6 @@ class ObservedMetadata:
         self.image = MetadataImage()
         self.log: FollowedLog
         self.snapshots: SnapshotKeeper
-        self.broker_epoch = NO_EPOCH
         self.checks = Controller(self.image, config, config.node, new_uuid)  # of what is altered of this broker itself
         self.on_refused: Callable[[str], None] = logger.critical
         self._config = config
@@ -155,7 +153,7 @@ class ObservedMetadata:
             self.on_refused(str(error))
             return
         delta = become(self.image, newer)
-        self.log.go_on_with(self.image)
+        self.log.continue_with(self.image)
         self._deliver(delta)
 
     def on_refusal(self, why: str) -> None:

@@ -11,13 +11,13 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.assigned_directories import AssignedDirectories
 from pykafka_broker.broker.membership import Membership
 from pykafka_broker.broker.strays import put_strays_aside
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 
 if TYPE_CHECKING:
+    from pykafka_broker.broker.assignments import AssignmentsManager
     from pykafka_broker.broker.metadata_publisher import MetadataPublisher
     from pykafka_broker.broker.node import Node
     from pykafka_broker.broker.observed_metadata import ObservedMetadata
@@ -32,12 +32,12 @@ class Observing:
     `on_refused`, it can't go on, and why.
     """
 
-    def __init__(self, node: Node, metadata: ObservedMetadata) -> None:
+    def __init__(self, node: Node, metadata: ObservedMetadata, assignments: AssignmentsManager) -> None:
         self.on_serving: Callable[[], None] = _nobody_cares
         self.on_unfenced: Callable[[], None] = _nobody_cares
         self.on_refused: Callable[[str], None] = logger.critical
-        self.directories = AssignedDirectories(node, metadata)
         self._node = node
+        self._assignments = assignments
         self._metadata = metadata
         self._services: Services
         self._publisher: MetadataPublisher
@@ -60,9 +60,8 @@ class Observing:
             on_unfenced=lambda: self.on_unfenced(),
             on_refused=lambda why: self.on_refused(why),
         )
-        self.directories.on_change = membership.lifecycle.tell
+        self._assignments.on_change = membership.lifecycle.tell
         drive(membership.lifecycle)
-        drive(self.directories)
 
     def _serve(self) -> None:
         node = self._node
@@ -70,7 +69,7 @@ class Observing:
         node.logs.topics_are_known = True
         node.replicas.start(MetadataDelta(), node.new_uuid)
         self._publisher.follows_partitions = True
-        self.directories.start()
+        self._assignments.start()
         self._services.start_coordinators()
         self.on_serving()
 

@@ -1,8 +1,8 @@
 """Files of segments, opened when they are needed and closed when too many are open.
 
 Rule: a `FileHandle` closes with its last reference. The cache holds one reference to each open file and drops the one
-that was not used for longest; a slice on its way to a client holds another, so it is never cut off. A file that is
-removed keeps its handle for its slices.
+that was not used for longest; a slice on its way to a client holds another reference, so that a response is never cut
+off. A removed file keeps its handle for its slices.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class FileCache:
     def __init__(self, fs: FileSystem, limit: int = 1024) -> None:
         self.fs = fs
         self.limit = limit
-        self._open: OrderedDict[CachedFile, None] = OrderedDict()  # which forgets any of them at once
+        self._open: OrderedDict[CachedFile, None] = OrderedDict()  # a file is forgotten in constant time
         self._lock = threading.Lock()  # recovery, flushing and cleaning open files from their own threads
 
     def __len__(self) -> int:
@@ -56,7 +56,7 @@ class FileCache:
         with self._lock:
             self._open.clear()
 
-    def let_go(self, folder: str) -> None:
+    def release_folder(self, folder: str) -> None:
         """Close the files in a folder before a rename, on systems where an open file prevents the rename.
 
         Readers of these files keep their handles.

@@ -1,13 +1,15 @@
-"""Moving a partition to another log directory (AlterReplicaLogDirs, KIP-113).
+"""Moves of partitions to other log directories (AlterReplicaLogDirs, KIP-113).
 
-Rule: the copy grows beside the loop in a folder that ends in `-future`. The partition is served from where it is. When
-the copy has all that there was, the metadata is told where the log is going (KIP-858). Once that is synced, what has
-come meanwhile is copied and synced at once. A marker in the folder says that the copy is whole, and two renames
-exchange the folders.
+Rule: the copy grows beside the loop in a folder that ends in `-future`; until the end the partition is served from its
+old folder. When the copy has every record so far, the metadata is told of the new directory (KIP-858). Once the
+metadata is synced, records that have come meanwhile are copied and synced at once. A marker in the folder says that the
+copy is whole, and two renames exchange the folders.
 
-A crash before the marker leaves the log in its old place. A crash after the marker leaves it in the one place or the
-other. If one of the two directories is away after the crash, the log is not begun anew. That is certain, because the
-metadata names the new directory by then, and in that one there is the copy, whole or not.
+A crash before the marker leaves the log in its old directory. A crash after the marker leaves it in one of the two
+directories. If one of them is missing after the crash, no new log is begun: the metadata names the new directory by
+then, and the copy is in it, whole or not.
+
+Only the manager reads this module: a move is a subject of its own.
 """
 
 from __future__ import annotations
@@ -41,9 +43,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PIECE_BYTES = 1 << 20
-_SMALL_BYTES = 64 << 10  # so much may be copied and synced while the loop waits
-_PATIENT_ROUNDS = 10  # so often what has come meanwhile is copied before a little that is missing is put up with
-_MOST_ROUNDS = 50  # a producer that is faster than the copy doesn't put it off for ever
+_SMALL_BYTES = 64 << 10  # bytes that may be copied and synced while the loop waits
+_PATIENT_ROUNDS = 10  # after so many rounds a small rest may be missing
+_MOST_ROUNDS = 50  # a producer faster than the copy can't delay the move for ever
 
 
 class Piece(NamedTuple):
@@ -96,7 +98,7 @@ def _segment_piece(file: CachedFile, start: int, end: int) -> Piece:
         try:
             return file.handle() if start < end else file.create()
         except FileNotFoundError:
-            return file.handle()  # it was just getting the other name
+            return file.handle()  # the file was just being renamed
 
     return Piece(opened, file.path, start, end)
 
@@ -185,17 +187,17 @@ class Move:
         self.log = log
         self.target = target
         self.cancelled = False
-        self.announced = False  # the metadata names the new directory, or is about to
-        self.needed = False  # the folder is the only whole copy, for the next start to find
+        self.announced = False  # the metadata names the new directory, or will soon
+        self.needed = False  # the folder is the only whole copy, and the next start needs it
         self._manager = manager
         self._moves = moves
         topic, partition = key
         self.folder = target.file(f"{topic}-{partition}.{manager.new_uuid().hex()}{FUTURE_SUFFIX}")
-        self._copied: dict[int, int] = {}  # by base offset of a segment: bytes of its log
-        self._indexed: set[int] = set()  # segments whose other files are copied too, nothing comes after them
+        self._copied: dict[int, int] = {}  # copied bytes of the log, by base offset of the segment
+        self._indexed: set[int] = set()  # segments whose other files are copied too
         self._rounds = 0
         self._truncations = log.truncations
-        self._anew = False  # once this has ended
+        self._anew = False  # begin another move when this one has ended
 
     @property
     def offset_lag(self) -> int:
@@ -225,15 +227,15 @@ class Move:
     def advance(self) -> None:
         """Copy new records, or finish."""
         if self.cancelled:
-            self._give_up()
+            self._remove_copy()
             return
         self._rounds += 1
-        if self._is_cut:  # what was written since then may hide how short it was
+        if self._is_cut:  # later appends may hide the cut
             self._begin_anew()
             return
         try:
             if not self.announced and (self._has_caught_up() or self._rounds >= _MOST_ROUNDS):
-                self._moves.tell_log_start(self)
+                self._moves.write_log_start(self)
                 self._manager.submit(_SecureJob(self))
                 return
             pieces = self._pieces()
@@ -258,12 +260,12 @@ class Move:
     def announce(self) -> None:
         """Tell the metadata of the new directory, once the folder is synced."""
         if self.cancelled:
-            self._give_up()
+            self._remove_copy()
         else:
             self.announced = True
             self._moves.announce(self)
 
-    def told(self, error: OSError | None) -> None:
+    def on_announced(self, error: OSError | None) -> None:
         """Go on when the metadata names the new directory, or end the move after an error.
 
         ENOENT: the metadata knows no such replica on this node any more, and this node will hear of that.
@@ -290,7 +292,7 @@ class Move:
         pieces = []
         for segment in self.log.segments:
             done = self._copied.get(segment.base_offset, -1)
-            if done < segment.size:  # an empty one too: its name says where the log goes on
+            if done < segment.size:  # an empty segment too: its name tells where the log continues
                 pieces.append(_segment_piece(segment.log, max(0, done), segment.size))
                 self._copied[segment.base_offset] = segment.size
             if segment is not self.log.segments.active and segment.base_offset not in self._indexed:
@@ -348,19 +350,19 @@ class Move:
     def _end(self) -> None:
         self.cancelled = True
         self._moves.forget(self)
-        self._give_up()
+        self._remove_copy()
 
-    def _give_up(self) -> None:
+    def _remove_copy(self) -> None:
         """Remove the copy. If the metadata was told of the move, the folder goes when the metadata names the old
         directory again.
         """
         if self.announced:
-            self._moves.take_back(self, self._taken_back)
+            self._moves.withdraw(self, self._on_withdrawn)
         else:
-            self._taken_back(None)
+            self._on_withdrawn(None)
 
-    def _taken_back(self, error: OSError | None) -> None:
-        if error is None:  # else the next start removes it
+    def _on_withdrawn(self, error: OSError | None) -> None:
+        if error is None:  # after an error the next start removes the folder
             self._drop_folder()
             if self._anew and self.key not in self._moves and self._manager.loaded.get(self.key) is self.log:
                 self._moves.start(self.key, self.target)
@@ -406,10 +408,10 @@ class Moves:
             del self._moves[move.key]
 
     def announce(self, move: Move) -> None:
-        """Call `move.told` when the metadata names the new directory and is synced."""
-        self.manager.listener.moving(move.key, move.target, move.told)
+        """Call `move.on_announced` when the metadata names the new directory and is synced."""
+        self.manager.listener.moving(move.key, move.target, move.on_announced)
 
-    def take_back(self, move: Move, waiter: Waiter) -> None:
+    def withdraw(self, move: Move, waiter: Waiter) -> None:
         """Let the metadata name the log's directory again, unless another move has named a directory since."""
         manager, other = self.manager, self._moves.get(move.key)
         source = manager.directory_of(move.key)
@@ -424,7 +426,7 @@ class Moves:
         source = manager.directory_of(key)
         assert source is not None
         cleaned_to = source.cleaner_offsets.get(key)
-        self.tell_log_start(move)
+        self.write_log_start(move)
         aside, final = source.file(deleted_name(key, manager.new_uuid())), target.partition_path(key)
         self._swap(move, source, aside, final)
         self.forget(move)
@@ -435,14 +437,14 @@ class Moves:
         logger.info("%s-%d has moved to %s", *key, target.path)
         manager.listener.moved(key)
 
-    def tell_log_start(self, move: Move) -> None:
+    def write_log_start(self, move: Move) -> None:
         """Write the log start into the target's checkpoint, in place of earlier entries for the partition.
 
         That is done before the metadata names the target. If both directories outlive a crash from then on, Kafka takes
         the copy for the log, and without the start the records that DeleteRecords took away would be back.
         """
         log, target, writer = move.log, move.target, self.manager.checkpoints
-        self.manager.disown(target, move.key)
+        self.manager.drop_checkpoints(target, move.key)
         if log.log_start_offset > log.segments.first.base_offset:
             target.log_start_offsets[move.key] = log.log_start_offset
             writer.now(target.file(LOG_START_OFFSETS), dict(target.log_start_offsets))
@@ -453,7 +455,7 @@ class Moves:
         """
         fs, original = move.fs, source.partition_path(move.key)
         for folder in (original, move.folder):
-            self.manager.files.let_go(folder)
+            self.manager.files.release_folder(folder)
         try:
             fs.rename(original, aside)
             fs.sync_directory(source.path)

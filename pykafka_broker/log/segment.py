@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import struct
+import zlib
 from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
@@ -177,8 +178,8 @@ class LogSegment(SegmentFiles):
         super().__init__(cache, directory, base_offset, fresh, suffix)
         self.size = size
         self.created_ms = created_ms
-        self.written_ms = created_ms if fresh else _NOT_WRITTEN  # when the last batch was appended, by the wall clock
-        self.index_full = False  # then the next append needs a new segment
+        self.written_ms = created_ms if fresh else _NOT_WRITTEN  # time of the last append by the wall clock
+        self.index_full = False  # the next append needs a new segment
         self._ragged = False
         self._sealed = not fresh  # the index files are complete
         self._first_timestamp = NO_TIMESTAMP
@@ -369,6 +370,38 @@ class LogSegment(SegmentFiles):
     def fits(self, last_offset: int) -> bool:
         return last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
+    def must_roll(self, config: TopicConfig, size: int, timestamp: int, last_offset: int, now: int) -> bool:
+        """Return whether a batch of the given size, greatest timestamp and last offset needs a new segment.
+
+        By size, by the age of the segment's records, or because an index is full or the offset too far away for it
+        (Kafka docs, `segment.bytes`, `segment.ms`, `segment.index.bytes`; Kafka: LogSegment.shouldRoll).
+
+        Args:
+            now: wall clock in ms.
+        """
+        filled = self.size
+        if filled > config.segment_bytes - size:
+            return True
+        if self.index_full or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if not filled:
+            return False
+        first = self.first_timestamp
+        # KIP-33: age is counted in record time where there is one
+        age_ms = timestamp - first if first >= 0 else now - self.created_ms
+        limit_ms = config.segment_ms
+        if config.max_compaction_lag_ms < limit_ms and "compact" in config.cleanup_policy:
+            # KIP-354: the cleaner never sees the records of an active segment
+            limit_ms = max(1, config.max_compaction_lag_ms)
+        if config.segment_jitter_ms:
+            limit_ms -= self._jitter_ms(config)
+        return age_ms > limit_ms
+
+    def _jitter_ms(self, config: TopicConfig) -> int:
+        """Spread the rolls of many partitions; a segment has the same jitter every time."""
+        limit = min(config.segment_jitter_ms, config.segment_ms)
+        return zlib.crc32(self.log.path.encode()) % limit if limit > 0 else 0
+
     def batches(self, position: int = 0, end: int | None = None) -> Iterator[BatchPosition]:
         """Yield the positions of batches starting in [position, end), by the headers alone."""
         return _batch_positions(
@@ -513,8 +546,8 @@ class LogSegment(SegmentFiles):
         if end - start <= max_bytes:
             return FileSlice(self.log, start, max(0, end - start)), None
         if max_bytes < 0:
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what Kafka calls a negative limit
-        if place is not None and place.size >= max_bytes:  # nothing else has room beside it
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka's answer to a negative limit
+        if place is not None and place.size >= max_bytes:  # no other batch has room
             if place.size > max_bytes and not min_one:
                 return FileSlice(self.log, start, 0), place.base_offset
             self.remember(place.last_offset + 1, place.end)
@@ -522,7 +555,7 @@ class LogSegment(SegmentFiles):
         return self._read_limited(start, start + max_bytes, end, min_one)
 
     def _read_limited(self, start: int, limit: int, end: int, min_one: bool) -> tuple[FileSlice, int | None]:
-        # an indexed batch starts inside the limit, so all that lies before it is whole
+        # an indexed batch starts inside the limit, so all batches before it are whole
         stop = max(start, self._indexed_before(limit))
         next_offset = None
         for place in self.batches(stop, end):

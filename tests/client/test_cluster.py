@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, Refused, TimedOut
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut
 from pykafka_broker.client.quorum import describe_quorum
 from pykafka_broker.client.topics import create_topic, list_topics
 from pykafka_broker.protocol.enums import CoordinatorType
@@ -64,7 +64,7 @@ def test_a_request_that_a_broker_is_too_old_for() -> None:
     async def ask(client: Client) -> Any:
         return await client.ask(DescribeClusterRequest())
 
-    with KafkaBroker(config={"pykafka.emulate": "1.0"}) as broker, pytest.raises(Refused) as told:
+    with KafkaBroker(config={"pykafka.emulate": "1.0"}) as broker, pytest.raises(KafkaError) as told:
         with_client(broker.bootstrap_servers, {}, ask)
     assert told.value.code == ErrorCode.UNSUPPORTED_VERSION
     assert "DESCRIBECLUSTER" in str(told.value)

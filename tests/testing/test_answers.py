@@ -15,11 +15,11 @@ from pykafka_broker.control import groups_view
 from pykafka_broker.control.api import cluster, faults, incidents, requests, state, topics, waits
 from pykafka_broker.control.traffic import readable
 from pykafka_broker.testing import answers
-from pykafka_broker.testing.aio import clock as aio_clock
-from pykafka_broker.testing.aio import cluster_traffic as aio_cluster_traffic
+from pykafka_broker.testing.aio import cluster_nodes as aio_cluster_nodes
+from pykafka_broker.testing.aio import controlled as aio_controlled
 from pykafka_broker.testing.aio import traffic as aio_traffic
-from pykafka_broker.testing.clock import Clock
-from pykafka_broker.testing.cluster_traffic import ClusterClock, ClusterFault, ClusterFaults
+from pykafka_broker.testing.cluster_nodes import ClusterClock, ClusterFault, ClusterFaults
+from pykafka_broker.testing.controlled import BrokerClock
 from pykafka_broker.testing.traffic import Fault, Faults
 
 ANSWERS = {
@@ -48,10 +48,10 @@ CLASSES = (
     testing.AsyncRemoteBroker,
     testing.Record,
     testing.NewRecord,
-    *(Clock, Faults, Fault, ClusterClock, ClusterFaults, ClusterFault),
-    *(aio_clock.AsyncClock, aio_traffic.AsyncFaults, aio_traffic.AsyncFault),
-    *(aio_cluster_traffic.AsyncClusterClock, aio_cluster_traffic.AsyncClusterFaults),
-    aio_cluster_traffic.AsyncClusterFault,
+    *(BrokerClock, Faults, Fault, ClusterClock, ClusterFaults, ClusterFault),
+    *(aio_controlled.AsyncBrokerClock, aio_traffic.AsyncFaults, aio_traffic.AsyncFault),
+    *(aio_cluster_nodes.AsyncClusterClock, aio_cluster_nodes.AsyncClusterFaults),
+    aio_cluster_nodes.AsyncClusterFault,
 )
 UNTYPED = {
     "client_config": "keyword arguments of a client's library, whose types are its own",

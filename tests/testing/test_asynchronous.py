@@ -25,9 +25,9 @@ from pykafka_broker.testing import (
     KafkaBroker,
     RemoteBroker,
 )
-from pykafka_broker.testing.aio.clock import AsyncClock
+from pykafka_broker.testing.aio.controlled import AsyncBrokerClock
 from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
-from pykafka_broker.testing.clock import Clock
+from pykafka_broker.testing.controlled import BrokerClock
 from pykafka_broker.testing.traffic import Fault, Faults
 
 
@@ -321,7 +321,7 @@ def public(kind: type) -> dict[str, Any]:
 
 def test_both_forms_have_the_same_methods_with_the_same_parameters() -> None:
     forms = [(KafkaBroker, AsyncKafkaBroker), (RemoteBroker, AsyncRemoteBroker)]
-    forms += [(Clock, AsyncClock), (Faults, AsyncFaults), (Fault, AsyncFault)]
+    forms += [(BrokerClock, AsyncBrokerClock), (Faults, AsyncFaults), (Fault, AsyncFault)]
     for plain, form in forms:
         others = public(form)
         assert public(plain).keys() - others.keys() <= NOT_ASYNCHRONOUS

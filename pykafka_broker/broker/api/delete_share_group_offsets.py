@@ -5,17 +5,17 @@ Behaviour: the group must be there and have no members. It begins with a deleted
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.share_group_offsets import NOT_HOSTED, empty_group
+from pykafka_broker.broker.api.share_group_offsets import NOT_HOSTED, delete_states, empty_group
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.waiting import Answer, all_of, when_committed
-from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_share_group_offsets_request import DeleteShareGroupOffsetsRequest
 from pykafka_broker.protocol.messages.delete_share_group_offsets_response import (
@@ -38,7 +38,7 @@ def _deleted(
     services: Services, context: RequestContext, request: DeleteShareGroupOffsetsRequest
 ) -> Steps[Answer[DeleteShareGroupOffsetsResponse]]:
     try:
-        group = yield from empty_group(services, context, Operation.DELETE, request.group_id)
+        group = yield from empty_group(services, context, AclOperation.DELETE, request.group_id)
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
     except ApiError as error:
@@ -57,7 +57,7 @@ def _delete(
     services: Services, context: RequestContext, group: ShareGroup, name: str, states: list[ShareKey]
 ) -> Steps[DeleteShareGroupOffsetsResponseTopic]:
     try:
-        services.topic(context, Operation.READ, name)
+        services.topic(context, AclOperation.READ, name)
     except ApiError as error:
         return DeleteShareGroupOffsetsResponseTopic(name, ZERO_UUID, error.code, error.message)
     topic = services.image.topics.get(name)
@@ -68,7 +68,7 @@ def _delete(
             name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOTHING_TO_DELETE
         )
     try:
-        states += yield from services.shares.forget_topics(group, [topic.id])
+        states += yield from delete_states(services, group.group_id, {topic.id: group.initialized[topic.id]})
         services.groups.apply(services.groups.coordinator.share.forget_topics(group.group_id, {topic.id}))
     except ApiError as error:
         return DeleteShareGroupOffsetsResponseTopic(name, topic.id, error.code, error.message)

@@ -16,10 +16,10 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.waiting import Answer, when_committed
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 def share_group_heartbeat(
     services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest
 ) -> Answer[ShareGroupHeartbeatResponse]:
-    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+    services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
     may_name(services, context, request.subscribed_topic_names or [])
     error = heartbeat_refusal(services, is_enabled(services.image.features), request.group_id)
     if error is not ErrorCode.NONE:
@@ -71,7 +71,7 @@ def _initialize(services: Services, group_id: str) -> bool:
         return False
     group = share.group(group_id)
     before = group.initialized
-    if not group.is_initializing:
+    if not group.attempts:
         services.slices.unasked(_initializing(services, group))
     return group.initialized is not before
 
@@ -80,24 +80,20 @@ def _initializing(services: Services, group: ShareGroup) -> Steps[None]:
     """A node that was away, and has not heard that another one coordinates the group, must not ask for states: that
     would reset those of partitions whose records members have accepted. So a record is committed before.
     """
-    host, share, epoch = services.groups, services.groups.coordinator.share, group.epoch
-
-    def is_known() -> bool:
-        return host.coordinator.groups.get(group.group_id) is group
-
-    group.is_initializing = True
+    host, share = services.groups, services.groups.coordinator.share
+    group_id, fenced = group.group_id, services.groups.has_replicas(group.group_id)
+    group.attempts += 1
     try:
-        if host.has_replicas(group.group_id):
-            effects = share.initializing(group)
-            host.apply(effects)
-            epoch = effects.reply
-            yield host.committed(group.group_id)
-        if is_known():
-            missing = share.uninitialized(group.group_id)
-            done = yield from services.shares.initialize_topics(group.group_id, epoch, missing)
-            if done and is_known():
-                host.apply(share.initialized(group.group_id, done))
+        missing = share.uninitialized(group_id)
+        effects = share.initialize(group_id, missing, fenced=fenced)
+        host.apply(effects)
+        if fenced:
+            yield host.committed(group_id)
+        if host.coordinator.groups.get(group_id) is group:
+            done = yield from services.shares.initialize_topics(group_id, effects.reply, missing)
+            if host.coordinator.groups.get(group_id) is group:
+                host.apply(share.initialized(group_id, missing, done))
     except ApiError as error:
         log.warning("share group %s can't initialize partitions: %s", group.group_id, error)
     finally:
-        group.is_initializing = False
+        group.attempts -= 1

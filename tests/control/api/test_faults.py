@@ -18,7 +18,7 @@ from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, M
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.link_codec import encode_request
 from pykafka_broker.testing import ControlError, KafkaBroker
-from pykafka_broker.testing.waits import WaitTimeout
+from pykafka_broker.testing.data import WaitTimeout
 
 
 class Client:
