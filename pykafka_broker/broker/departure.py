@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from pykafka_broker.broker.metadata_source import LocalMetadata
-from pykafka_broker.cluster.heartbeats import Sessions, retreat
+from pykafka_broker.cluster.heartbeats import Sessions, controlled_shutdown_records
 from pykafka_broker.errors import ApiError
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,9 @@ class Departure:
         controller = metadata.controller
         try:
             if sessions.next_deadline() is not None:  # somebody else serves
-                metadata.commit(list(retreat(controller, controller.image.brokers[controller.node_id])))
+                metadata.commit(
+                    list(controlled_shutdown_records(controller, controller.image.brokers[controller.node_id]))
+                )
         except ApiError as error:
             logger.error("the metadata can't be written: %s", error)
         self._offset = metadata.applied_offset

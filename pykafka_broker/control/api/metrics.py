@@ -232,7 +232,7 @@ def _of_logs(control: Control) -> Iterator[Metric]:
     yield _gauge("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions", partitions)
     waiting = len(control.server.purgatory)
     yield _gauge("kafka_server_delayedoperationpurgatory_purgatorysize", "Requests that watch something", waiting)
-    uncleanable = len(cleaner.set_aside)
+    uncleanable = len(cleaner.uncleanable)
     name = "kafka_log_logcleanermanager_uncleanable_partitions_count"
     yield _gauge(name, "Partitions that can't be compacted", uncleanable)
     yield _gauge("kafka_log_logcleaner_running", "Partitions that are being compacted", cleaner.running)
