@@ -12,6 +12,8 @@ from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.controller_duties import ControllerDuties
 from pykafka_broker.broker.metadata_source import LocalMetadata
 from pykafka_broker.broker.node import Node
+from pykafka_broker.cluster import heartbeats, registration
+from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.raft.leader import RaftLeader
@@ -19,6 +21,11 @@ from pykafka_broker.cluster.registration import CONTROLLERS_FROM, controller_reg
 from pykafka_broker.cluster.sessions import Sessions
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.peers import Address
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from pykafka_broker.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from pykafka_broker.protocol.messages.broker_registration_request import BrokerRegistrationRequest
+from pykafka_broker.protocol.messages.broker_registration_response import BrokerRegistrationResponse
 
 # name, host, port and security protocol
 Endpoint = tuple[str, str, int, str]
@@ -61,9 +68,31 @@ class ControllerRole:
         node.subscribe(self._follow)
         metadata.on_synced = self._synced
         metadata.controller.alone = False
+        metadata.decisions[ApiKey.BROKER_REGISTRATION] = self.register_broker
+        metadata.decisions[ApiKey.BROKER_HEARTBEAT] = self.heartbeat
         metadata.voter_endpoints = self.quorum.endpoints
         if node.image.features.get(METADATA_VERSION, 0) >= CONTROLLERS_FROM:
             metadata.commit([controller_registration(node.id, node.new_uuid(), self._listeners)])
+
+    def register_broker(
+        self, controller: Controller, request: BrokerRegistrationRequest
+    ) -> Decision[BrokerRegistrationResponse]:
+        """Decide on the registration of a broker. Raises what is wrong with it."""
+        return registration.register_broker(
+            controller,
+            self.sessions,
+            request,
+            cluster_id=self._node.cluster_id,
+            next_offset=self._metadata.applied_offset + 1,
+            now=self._node.clock.now,
+        )
+
+    def heartbeat(self, controller: Controller, request: BrokerHeartbeatRequest) -> Decision[BrokerHeartbeatResponse]:
+        """Decide on what a broker wants. Raises STALE_BROKER_EPOCH for one that is not registered so."""
+        next_offset = self._metadata.applied_offset + 1
+        return heartbeats.broker_heartbeat(
+            controller, self.sessions, request, next_offset=next_offset, now=self._node.clock.now
+        )
 
     def _synced(self, error: OSError | None) -> None:
         self._node.purgatory.touch(METADATA)

@@ -122,8 +122,10 @@ class LocalMetadata:
         self._clock = clock
         self._fs = fs
         self._logs = logs
-        self._new_uuid = new_uuid
         self._submit = submit
+        self.decisions: dict[
+            int, Callable[[Controller, Any], Decision[Any]]
+        ] = {}  # where this controller has sessions of brokers
         self.voter_endpoints: Sequence[Address] = ()  # where others reach this controller
         self._deliver: Deliver
         self._undelivered: deque[MetadataDelta] = deque()
@@ -163,45 +165,10 @@ class LocalMetadata:
             self.commit(bootstrap.first_records(self.controller, first))
         return loaded
 
-    def register(self, endpoints: Sequence[tuple[str, str, int, str]]) -> None:
-        """Tell the cluster of this broker: (listener, host, port, security protocol) each."""
-        self.commit([self._registration(endpoints, offset=self.log.last_offset + 1)])
-
-    def rejoin(self, endpoints: Sequence[tuple[str, str, int, str]], *, clean: bool) -> None:
-        """The same where others have replicas too: what this broker may have lost, as it was not shut down cleanly,
-        others go on with, and it leads what nobody else does.
-        """
-        from pykafka_broker.cluster.elections import broker_returns, unclean_shutdown  # a node alone needs neither
-
-        controller, node_id = self.controller, self.controller.node_id
-        lost = [] if clean or node_id not in self.image.brokers else list(unclean_shutdown(controller, node_id))
-        epoch = self.log.last_offset + 1 + len(lost)
-        self.commit([*lost, self._registration(endpoints, offset=epoch)])
-        self.commit(list(broker_returns(controller, node_id)))
-
-    def _registration(self, endpoints: Sequence[tuple[str, str, int, str]], offset: int) -> ApiMessageAndVersion:
-        online = [directory.id for directory in self._logs.partition_directories if directory.online]
-        return bootstrap.registration(
-            self.controller,
-            epoch=offset,
-            incarnation_id=self._new_uuid(),
-            endpoints=endpoints,
-            log_dirs=online,
-        )
-
-    def outrun(self, leader_epoch: int, producer_id: int) -> None:
-        """A broker whose place this one takes has told clients of leader epochs up to that one: they believe nothing
-        older. Producers have the ids below that one.
-        """
-        from pykafka_broker.cluster.image_records import outrunning_records
-
-        version = self.controller.partition_record_version()
-        self.commit(outrunning_records(self.image, leader_epoch, producer_id, version))
-        self.controller.first_leader_epoch = leader_epoch
-
     def ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
         try:
-            decision = _decision_function(request)(self.controller, request)
+            decide = self.decisions.get(request.API_KEY) or _decision_function(request)
+            decision = decide(self.controller, request)
             self.commit(decision.records)
             reply = decision.reply
         except ApiError as error:

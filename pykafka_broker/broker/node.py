@@ -88,7 +88,6 @@ class Node:
 
             assert peers is not None, "a node whose controllers are others has to reach them"
             self.logs.metadata_is_elsewhere = True
-            self.logs.topics_are_known = False
             self.metadata = self.observed = ObservedMetadata(
                 config, self.roles, clock, fs, self.logs, peers, new_uuid=new_uuid, submit=submit
             )

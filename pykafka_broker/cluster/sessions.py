@@ -37,8 +37,10 @@ Following = Callable[[Controller, BrokerImage], Iterator[ApiMessageAndVersion]]
 
 
 class Sessions:
-    """Of all brokers but this node, which is always there. unfinished: what heartbeats have begun and the controller
-    has to go on with, and the epoch of the broker that wants it.
+    """The sessions of all brokers. The broker in the controller's own process is never fenced for its silence.
+
+    unfinished: what heartbeats have begun and the controller has to go on with, and the epoch of the broker that wants
+    it.
     """
 
     def __init__(self, timeout_ms: int, node_id: int) -> None:
@@ -89,8 +91,6 @@ class Sessions:
 
     def is_running(self, broker_id: int, epoch: int, now: int) -> bool:
         """Whether that incarnation has been heard of within the time-out."""
-        if broker_id == self._node_id:
-            return True
         session = self._sessions.get(broker_id)
         return session is not None and session.epoch == epoch and now < session.last_contact + self.timeout_ms
 

@@ -146,12 +146,12 @@ async def _serve(
             broker.node.cluster_id,
             ", ".join(config.data_dirs),
         )
-        if broker.observing is None:
+        if broker.startup is None:
             server.start()
         else:
             from pykafka_broker.server.unfenced import Unfenced  # no other start waits for it
 
-            waiting = Unfenced(broker.observing, server, stopped)
+            waiting = Unfenced(broker.startup, server, stopped)
             await waiting.wait()
         if beside is not None:
             await beside.open(Running(server, turns, clock, jobs, listeners, peers, new_broker))
@@ -161,10 +161,6 @@ async def _serve(
         log.info("stopping")
         if waiting is not None:
             await waiting.leave()
-        elif server.broker.services.controller_role is not None:
-            from pykafka_broker.server.unfenced import leave  # a node alone has nobody to leave to
-
-            await leave(server)
     finally:
         if beside is not None:
             await beside.close()

@@ -1,4 +1,4 @@
-"""A broker whose controllers are other nodes, as a process: when it lets clients in, when they are told, when it goes.
+"""One broker of several, as a process: when it lets clients in, when they are told, when it goes.
 
 Rule: clients are let in before the controller sends them, and told of when it does. What makes the controller refuse
 this broker is the last line of its log, and it ends; one that is asked to stop asks the controller first.
@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.observing import Observing
+    from pykafka_broker.broker.startup import BrokerStartup
     from pykafka_broker.server.server import Server
 
 log = logging.getLogger(__name__)
@@ -20,14 +20,14 @@ log = logging.getLogger(__name__)
 class Unfenced:
     """Waits for it. `stopped` is set when the process is to end."""
 
-    def __init__(self, observing: Observing, server: Server, stopped: asyncio.Event) -> None:
+    def __init__(self, startup: BrokerStartup, server: Server, stopped: asyncio.Event) -> None:
         self.is_refused = False
         self._server = server
         self._stopped = stopped
         self._settled = asyncio.Event()  # it is unfenced, or never will be
-        observing.on_serving = server.accept
-        observing.on_unfenced = self._settled.set
-        observing.on_refused = self._refuse
+        startup.on_serving = server.accept
+        startup.on_unfenced = self._settled.set
+        startup.on_refused = self._refuse
 
     def _refuse(self, why: str) -> None:
         if not self.is_refused:
@@ -46,11 +46,6 @@ class Unfenced:
     async def leave(self) -> None:
         """Until the controller says that the broker may go."""
         if not self.is_refused:
-            await leave(self._server)
-
-
-async def leave(server: Server) -> None:
-    """Until others lead what this broker has led."""
-    left = asyncio.Event()
-    server.turns.run(lambda: server.broker.leave(left.set))
-    await left.wait()
+            left = asyncio.Event()
+            self._server.turns.run(lambda: self._server.broker.leave(left.set))
+            await left.wait()

@@ -25,7 +25,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/test_directories.py": (
         "fails directories and moves logs between them",
         """
-        broker/log_listening log/listener
+        broker/log_listening broker/lone_broker log/listener
         """,
     ),
     "broker/test_share_state_requests.py": (
@@ -49,7 +49,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/test_observing.py": (
         "runs a whole broker under a controller of the test's",
         """
-        broker/assignments broker/membership broker/observed_metadata broker/strays
+        broker/assignments broker/observed_metadata broker/strays
         """,
     ),
     "cluster/raft/test_observer.py": (
