@@ -31,7 +31,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from pykafka_broker.broker.metadata_source import LocalMetadata
+    from pykafka_broker.broker.metadata_source import MetadataLeader
     from pykafka_broker.broker.metering import Metering
     from pykafka_broker.broker.startup import BrokerStartup
     from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
@@ -137,7 +137,7 @@ class Broker:
         elif self._lone_broker is not None:
             self._start_serving(self._lone_broker, loaded)
 
-    def _lead(self, metadata: LocalMetadata, controller_listeners: Sequence[Endpoint]) -> None:
+    def _lead(self, metadata: MetadataLeader, controller_listeners: Sequence[Endpoint]) -> None:
         """Do what a controller does besides its decisions."""
         if controller_listeners:
             self._control_others(metadata, controller_listeners)
@@ -146,7 +146,7 @@ class Broker:
 
             self._timed.append(TokenSweep(self.node))
 
-    def _control_others(self, metadata: LocalMetadata, listeners: Sequence[Endpoint]) -> None:
+    def _control_others(self, metadata: MetadataLeader, listeners: Sequence[Endpoint]) -> None:
         from pykafka_broker.broker.controller_role import ControllerRole  # few nodes are controllers for others
         from pykafka_broker.broker.controller_router import ControllerRouter
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from itertools import islice
 
-from pykafka_broker.broker.metadata_source import LocalMetadata
+from pykafka_broker.broker.metadata_source import MetadataLeader
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster import heartbeats
 from pykafka_broker.cluster.balance import MAX_ELECTIONS, balancing
@@ -32,7 +32,7 @@ _SIGN = 4  # a part of a session: so often it is looked whether this controller 
 class ControllerDuties:
     """Of one controller. A `Timed` of its broker."""
 
-    def __init__(self, metadata: LocalMetadata, sessions: Sessions, quorum: RaftLeader, clock: Clock) -> None:
+    def __init__(self, metadata: MetadataLeader, sessions: Sessions, quorum: RaftLeader, clock: Clock) -> None:
         self._metadata = metadata
         self._sessions = sessions
         self._quorum = quorum

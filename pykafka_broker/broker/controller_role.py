@@ -10,7 +10,7 @@ from typing import Any
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.controller_duties import ControllerDuties
-from pykafka_broker.broker.metadata_source import LocalMetadata
+from pykafka_broker.broker.metadata_source import MetadataLeader
 from pykafka_broker.broker.node import Node
 from pykafka_broker.cluster import heartbeats, registration
 from pykafka_broker.cluster.controller import Controller, Decision
@@ -41,7 +41,7 @@ class ControllerRole:
     def __init__(
         self,
         node: Node,
-        metadata: LocalMetadata,
+        metadata: MetadataLeader,
         listeners: Sequence[Endpoint],
         fs: FileSystem,
         *,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from pykafka_broker.broker.metadata_source import LocalMetadata
+from pykafka_broker.broker.metadata_source import MetadataLeader
 from pykafka_broker.cluster.bootstrap import registration
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
 from pykafka_broker.cluster.replicas import Elections, directories_change, partition_changes
@@ -27,7 +27,7 @@ _RECORDS_PER_BATCH = 5_000
 class LoneBroker:
     """The registration, the elections and the log directories of a node alone."""
 
-    def __init__(self, metadata: LocalMetadata, logs: LogManager) -> None:
+    def __init__(self, metadata: MetadataLeader, logs: LogManager) -> None:
         self._metadata = metadata
         self._logs = logs
         self._started = False

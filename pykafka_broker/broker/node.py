@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.metadata_source import LocalMetadata, MetadataSource
+from pykafka_broker.broker.metadata_source import MetadataLeader, MetadataSource
 from pykafka_broker.broker.producer_ids import ProducerIdManager
 from pykafka_broker.broker.purgatory import Purgatory
 from pykafka_broker.broker.replicas import Replicas
@@ -32,8 +32,8 @@ from pykafka_broker.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from pykafka_broker.broker.metadata_follower import MetadataFollower
     from pykafka_broker.broker.neighbours import Neighbours
-    from pykafka_broker.broker.observed_metadata import ObservedMetadata
     from pykafka_broker.peers import Peers
 
 NO_EPOCH = -1
@@ -80,25 +80,25 @@ class Node:
             cluster_id=setup.cluster_id,
             listener=log_listener,
         )
-        self.local: LocalMetadata | None = None
-        self.observed: ObservedMetadata | None = None
+        self.local: MetadataLeader | None = None
+        self.observed: MetadataFollower | None = None
         self.metadata: MetadataSource
         if self.roles.observes:
-            from pykafka_broker.broker.observed_metadata import ObservedMetadata  # no other start waits for it
+            from pykafka_broker.broker.metadata_follower import MetadataFollower  # no other start waits for it
 
             assert peers is not None, "a node whose controllers are others has to reach them"
             self.logs.metadata_is_elsewhere = True
-            self.metadata = self.observed = ObservedMetadata(
+            self.metadata = self.observed = MetadataFollower(
                 config, self.roles, clock, fs, self.logs, peers, new_uuid=new_uuid, submit=submit
             )
         else:
-            self.metadata = self.local = LocalMetadata(config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit)
+            self.metadata = self.local = MetadataLeader(config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit)
         self.producer_ids = ProducerIdManager(self.id, lambda: self.broker_epoch, self.metadata.ask)
         self.replicas = Replicas(self.id, self.metadata, self.logs, clock, self.purgatory.touch, self.slices)
         self.subscribers: list[Subscriber] = []
 
     @property
-    def led_metadata(self) -> LocalMetadata:
+    def led_metadata(self) -> MetadataLeader:
         """The metadata where this node leads it. Raises NOT_CONTROLLER."""
         if self.local is None:
             raise ApiError(ErrorCode.NOT_CONTROLLER)

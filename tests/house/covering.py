@@ -49,7 +49,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/test_observing.py": (
         "runs a whole broker under a controller of the test's",
         """
-        broker/assignments broker/observed_metadata broker/strays
+        broker/assignments broker/metadata_follower broker/strays
         """,
     ),
     "cluster/raft/test_observer.py": (

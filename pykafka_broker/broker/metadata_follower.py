@@ -7,38 +7,28 @@ decides is asked of the active one; this node changes nothing by itself, and fin
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.controller_line import ControllerLine
 from pykafka_broker.broker.forwarding import forward
-from pykafka_broker.broker.metadata_source import Decide, Deliver, Q, Quorum
+from pykafka_broker.broker.metadata_source import Decide, MetadataSource, Q, Quorum
 from pykafka_broker.broker.waiting import DONE, Answer, Future, R
 from pykafka_broker.clock import Clock
-from pykafka_broker.cluster.controller import (
-    Controller,
-    Spend,
-    broker_record_version,
-    partition_record_version,
-    unlimited,
-)
-from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
+from pykafka_broker.cluster.controller import Controller, Spend, unlimited
+from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.image_change import become
-from pykafka_broker.cluster.image_records import image_records
 from pykafka_broker.cluster.raft.followed_log import FollowedLog
 from pykafka_broker.cluster.raft.observer import Leader, Observer
-from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
-from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
-from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
+from pykafka_broker.cluster.records import MetadataError
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.roles import Roles
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit
-from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
-from pykafka_broker.log.scan import remedy
+from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.peers import LinkError, OnReply, Peers
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -50,8 +40,13 @@ logger = logging.getLogger(__name__)
 _CREATION_MS = 30_000
 
 
-class ObservedMetadata:
-    """`on_refused` hears why this node can't go on."""
+class MetadataFollower(MetadataSource):
+    """The metadata as an observer of the quorum reads it.
+
+    on_refused: called with the reason why this node can't go on.
+    """
+
+    log: FollowedLog
 
     def __init__(
         self,
@@ -65,53 +60,26 @@ class ObservedMetadata:
         new_uuid: Callable[[], bytes],
         submit: Submit,
     ) -> None:
-        self.image = MetadataImage()
-        self.log: FollowedLog
-        self.snapshots: SnapshotKeeper
+        super().__init__(config, clock, fs, logs, submit)
         self.checks = Controller(self.image, config, config.node, new_uuid)  # of what is altered of this broker itself
         self.on_refused: Callable[[str], None] = logger.critical
-        self._config = config
         self._roles = roles
-        self._clock = clock
-        self._fs = fs
-        self._logs = logs
         self._peers = peers
-        self._submit = submit
         self._controller = ControllerLine(peers, clock, str(config.node))
         self._observer: Observer
         self._observes = False
-        self._deliver: Deliver
         self._being_created: set[str] = set()
 
     # -- life
 
-    def load(self, deliver: Deliver) -> MetadataDelta:
-        """Read what is on disk and begin to observe. `deliver` hears of every change from now on; returns what has been
-        read. `LogDirectoryError` if the metadata is damaged.
-        """
-        self._deliver = deliver
-        logs, clock = self._logs, self._clock
-        log = logs.metadata_log(clock.now)
-        directory = logs.directory_of((CLUSTER_METADATA, 0))
-        assert directory is not None
-        self.log = FollowedLog(log, self._fs, self._config.node, directory.id, list(self._roles.voters))
-        self.snapshots = SnapshotKeeper(
-            self.log,
-            self._fs,
-            self._config,
-            submit=self._submit,
-            flush=lambda now, waiter: logs.flush(log, now, waiter),
-            records=self._image_records,
-            clock=clock,
-        )
-        try:
-            loaded = self.log.load(self.image)
-        except MetadataError as error:
-            raise LogDirectoryError(f"{error}; {remedy(directory.path)}") from error
-        self._observer = Observer(self.log, self._peers, clock, self._config, self._roles, logs.cluster_id)
+    def _open(self, log: PartitionLog, directory_id: bytes) -> FollowedLog:
+        return FollowedLog(log, self._fs, self._config.node, directory_id, list(self._roles.voters))
+
+    def _begin(self, directory: str) -> None:
+        """Begin to observe."""
+        self._observer = Observer(self.log, self._peers, self._clock, self._config, self._roles, self._logs.cluster_id)
         self._observes = True
         self._observer.start(self)
-        return loaded
 
     def close(self) -> None:
         """Ask nobody any more; also where a start has failed before anybody was asked."""
@@ -121,9 +89,6 @@ class ObservedMetadata:
 
     def reconfigure(self, config: BrokerConfig) -> None:
         self.checks.config = config
-
-    def _image_records(self) -> Iterable[ApiMessageAndVersion]:
-        return image_records(self.image, partition_record_version(self.image), broker_record_version(self.image))
 
     # -- what the observer tells
 
@@ -161,14 +126,6 @@ class ObservedMetadata:
         self.on_refused(why)
 
     # -- as it is
-
-    @property
-    def applied_offset(self) -> int:
-        return self.log.applied_end - 1
-
-    @property
-    def kraft_version(self) -> int:
-        return self.log.kraft_version
 
     @property
     def quorum(self) -> Quorum:
