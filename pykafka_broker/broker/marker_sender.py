@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from pykafka_broker.broker.gathering import Gathering, told
+from pykafka_broker.broker.request_batcher import RequestBatcher, told
 from pykafka_broker.coordinators.transactions import Markers, TopicPartition
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -47,7 +47,7 @@ class Order:
             self.answer(each, code)
 
 
-class MarkerSender(Gathering[Order]):
+class MarkerSender(RequestBatcher[Order]):
     """All that this node's coordinators have for other brokers."""
 
     client_id = "broker-%d-txn-marker-sender"

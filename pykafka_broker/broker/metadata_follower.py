@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.controller_line import ControllerLine
+from pykafka_broker.broker.controller_channel import NodeToControllerChannel
 from pykafka_broker.broker.forwarding import forward
 from pykafka_broker.broker.metadata_source import Decide, MetadataSource, Q, Quorum
 from pykafka_broker.broker.waiting import DONE, Answer, Future, R
@@ -65,7 +65,7 @@ class MetadataFollower(MetadataSource):
         self.on_refused: Callable[[str], None] = logger.critical
         self._roles = roles
         self._peers = peers
-        self._controller = ControllerLine(peers, clock, str(config.node))
+        self._controller = NodeToControllerChannel(peers, clock, str(config.node))
         self._observer: Observer
         self._observes = False
         self._being_created: set[str] = set()
@@ -94,7 +94,7 @@ class MetadataFollower(MetadataSource):
 
     def on_leader(self, leader: Leader | None) -> None:
         if leader is not None:
-            self._controller.go_to(leader.address)
+            self._controller.use_controller(leader.address)
 
     def on_progress(self) -> None:
         """Apply what is committed."""

@@ -32,8 +32,8 @@ from pykafka_broker.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from pykafka_broker.broker.broker_channels import BrokerChannels
     from pykafka_broker.broker.metadata_follower import MetadataFollower
-    from pykafka_broker.broker.neighbours import Neighbours
     from pykafka_broker.peers import Peers
 
 NO_EPOCH = -1
@@ -120,11 +120,11 @@ class Node:
         return self.logs.cluster_id
 
     @cached_property
-    def neighbours(self) -> Neighbours:
+    def neighbours(self) -> BrokerChannels:
         """The other brokers."""
-        from pykafka_broker.broker.neighbours import Neighbours
+        from pykafka_broker.broker.broker_channels import BrokerChannels
 
-        return Neighbours(self)
+        return BrokerChannels(self)
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """`subscriber` hears of every change of the metadata from now on, after logs and configs have followed it."""

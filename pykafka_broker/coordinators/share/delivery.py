@@ -74,7 +74,7 @@ def _counting(runs: Iterator[StateRun]) -> list[StateRun]:
 
 
 def joined(runs: Iterable[StateRun]) -> list[StateRun]:
-    """Neighbours that say the same become one."""
+    """BrokerChannels that say the same become one."""
     found: list[StateRun] = []
     for run in runs:
         _add(found, run)
