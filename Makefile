@@ -16,7 +16,7 @@ WITH_JARS = set -eo pipefail; where="$$($(BIN)/python -m interop.jars $(JARS))";
 # Not empty where ARGS name tests of tests/ alone, which need neither Java nor Spark: neither is installed for them.
 UNIT := $(if $(filter interop% spark%,$(ARGS)),,$(filter tests tests/%,$(ARGS)))
 
-.PHONY: run test test-all check generate docs bench matrix interop dist spark-demo clean
+.PHONY: run test test-all check generate record docs bench matrix interop dist spark-demo clean
 
 run: $(VENV)/.run
 	$(BIN)/pykafka-broker $(or $(ARGS),--ephemeral)
@@ -50,6 +50,10 @@ check: $(VENV)/.dev
 generate: $(VENV)/.dev
 	$(BIN)/python -m protocol.generator
 	$(BIN)/python -m pages
+
+# What a real Kafka answers, into the files that the tests compare with: all of it, or the recordings that ARGS name.
+record: $(VENV)/.dev
+	$(WITH_JARS) $(BIN)/python -m interop.record $(ARGS)
 
 # The site in build/site; a warning ends it. `make docs ARGS=serve` shows it at 127.0.0.1:8000, with its search.
 docs: $(VENV)/.docs

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from interop.second_try import SECOND_TRY, begin_anew
 from tests import invariants
 
 invariants.install()  # of logs, in all tests
@@ -45,10 +44,6 @@ SPARK_SESSIONS = {  # each some 700 MB and ten seconds of two cores: two of them
     "interop/spark/": "a Spark session",
     "spark/tests/test_crash.py": "spark/tests/test_crash.py",  # its jobs are processes with sessions of their own
     "spark/tests/": "another Spark session",
-}
-# Files with a defect of another program that a test meets by chance: see interop/second_try.py.
-SECOND_TRIES = {
-    "interop/test_groups_churn.py": "kafka-python forgets an assignment when a poll ends while SyncGroup is under way",
 }
 # Half a minute and more, the longest first.
 LONG = (
@@ -119,16 +114,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("slow"):
                 item.add_marker(pytest.mark.skip(reason="only with --slow"))
-    for item in items:
-        if item.nodeid.partition("::")[0] in SECOND_TRIES:
-            item.add_marker(SECOND_TRY)
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=place_of)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    begin_anew(item)
 
 
 @pytest.hookimpl(optionalhook=True)  # without xdist nobody asks

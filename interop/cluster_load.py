@@ -14,8 +14,6 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from interop.second_try import about_records
-
 PATIENCE_S = 90.0
 MARKERS_S = 10.0
 _QUIET = {"log_level": 0}
@@ -67,7 +65,6 @@ class Writes:
         """Exactly what was acknowledged is there."""
         self._compare("read_uncommitted")
 
-    @about_records()
     def _compare(self, isolation: str, patience_s: float = 0) -> None:
         """What is short at first may grow for a while."""
         deadline = time.monotonic() + patience_s

@@ -19,7 +19,6 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from interop.second_try import about_records
 from interop.waiting import eventually
 
 PARTITIONS = 3
@@ -208,7 +207,6 @@ def check(bootstrap: str, written: Written) -> None:
     check_settings(bootstrap, written)
 
 
-@about_records()
 def check_same(found: dict[Place, Content], expected: dict[Place, Content]) -> None:
     missing, surplus = expected.keys() - found.keys(), found.keys() - expected.keys()
     assert not missing, f"{len(missing)} of {len(expected)} are missing: {sorted(missing)[:5]}"

@@ -17,7 +17,6 @@ from pipeline.jars import fetched, spark_connector_jars
 from pipeline.java import JavaError, java_home
 
 KAFKA_VERSION = "4.3.1"
-KAFKA = [f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}"]
 STREAMS = [f"org.apache.kafka:kafka-streams-examples:{KAFKA_VERSION}"]
 SLF4J = "org.slf4j:slf4j-nop:1.7.36"  # of all that a client of Kafka could log to, nothing
 CONNECT = [f"org.apache.kafka:connect-runtime:{KAFKA_VERSION}", f"org.apache.kafka:connect-file:{KAFKA_VERSION}"]
@@ -26,8 +25,14 @@ MIRROR = [f"org.apache.kafka:connect-mirror:{KAFKA_VERSION}", SLF4J]
 
 
 def kafka_jars() -> Path:
-    """The folder with Kafka's server and tools, everything that they depend on included."""
-    return fetched(f"kafka-{KAFKA_VERSION}", KAFKA, transitive=True)
+    """Return the folder with the server and the tools of the release that this broker is compared with."""
+    return release_jars(KAFKA_VERSION)
+
+
+def release_jars(release: str) -> Path:
+    """Return the folder with that release's server and tools, everything that they depend on included."""
+    coordinates = [f"org.apache.kafka:{name}:{release}" for name in ("kafka_2.13", "kafka-tools")]
+    return fetched(f"kafka-{release}", coordinates, transitive=True)
 
 
 def streams_jars() -> Path:

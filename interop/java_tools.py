@@ -1,21 +1,22 @@
 """Kafka's command-line tools, all in one JVM. Rule: a tool runs through its own `main`, as from its shell script, and
 what it logs as an error goes to standard error; only the exit of the JVM is held back, since a start of a JVM costs a
-second and the suite makes some fifty calls.
+second and the suite makes some fifty calls. Nothing in the JVM calls back into Python, as a lost callback would hang
+both sides.
 
 py4j (which comes with PySpark) is the door into the JVM.
 """
 
 import glob
-import logging
 import os
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import pyspark
-from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway, launch_gateway
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
 from interop.java import java_command, kafka_classpath
@@ -55,7 +56,7 @@ TOOLS = {
 ALONE = {"kafka-verifiable-consumer", "kafka-verifiable-producer"}  # they print from threads until their JVM ends
 
 _LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('tools_log.properties')}"
-UNWOUND = "An exception was raised by the Python Proxy"
+UNWOUND = "the tool asked to exit"
 
 
 @dataclass(frozen=True)
@@ -69,34 +70,6 @@ class Outcome:
     @property
     def lines(self) -> list[str]:
         return self.out.splitlines()
-
-
-class _ExitHeld:
-    """Stands in for Runtime.exit: notes the first status and unwinds `main` by raising into it."""
-
-    def __init__(self) -> None:
-        self.status: int | None = None
-
-    def execute(self, status: int, message: str | None) -> None:
-        if self.status is None:
-            self.status = status
-        raise SystemError(f"exit {status}: {message}")
-
-    class Java:
-        implements = ["org.apache.kafka.common.utils.Exit$Procedure"]
-
-
-class _HooksKept:
-    """Collects what a tool would have done at the exit of its JVM, such as flushing its producer."""
-
-    def __init__(self) -> None:
-        self.hooks: list[Any] = []
-
-    def addShutdownHook(self, name: str, hook: Any) -> None:  # Java's name
-        self.hooks.append(hook)
-
-    class Java:
-        implements = ["org.apache.kafka.common.utils.Exit$ShutdownHookAdder"]
 
 
 def _of_spark(*patterns: str) -> list[str]:
@@ -122,7 +95,6 @@ class JavaTools:
 
     def __init__(self) -> None:
         (bridge,) = _of_spark("py4j*")
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # our own unwinding out of `main` is no error
         port, token = launch_gateway(
             classpath=os.pathsep.join([bridge, _classpath()]),
             jarpath=bridge,
@@ -131,13 +103,7 @@ class JavaTools:
             die_on_exit=True,
             enable_auth=True,
         )
-        self._gateway = JavaGateway(
-            gateway_parameters=GatewayParameters(port=port, auth_token=token),
-            callback_server_parameters=CallbackServerParameters(port=0, daemonize=True, daemonize_connections=True),
-        )
-        listening = self._gateway.get_callback_server().get_listening_port()
-        java_side = self._gateway.java_gateway_server
-        java_side.resetCallbackClient(java_side.getCallbackClient().getAddress(), listening)
+        self._gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
 
     def run(self, tool: str, *arguments: str, stdin: str = "") -> Outcome:
         """Run one tool to its end."""
@@ -146,30 +112,67 @@ class JavaTools:
         jvm = self._gateway.jvm
         system, leave = jvm.java.lang.System, jvm.org.apache.kafka.common.utils.Exit
         out, err = jvm.java.io.ByteArrayOutputStream(), jvm.java.io.ByteArrayOutputStream()
-        held, kept = _ExitHeld(), _HooksKept()
+        statuses, hooks = jvm.java.util.ArrayList(), jvm.java.util.ArrayList()
         before = system.out, system.err, getattr(system, "in")
         system.setOut(jvm.java.io.PrintStream(out, True))
         system.setErr(jvm.java.io.PrintStream(err, True))
         system.setIn(jvm.java.io.ByteArrayInputStream(stdin.encode()))
-        leave.setExitProcedure(held)
-        leave.setShutdownHookAdder(kept)
+        leave.setExitProcedure(self._exit_procedure(statuses))
+        leave.setShutdownHookAdder(self._shutdown_hook_adder(hooks))
         thrown = ""
         try:
             with plain_exceptions():
-                self._java_class(TOOLS[tool]).main(self._strings(arguments))
+                self._java_class(TOOLS[tool]).main(self._array(jvm.java.lang.String, arguments))
         except Py4JJavaError as error:
             thrown = str(error.java_exception)
         finally:
-            for hook in kept.hooks:
+            for hook in list(hooks):
                 hook.run()
             leave.resetExitProcedure()
             leave.resetShutdownHookAdder()
             system.setOut(before[0])
             system.setErr(before[1])
             system.setIn(before[2])
-        status = held.status if held.status is not None else int(bool(thrown))
+        exited = list(statuses)
+        status = exited[0] if exited else int(bool(thrown))
         said = err.toString().partition(UNWOUND)[0]  # tools that catch everything print our unwinding too
-        return Outcome(status, out.toString(), said + (thrown if held.status is None else ""))
+        return Outcome(status, out.toString(), said + ("" if exited else thrown))
+
+    def _exit_procedure(self, statuses: Any) -> Any:
+        """Return a stand-in for Runtime.exit that adds the status to the list and unwinds `main` by an exception."""
+        lang, handles = self._gateway.jvm.java.lang, self._gateway.jvm.java.lang.invoke.MethodHandles
+        void, status, message = lang.Void.TYPE, lang.Integer.TYPE, self._class("java.lang.String")
+        unwind = handles.throwException(void, self._class("java.lang.RuntimeException"))
+        unwind = unwind.bindTo(lang.RuntimeException(UNWOUND))
+        unwind = handles.dropArguments(unwind, 0, self._classes(status, message))
+        exit_ = handles.foldArguments(unwind, self._adds_to(statuses, status))
+        return self._implemented("org.apache.kafka.common.utils.Exit$Procedure", exit_)
+
+    def _shutdown_hook_adder(self, hooks: Any) -> Any:
+        """Return what adds a tool's hooks for the exit of its JVM, such as flushing its producer, to the list."""
+        handles = self._gateway.jvm.java.lang.invoke.MethodHandles
+        add = self._adds_to(hooks, self._class("java.lang.Runnable"))
+        named = handles.dropArguments(add, 0, self._classes(self._class("java.lang.String")))
+        return self._implemented("org.apache.kafka.common.utils.Exit$ShutdownHookAdder", named)
+
+    def _adds_to(self, values: Any, kind: Any) -> Any:
+        """Return a method handle that adds a value of the kind to the list and returns nothing."""
+        lang, invoke = self._gateway.jvm.java.lang, self._gateway.jvm.java.lang.invoke
+        add = invoke.MethodType.methodType(lang.Boolean.TYPE, self._class("java.lang.Object"))
+        bound = invoke.MethodHandles.publicLookup().findVirtual(values.getClass(), "add", add).bindTo(values)
+        return bound.asType(invoke.MethodType.methodType(lang.Void.TYPE, kind))
+
+    def _implemented(self, interface: str, handle: Any) -> Any:
+        """Return an object of the interface whose only method is the handle."""
+        return self._gateway.jvm.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(
+            self._class(interface), handle
+        )
+
+    def _class(self, name: str) -> Any:
+        return self._gateway.jvm.java.lang.Class.forName(name)
+
+    def _classes(self, *classes: Any) -> Any:
+        return self._array(self._gateway.jvm.java.lang.Class, classes)
 
     def _java_class(self, name: str) -> Any:
         found: Any = self._gateway.jvm
@@ -177,8 +180,8 @@ class JavaTools:
             found = getattr(found, part)
         return found
 
-    def _strings(self, values: tuple[str, ...]) -> Any:
-        array = self._gateway.new_array(self._gateway.jvm.java.lang.String, len(values))
+    def _array(self, kind: Any, values: Sequence[Any]) -> Any:
+        array = self._gateway.new_array(kind, len(values))
         for i, value in enumerate(values):
             array[i] = value
         return array

@@ -19,15 +19,18 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout, suppress
 from enum import Enum
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from interop import ROOT
+from interop.cluster_clients import brokers_told_by
 from interop.guard import Guard
 from interop.java import java_command, kafka_classpath
 from interop.real_kafka import CLUSTER_ID, answers_api_versions, free_port
+from interop.waiting import eventually
 from pykafka_broker.cli.format import main as format_storage
 from pykafka_broker.config.properties import format_properties
 
@@ -288,6 +291,19 @@ class KafkaCluster:
             node.launch()
         for node in self.nodes:
             node.wait_until_it_answers()
+
+    def make_whole(self) -> None:
+        """Start the nodes that do not run, and wait until every broker knows every other one.
+
+        A broker answers before its controller counts on it. A topic that is made in between is led by somebody else
+        than the first of its replicas, and stays so.
+        """
+        for node in self.nodes:
+            if not node.runs:
+                node.start()
+        everyone = {node.id for node in self.brokers}
+        for node in self.brokers:
+            eventually(partial(brokers_told_by, node.address), everyone, _START_SECONDS)
 
     def stop(self) -> None:
         """Brokers first: a broker that leaves asks its controller."""

@@ -83,14 +83,14 @@ def kafka_python(bootstrap: str, group: str, topic: str, settings: dict[str, Any
         auto_offset_reset="earliest",
         **settings,
     )
-    # A leader that learns of the partitions after its first join joins again, and forgets the assignment if a poll ends
-    # before SyncGroup is answered (docs/troubleshooting.md): this one knows them before, and its polls are long.
-    while not consumer.partitions_for_topic(topic):
-        ENDED.wait(0.1)
+    # A member forgets its assignment if a poll ends before SyncGroup is answered (docs/troubleshooting.md): here a poll
+    # waits for the group as long as that takes.
+    wait_for_group = consumer._coordinator.poll
+    consumer._coordinator.poll = lambda timeout_ms=None: wait_for_group()
 
     def read() -> list[bytes]:
         try:
-            polled = consumer.poll(timeout_ms=1_000)
+            polled = consumer.poll(timeout_ms=100)
         except RetriableError as error:  # it looks for the coordinator and for metadata at brokers that are all away
             print(f"not read: {error!r}", file=sys.stderr)
             return []

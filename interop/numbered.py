@@ -11,8 +11,6 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from interop.second_try import about_records
-
 PARTITIONS = 3
 KEYS = 300  # a multiple of the partitions: a key stays in one of them
 BURST = 25
@@ -130,7 +128,6 @@ def read_all(bootstrap: str, topic: str, **settings: Any) -> Partitions:
     return found
 
 
-@about_records()
 def check_places(found: Partitions, acknowledged: Mapping[int, Place]) -> None:
     """These records are where their acknowledgement said."""
     places = {number: (p, offset) for p, log in enumerate(found) for offset, number in log}
@@ -142,7 +139,6 @@ def check_places(found: Partitions, acknowledged: Mapping[int, Place]) -> None:
     assert not lost, f"{len(lost)} of {len(acknowledged)} are not where the answer said: {list(lost.items())[:5]}"
 
 
-@about_records()
 def check_once_in_order(found: Partitions) -> None:
     """No record is there twice, and each partition has its producer's order."""
     numbers = [number for log in found for _, number in log]
@@ -152,7 +148,6 @@ def check_once_in_order(found: Partitions) -> None:
         assert not turns, f"the order is not that of the producer: {turns[:5]}"
 
 
-@about_records()
 def check_no_gaps(found: Partitions) -> None:
     for log in found:
         first = log[0][0] if log else 0

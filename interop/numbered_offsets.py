@@ -6,7 +6,6 @@ answer.
 import threading
 
 from interop.raw import Closed, RawClient
-from interop.second_try import about_records
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.offset_commit_request import (
@@ -59,7 +58,6 @@ class NumberedOffsets:
             self._acknowledged[group] = offset
             self.commits += 1
 
-    @about_records()
     def check(self) -> None:
         asked = [OffsetFetchRequestGroup(group, topics=None) for group in self._groups]
         with RawClient(self._bootstrap) as client:

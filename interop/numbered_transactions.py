@@ -14,7 +14,6 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from interop.crew import COMES_BACK
 from interop.numbered import PARTITIONS, Partitions, check_once_in_order, read_all
-from interop.second_try import about_records
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
 
@@ -129,7 +128,6 @@ class NumberedTransactions:
             outcome.add(number)
             self.open.discard(number)
 
-    @about_records()
     def check(self) -> None:
         """All that was committed is read, nothing that was aborted, and of the rest all or nothing.
 
@@ -175,7 +173,6 @@ def check_markers(data_dir: Path, topic: str) -> None:
         check_markers_in(data_dir / f"{topic}-{partition}")
 
 
-@about_records()
 def check_markers_in(folder: Path) -> None:
     """Each transaction has a marker of its own in each partition: one that is missing is not seen by readers as long as
     the next transaction ends in the same way.

@@ -1,5 +1,7 @@
 """The process behind an address, for its memory and its CPU time."""
 
+import time
+
 import psutil
 
 from interop.raw import address_of
@@ -17,3 +19,8 @@ def resident_mb(process: psutil.Process) -> float:
     """Resident memory of the process and its children."""
     everyone = [process, *process.children(recursive=True)]
     return float(sum(p.memory_info().rss for p in everyone)) / 2**20
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    """Return the CPU time of all threads of the process so far, in seconds; exact, unlike psutil's ticks of 10 ms."""
+    return time.clock_gettime((~process.pid << 3) | 2)  # clock_getcpuclockid(3)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from interop.second_try import about_records
 from pykafka_broker.testing import ControlError, KafkaCluster
 
 pytestmark = pytest.mark.ours_only
@@ -107,7 +106,6 @@ def read_all(cluster: KafkaCluster, topic: str, isolation: str = "read_uncommitt
     return [value for value in values if value is not None]
 
 
-@about_records()
 def check_all_there(cluster: KafkaCluster, topic: str, writer: Writer) -> None:
     """Everything that was acknowledged is there once, in order."""
     assert writer.acknowledged

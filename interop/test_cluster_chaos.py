@@ -29,7 +29,6 @@ from interop.numbered import (
     read_all,
 )
 from interop.numbered_transactions import NumberedTransactions, check_markers_in
-from interop.second_try import about_records
 from pykafka_broker.testing import KafkaCluster
 
 pytestmark = pytest.mark.ours_only
@@ -143,7 +142,6 @@ class Clients:
         committed = len(self._transactions.committed)
         return f"{len(acknowledged):,} records, {committed:,} transactions; given up: {self._transactions.given_up}"
 
-    @about_records()
     def _check_copy(self, wanted: list[list[int]]) -> None:
         """As long as more comes it is waited for: all of it is there once, and what has the same key in its order."""
         count, before, deadline = sum(map(len, wanted)), 0, time.monotonic() + HEALS_WITHIN_S
@@ -178,7 +176,6 @@ def copies(bootstrap: str) -> list[int]:
     return [number for each in found for number in each]
 
 
-@about_records()
 def check_equal(cluster: KafkaCluster, topic: str, partition: int) -> None:
     """All replicas hold the same bytes, whatever segments they are in."""
     holders = cluster.partition(topic, partition)["replicas"]

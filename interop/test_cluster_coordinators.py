@@ -19,7 +19,7 @@ from interop.kafka_cluster import OURS, THEIRS, KafkaCluster
 from interop.raw import RawClient
 from interop.waiting import eventually
 from pykafka_broker.broker.coordinator_log import partition_for
-from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,

@@ -47,11 +47,8 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(autouse=True)
-def whole_again(cluster: KafkaCluster) -> Iterator[None]:
-    yield
-    for node in cluster.nodes:
-        if not node.runs:
-            node.start()
+def whole_again(cluster: KafkaCluster) -> None:
+    cluster.make_whole()
 
 
 @pytest.fixture(scope="module")

@@ -18,11 +18,10 @@ from interop.witness import Seen, send_giant
 
 pytestmark = [pytest.mark.ours_only, pytest.mark.one_broker("it weighs the one that leads all")]
 
-# The broker's own limits are 0.1 s and 106 MB; a test on a busy machine has to leave some room.
+# The broker's own limits are 0.25 s of CPU time and 106 MB; other machines are slower.
 OTHERS_WAIT_S = 0.5
 PEAK_MB = 150
 AFTERWARDS_MB = 400
-TRIES = 3
 
 
 @pytest.fixture
@@ -41,16 +40,8 @@ def too_much(seen: Seen) -> bool:
 
 
 def all_that_hold_others_up(where: str, giants: Iterable[Giant]) -> list[str]:
-    """A busy machine holds somebody up now and then, a broker's fault is there each time."""
-    found = []
-    for giant in giants:
-        for _ in range(TRIES):
-            seen = send_giant(where, giant)
-            if not too_much(seen):
-                break
-        else:
-            found.append(str(seen))
-    return found
+    seen = (send_giant(where, giant) for giant in giants)
+    return [str(each) for each in seen if too_much(each)]
 
 
 @pytest.mark.timeout(3600)

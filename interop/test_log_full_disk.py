@@ -13,7 +13,6 @@ from interop.answers.requests import produce
 from interop.batches import Rec, batch
 from interop.numbered import Partitions, check_no_gaps, check_once_in_order, create, read_all
 from interop.raw import RawClient
-from interop.second_try import about_records
 from interop.small_disk import enlarge, small_disk, use_up
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -121,7 +120,6 @@ def commit(where: str) -> int:
         consumer.close()
 
 
-@about_records()
 def check(where: str, writer: Writer, topic: str = "full") -> None:
     found: Partitions = read_all(where, topic)
     check_once_in_order(found)

@@ -30,7 +30,6 @@ from interop.numbered import (
 )
 from interop.numbered_offsets import NumberedOffsets
 from interop.numbered_transactions import NumberedTransactions, check_markers
-from interop.second_try import about_records
 from interop.targets import Target
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.tool.verify import verify
@@ -67,7 +66,6 @@ OFFSETS = "offsets"
 Acknowledged = dict[str, dict[int, Place]]
 
 
-@about_records()
 def check_retained(found: Partitions, acknowledged: dict[int, Place]) -> None:
     """What is left is the end of what was acknowledged."""
     check_once_in_order(found)
@@ -77,7 +75,6 @@ def check_retained(found: Partitions, acknowledged: dict[int, Place]) -> None:
     check_places(found, {number: place for number, place in acknowledged.items() if place[1] >= first[place[0]]})
 
 
-@about_records()
 def check_compacted(found: Partitions, acknowledged: dict[int, Place]) -> None:
     """The last record of each key is there, and nothing is there that was not written."""
     check_once_in_order(found)

@@ -18,10 +18,9 @@ from pykafka_broker.protocol.runtime import Message
 pytestmark = pytest.mark.ours_only
 TOPIC, LITERAL, READ, ALLOW, ANY = 2, 3, 3, 3, 1
 AT_ONCE, MOST, ALL = 10_000, 65_000, 100_000
-OTHERS_WAIT_S = 0.5  # half of it is for a busy machine
+OTHERS_WAIT_S = 0.5  # of the broker's CPU time
 PEAK_MB = 150
 KEPT_MB = 250  # a hundred thousand ACLs, of as many users
-TRIES = 3
 
 
 @pytest.fixture
@@ -46,10 +45,10 @@ def sent(broker: Target, name: str, request: Message, elements: int) -> Seen:
 def test_a_flood_is_refused_and_holds_nobody_up(broker: Target) -> None:
     filters = [DeleteAclsFilter(ANY, None, ANY, f"User:{n}", f"h{n}", ANY, ANY) for n in range(AT_ONCE)]
     for name, request in (("creations", acls(MOST)), ("filters", DeleteAclsRequest(filters))):
-        seen = [sent(broker, name, request, ALL) for _ in range(TRIES)]
-        assert {one.end for one in seen} == {"answered"}
-        assert min(one.worst_s for one in seen) < OTHERS_WAIT_S, seen
-        assert min(one.peak_mb for one in seen) < PEAK_MB, seen
+        seen = sent(broker, name, request, ALL)
+        assert seen.end == "answered"
+        assert seen.worst_s < OTHERS_WAIT_S, seen
+        assert seen.peak_mb < PEAK_MB, seen
 
 
 @pytest.mark.timeout(600)
@@ -73,4 +72,4 @@ def test_a_hundred_thousand_are_made_and_taken_and_others_are_served(broker: Tar
             gone = client.call(DeleteAclsRequest(named), 3)
         waits.append(max(witness.waits_s))
         assert sum(len(one.matching_acls) for one in gone.filter_results) == AT_ONCE
-    assert sorted(waits)[len(waits) // 2] < OTHERS_WAIT_S, waits
+    assert max(waits) < OTHERS_WAIT_S, waits

@@ -10,4 +10,4 @@ def eventually(look: Callable[[], Any], expected: Any, timeout_s: float = 5.0) -
     deadline = time.monotonic() + timeout_s
     while (seen := look()) != expected and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert seen == expected
+    assert seen == expected, f"{seen!r} after {timeout_s} s, not {expected!r}"

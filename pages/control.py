@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pages.markdown import code, plain, table
-from pykafka_broker.control.operations import REQUIRED, Operation, Text
-from pykafka_broker.control.routes import operations
+from pykafka_broker.control.operations import REQUIRED, Operation, Text, operations
 from pykafka_broker.control.schema import describe
 
 _HEAD = """# Control API

@@ -16,10 +16,10 @@ from typing import Any
 
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.log.files import FileSlice
+from pykafka_broker.log.index import AbortedTransaction
 from pykafka_broker.log.log_directory import METADATA_TOPIC
 from pykafka_broker.log.partition_log import AppendInfo, Origin, PartitionLog
 from pykafka_broker.log.segments import LogRead
-from pykafka_broker.log.transaction_index import AbortedTransaction
 from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, read_header
 
 _INSTALLED = "__invariants__"

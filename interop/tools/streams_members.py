@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.offsets import by_topic
+from pykafka_broker.client.leaders import by_topic
 from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,

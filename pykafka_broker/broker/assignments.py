@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.cluster.controller import partition_record_version
 from pykafka_broker.cluster.features import METADATA_VERSION
-from pykafka_broker.log.directory_ids import is_reserved
+from pykafka_broker.log.checkpoints import is_reserved
 from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

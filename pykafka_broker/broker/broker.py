@@ -72,7 +72,7 @@ class Broker:
             log_listener=BrokerLogListener(lambda: self.node.replicas, lambda: self._assignments, self._directory_lost),
         )
         if config.authorizer_class_name:
-            from pykafka_broker.security.acls.choosing import authorizer_of  # no other start waits for it
+            from pykafka_broker.security.acls import authorizer_of  # no other start waits for it
 
             node.authorize_by(authorizer_of(config, node.image))
         if config.create_topic_policy_class_name or config.alter_config_policy_class_name:

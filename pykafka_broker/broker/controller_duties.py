@@ -14,11 +14,10 @@ from itertools import islice
 from pykafka_broker.broker.metadata_source import MetadataLeader
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster import heartbeats
-from pykafka_broker.cluster.balance import MAX_ELECTIONS, balancing
-from pykafka_broker.cluster.elections import unclean_candidates
+from pykafka_broker.cluster.elections import MAX_ELECTIONS, balancing, unclean_candidates
+from pykafka_broker.cluster.heartbeats import Following, Sessions
 from pykafka_broker.cluster.raft.leader import RaftLeader
 from pykafka_broker.cluster.records import ApiMessageAndVersion
-from pykafka_broker.cluster.sessions import Following, Sessions
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.stored.no_op_record import NoOpRecord
 

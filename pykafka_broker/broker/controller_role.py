@@ -15,10 +15,10 @@ from pykafka_broker.broker.node import Node
 from pykafka_broker.cluster import heartbeats, registration
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.features import METADATA_VERSION
+from pykafka_broker.cluster.heartbeats import Sessions
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.raft.leader import RaftLeader
 from pykafka_broker.cluster.registration import CONTROLLERS_FROM, controller_registration
-from pykafka_broker.cluster.sessions import Sessions
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.peers import Address
 from pykafka_broker.protocol.api_keys import ApiKey

@@ -26,7 +26,7 @@ from pykafka_broker.config.group import GroupConfig
 from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
 from pykafka_broker.coordinators.groups.group import Caller
-from pykafka_broker.coordinators.groups.stored import nothing
+from pykafka_broker.coordinators.groups.offsets import no_change_record
 from pykafka_broker.coordinators.record import decode
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import ConfigResourceType
@@ -118,7 +118,7 @@ class GroupHost:
         """The sessions of its members begin."""
         if self._node.setup.leader_epoch >= 0:
             for group_id in self._groups_of(number):
-                self.coordinator.absent.loaded(self.coordinator.groups[group_id], self._node.clock.now)
+                self.coordinator.disconnected.on_loaded(self.coordinator.groups[group_id], self._node.clock.now)
         self._apply_unasked(self.coordinator.on_loaded(self._groups_of(number), self._node.clock.now))
 
     def unload(self, number: int) -> None:
@@ -160,7 +160,7 @@ class GroupHost:
         """
         for group_id in group_ids:
             if self.shards.refusal(group_id) is ErrorCode.NONE:
-                self.shards.confirm(self.shards.number_of(group_id), nothing(group_id))
+                self.shards.confirm(self.shards.number_of(group_id), no_change_record(group_id))
 
     def has_replicas(self, group_id: str) -> bool:
         """Return whether other nodes have replicas of the group's log, and so may become its coordinator."""
@@ -172,7 +172,7 @@ class GroupHost:
         """
         self.require(group_id)
         if self.has_replicas(group_id):
-            self.apply(Effects(records=[nothing(group_id)], key=group_id))
+            self.apply(Effects(records=[no_change_record(group_id)], key=group_id))
             yield self.committed(group_id)
             self.require(group_id)
 
@@ -182,11 +182,11 @@ class GroupHost:
 
     def heard(self, context: RequestContext, group_id: str, member_id: str) -> None:
         """A member has been answered on this connection."""
-        self.coordinator.absent.heard(context.connection.id, group_id, member_id)
+        self.coordinator.disconnected.note_contact(context.connection.id, group_id, member_id)
 
     def connection_closed(self, connection: ConnectionContext) -> None:
         """Members that were heard of on it may have gone."""
-        self.coordinator.absent.closed(connection.id, self._node.clock.now)
+        self.coordinator.disconnected.on_connection_closed(connection.id, self._node.clock.now)
 
     @overload
     def answer(self, group_id: str, effects: Effects[R]) -> Answer[R]: ...
@@ -240,7 +240,7 @@ class GroupHost:
         """
         shards, now = self.shards, context.now
         number = shards.find(request.group_id)
-        effects = self.coordinator.commit_offsets(request, context.api_version, now)
+        effects = self.coordinator.offset_requests.commit(request, context.api_version, now)
         if effects.records:
             self._append(number, effects)
         else:
@@ -250,7 +250,7 @@ class GroupHost:
     def txn_commit_offsets(self, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
         """Offsets that count once the producer's commit marker is there; ApiError if this node can't take them."""
         self.require(request.group_id)
-        effects = self.coordinator.txn_commit_offsets(request, self.caller(context), context.now)
+        effects = self.coordinator.offset_requests.txn_commit(request, self.caller(context), context.now)
         if effects.records:
             self._append(self.shards.number_of(effects.key), effects, request.producer_id, request.producer_epoch)
         else:

@@ -16,7 +16,7 @@ from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.request_batcher import RequestBatcher, told
 from pykafka_broker.broker.waiting import Future
-from pykafka_broker.coordinators.transactions import TopicPartition
+from pykafka_broker.coordinators.transactions.transaction import TopicPartition
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pykafka_broker.log.listener import LogListener
+from pykafka_broker.log.manager import LogListener
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.assignments import AssignmentsManager

@@ -16,7 +16,7 @@ from pykafka_broker.cluster.bootstrap import registration
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
 from pykafka_broker.cluster.replicas import Elections, directories_change, partition_changes
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.directory_ids import LOST
+from pykafka_broker.log.checkpoints import LOST
 from pykafka_broker.log.manager import LogManager
 
 logger = logging.getLogger(__name__)

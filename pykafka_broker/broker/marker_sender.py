@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from pykafka_broker.broker.request_batcher import RequestBatcher, told
-from pykafka_broker.coordinators.transactions import Markers, TopicPartition
+from pykafka_broker.coordinators.transactions.coordinator import Markers
+from pykafka_broker.coordinators.transactions.transaction import TopicPartition
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.write_txn_markers_request import (

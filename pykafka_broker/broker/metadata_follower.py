@@ -17,8 +17,7 @@ from pykafka_broker.broker.metadata_source import Decide, MetadataSource, Q, Quo
 from pykafka_broker.broker.waiting import DONE, Answer, Future, R
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.controller import Controller, Spend, unlimited
-from pykafka_broker.cluster.image import MetadataImage
-from pykafka_broker.cluster.image_change import become
+from pykafka_broker.cluster.image import MetadataImage, become
 from pykafka_broker.cluster.raft.followed_log import FollowedLog
 from pykafka_broker.cluster.raft.observer import Leader, Observer
 from pykafka_broker.cluster.records import MetadataError

@@ -261,8 +261,8 @@ class MetadataLeader(MetadataSource):
 
     def _raise_kraft_version(self, level: int) -> None:
         """The voter, which stood in the configuration, stands in the log from now on. Raises what the disk says."""
+        from pykafka_broker.cluster.formatting import voter, voters_record
         from pykafka_broker.cluster.snapshot import Voters
-        from pykafka_broker.cluster.voters import voter, voters_record
 
         record = voters_record([voter(self.controller.node_id, self.log.directory_id, self.voter_endpoints)])
         self._appending = True
@@ -342,15 +342,15 @@ def _decision_function(request: Message) -> Callable[[Controller, Any], Decision
     """Return the function that decides what a broker asks of the controller in its own process."""
     match request.API_KEY:
         case ApiKey.ALLOCATE_PRODUCER_IDS:
-            from pykafka_broker.cluster.producer_ids import allocate_producer_ids
+            from pykafka_broker.cluster.registration import allocate_producer_ids
 
             return allocate_producer_ids
         case ApiKey.ASSIGN_REPLICAS_TO_DIRS:
-            from pykafka_broker.cluster.assign_directories import assign_replicas_to_dirs
+            from pykafka_broker.cluster.replication_control import assign_replicas_to_dirs
 
             return assign_replicas_to_dirs
         case ApiKey.ALTER_PARTITION:
-            from pykafka_broker.cluster.alter_partition import alter_partition
+            from pykafka_broker.cluster.replication_control import alter_partition
 
             return alter_partition
     raise AssertionError(f"no broker asks {type(request).__name__} of its controller")

@@ -22,15 +22,16 @@ from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse
 from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
-from pykafka_broker.security.quotas.address_quotas import CONNECTIONS, AddressQuotas
 from pykafka_broker.security.quotas.client_quotas import (
+    CONNECTIONS,
     FETCHED_BYTES,
     PRODUCED_BYTES,
+    AddressQuotas,
     ClientQuotas,
-    MetadataSource,
     Mutations,
+    QuotaMetadata,
+    quotas_of_addresses,
 )
-from pykafka_broker.security.quotas.levels import quotas_of_addresses
 from pykafka_broker.security.quotas.rate import Windows
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Metering:
     def follow(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> bool:
         """Other quotas hold from now on; whether there are any."""
         if self._hook is None:
-            self.quotas.source = MetadataSource(client_quotas)
+            self.quotas.source = QuotaMetadata(client_quotas)
         else:
             self._hook.follow(client_quotas)
         self._addresses.quotas = quotas_of_addresses(client_quotas, CONNECTIONS)
@@ -169,7 +170,7 @@ def metering_of(services: Services, hook: HookedQuotas | None) -> Metering:
     config = services.config
     windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
     controller_windows = Windows(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000)
-    quotas = ClientQuotas(MetadataSource({}) if hook is None else hook, windows, controller_windows)
+    quotas = ClientQuotas(QuotaMetadata({}) if hook is None else hook, windows, controller_windows)
     return Metering(services, quotas, AddressQuotas(windows), hook)
 
 

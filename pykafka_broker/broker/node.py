@@ -25,8 +25,7 @@ from pykafka_broker.config.topic import readable_overrides
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit
-from pykafka_broker.log.listener import LogListener
-from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.manager import LogListener, LogManager
 from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

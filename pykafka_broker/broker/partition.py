@@ -149,7 +149,7 @@ class Partition:
         if begins:
             self.log.begin_leader_epoch(state.leader_epoch)
             self.epoch_start = self.log.log_end_offset
-            self.log.take_gap()  # what is here is the partition now
+            self.log.forget_gap()  # what is here is the partition now
         if len(state.replicas) > 1:
             self._follow_replicas(now)
         self.advance()
@@ -157,7 +157,7 @@ class Partition:
     def _follow_replicas(self, now: int) -> None:
         if self.followers is not None:
             self.followers.follow(self.state, self.log.log_end_offset, now)
-            self._wish(self.followers.any_newcomer(self.log.high_watermark, now))
+            self._wish(self.followers.any_newcomer(self._end_of_newcomers, now))
             return
         from pykafka_broker.broker.replication.followers import Followers  # no node that is alone needs it
 
@@ -235,6 +235,13 @@ class Partition:
         have to fetch first, or where `flush.messages` asks for a sync of what a crash has left.
         """
         return self.epoch_start <= self.log.high_watermark
+
+    @property
+    def _end_of_newcomers(self) -> int:
+        """Return the offset that a follower must have reached to join the ISR: all that is committed, and all that was
+        there when this leader began.
+        """
+        return max(self.log.high_watermark, self.epoch_start)
 
     @property
     def low_watermark(self) -> int:
@@ -333,14 +340,14 @@ class Partition:
         follower.fetched(offset, self.log.log_end_offset, now)
         if node_id not in self.isr:
             followers.review(self.log.log_end_offset, now)
-            self._wish(followers.with_newcomer(node_id, self.log.high_watermark))
+            self._wish(followers.with_newcomer(node_id, self._end_of_newcomers))
         self.advance()
 
     def review_followers(self, now: int) -> None:
         """What is known of other brokers has changed, or what is committed depends on something else."""
         if self.followers is not None:
             self.followers.review(self.log.log_end_offset, now)
-            self._wish(self.followers.any_newcomer(self.log.high_watermark, now))
+            self._wish(self.followers.any_newcomer(self._end_of_newcomers, now))
             self.advance()
 
     def review_isr(self, now: int) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.group_host import GroupHost
     from pykafka_broker.broker.share_host import ShareHost
     from pykafka_broker.broker.transaction_host import TransactionHost
-    from pykafka_broker.config.own import OwnSettings
+    from pykafka_broker.config.extensions import OwnSettings
 
 _SESSION_EVICTION_MS = 120_000  # as Kafka has it, not configurable there either
 _HOSTS = {TRANSACTION_STATE: "transactions", CONSUMER_OFFSETS: "groups", SHARE_GROUP_STATE: "shares"}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 class Setup(NamedTuple):
     """`cluster_id`: what the data directories have to be of; new ones are told. `absent_member_ms`: how long a member
-    of a group may stay away whose connection has closed (`AbsentMembers`); None: as long as its session timeout. The
+    of a group may stay away whose connection has closed; None: as long as its session timeout. The
     rest is of a broker whose place this one takes while clients stay connected: the highest leader epoch that they were
     told, and the first producer id that nobody has had. There is none if `leader_epoch` is below zero.
     """

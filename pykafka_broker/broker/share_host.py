@@ -26,12 +26,10 @@ from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig
 from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.record import decode
-from pykafka_broker.coordinators.share.delivery import StateRun
 from pykafka_broker.coordinators.share.sessions import Member, ShareSessions
 from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
 from pykafka_broker.coordinators.share.share_partition import Change
-from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordinator, ShareState
-from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordinator, ShareKey, ShareState, StateRun
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored_keys import SHARE_RECORDS

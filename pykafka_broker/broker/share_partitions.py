@@ -16,13 +16,16 @@ from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.waiting import DONE, Future
 from pykafka_broker.config.group import GroupConfig
-from pykafka_broker.coordinators.share.acquisition import LogBatch
-from pykafka_broker.coordinators.share.delivery import StateRun
-from pykafka_broker.coordinators.share.offset_reset import reset_time
 from pykafka_broker.coordinators.share.sessions import ShareSession
-from pykafka_broker.coordinators.share.share_partition import AckBatch, Change, Limits, SharePartition
-from pykafka_broker.coordinators.share.state import UNINITIALIZED
-from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.coordinators.share.share_partition import (
+    AckBatch,
+    Change,
+    LogBatch,
+    SharePartition,
+    SharePartitionLimits,
+    reset_time,
+)
+from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareKey, StateRun
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
@@ -200,9 +203,9 @@ class SharePartitions:
         """Its log."""
         return self.partition_of(key).log
 
-    def limits(self, group_id: str) -> Limits:
+    def limits(self, group_id: str) -> SharePartitionLimits:
         settings = self.settings(group_id)
-        return Limits(
+        return SharePartitionLimits(
             settings.share_record_lock_duration_ms,
             settings.share_delivery_count_limit,
             settings.share_partition_max_record_locks,

@@ -14,7 +14,7 @@ from pykafka_broker.broker.coordinator_log import ANOTHER_TIME
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.request_batcher import RequestBatcher, told
 from pykafka_broker.broker.waiting import Future
-from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.errors import ErrorCode

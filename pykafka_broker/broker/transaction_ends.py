@@ -19,7 +19,8 @@ from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.shards import CoordinatorShards
 from pykafka_broker.broker.transaction_markers import OffsetsDecided, write_marker
 from pykafka_broker.broker.waiting import DONE, Future, all_of
-from pykafka_broker.coordinators.transactions import Markers, TopicPartition, TransactionCoordinator
+from pykafka_broker.coordinators.transactions.coordinator import Markers, TransactionCoordinator
+from pykafka_broker.coordinators.transactions.transaction import TopicPartition
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 

@@ -26,13 +26,12 @@ from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.record import decode
-from pykafka_broker.coordinators.transactions import (
+from pykafka_broker.coordinators.transactions.coordinator import (
     ProducerReply,
-    Settings,
-    TopicPartition,
-    Transaction,
     TransactionCoordinator,
+    TransactionSettings,
 )
+from pykafka_broker.coordinators.transactions.transaction import TopicPartition, TransactionMetadata
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored_keys import TRANSACTION_RECORDS
@@ -120,9 +119,9 @@ class TransactionHost:
             if "_questions" in self.__dict__:
                 self._questions.forget_moved()
 
-    def _current_settings(self) -> Settings:
+    def _current_settings(self) -> TransactionSettings:
         config = self._node.config
-        return Settings(
+        return TransactionSettings(
             max_timeout_ms=config.transaction_max_timeout_ms,
             transactional_id_expiration_ms=config.transactional_id_expiration_ms,
             abort_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
@@ -169,17 +168,17 @@ class TransactionHost:
         """Return the same for an answer that tells of all of them."""
         return self.shards.all_committed()
 
-    def transactions(self) -> list[tuple[str, Transaction]]:
+    def transactions(self) -> list[tuple[str, TransactionMetadata]]:
         """Every transactional id. Raises COORDINATOR_LOAD_IN_PROGRESS while they are being loaded."""
         if self.shards.loading:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return [item for coordinator in self._coordinators.values() for item in coordinator.transactions.items()]
 
-    def transaction(self, transactional_id: str) -> Transaction | None:
+    def transaction(self, transactional_id: str) -> TransactionMetadata | None:
         """One of them; ApiError if this node can't say."""
         return self._find(transactional_id)[1].transactions.get(transactional_id)
 
-    def unwritten(self, transactional_id: str, transaction: Transaction) -> frozenset[TopicPartition]:
+    def unwritten(self, transactional_id: str, transaction: TransactionMetadata) -> frozenset[TopicPartition]:
         """The partitions that take part and have no marker yet."""
         return transaction.partitions - self._ends.done(transactional_id)
 

@@ -1,7 +1,7 @@
-"""`pykafka-broker cluster`: several brokers at once, for a look at how clients fare among them.
+"""`pykafka-broker cluster`: starts several brokers, to try how clients behave with a cluster.
 
-Rule: each node is a process; the command ends them all when it ends. Standard output tells where the nodes are, and in
-its last line all of them as clients want it.
+Rule: each node is a process, and the command ends them all at its end. Standard output tells the address of each node,
+and in its last line all addresses in the form that clients take.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.testing.cluster import KafkaCluster
-from pykafka_broker.testing.handle import BrokerError
+from pykafka_broker.testing.data import BrokerError
 
 CANNOT_START = 1
 
@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`arguments` begin with the word of the command; returns the exit code."""
+    """Run the command; `arguments` begin with `cluster`. Returns the exit code."""
     it = parser()
     options = it.parse_args(arguments[1:])
     config = {}

@@ -1,6 +1,6 @@
-"""`pykafka-broker configs`: every config key of Kafka and what this broker makes of it.
+"""`pykafka-broker configs`: every config key of Kafka and its effect in this broker.
 
-Rule: with any flag of Kafka's own tool it is that tool (`tools/configs.py`); which one is meant says `is_tool`.
+Rule: with any flag of Kafka's own tool the word calls that tool (`tools/configs.py`); `is_tool` decides.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SCOPES = {"broker": broker_keys, "topic": topic_keys, "group": group_keys, "clie
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`arguments` begin with the word `configs`; returns the exit code."""
+    """Run the command; `arguments` begin with `configs`. Returns the exit code."""
     options = parser().parse_args(arguments)
     for scope, keys in SCOPES.items():
         if options.scope in (None, scope):

@@ -1,7 +1,7 @@
 """`pykafka-broker format`, `info`, `random-uuid`, `version-mapping` and `feature-dependencies`: kafka-storage.
 
-Rule: options, output and exit codes are kafka-storage's. It is the settings that the broker would start with that are
-gone by: the file, and `KAFKA_...` variables over it. What is wrong is one line on standard error, and exit code 1.
+Rule: options, output and exit codes are kafka-storage's. The settings are those with which the broker would start: the
+file, and `KAFKA_...` variables over it. A mistake is one line on standard error, and exit code 1.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from pykafka_broker.cli.settings import UsageError, static_settings
-from pykafka_broker.cluster.format_request import (
+from pykafka_broker.cluster.formatting import (
     FormatError,
     FormatRequest,
+    Formatter,
+    Node,
     feature_dependencies,
     feature_levels,
+    info,
     initial_voters,
     metadata_version,
     version_mapping,
 )
-from pykafka_broker.cluster.formatting import Formatter, Node, info
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors
 from pykafka_broker.log.checkpoints import id_text
 from pykafka_broker.log.filesystem import OsFileSystem
@@ -35,7 +37,7 @@ _SALT_LENGTH = 25
 
 
 class _Parser(argparse.ArgumentParser):
-    """Wrong options are exit code 1 too."""
+    """A parser with exit code 1 for wrong options."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -43,7 +45,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`arguments` begin with the word of the command; returns the exit code."""
+    """Run the command; `arguments` begin with the command. Returns the exit code."""
     options = parser().parse_args(arguments)
     try:
         status: int = options.run(options)
@@ -156,7 +158,7 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
 
 
 def _node(path: str) -> Node:
-    """The node of that file. What is silent in it is as in a start of the broker."""
+    """Return the node of a file of settings, with the defaults of a broker's start."""
     config = BrokerConfig(static_settings(path, os.environ, [], [], None))
     directories = [os.path.abspath(each) for each in config.data_dirs]
     return Node(
@@ -183,5 +185,5 @@ def _controller_listener(config: BrokerConfig) -> tuple[str, str, int] | None:
 
 
 def _new_salt() -> bytes:
-    """As Kafka's tools make it: letters and digits, so that it can be copied."""
+    """Return a salt as Kafka's tools make salts: letters and digits, which can be copied."""
     return "".join(_SALT_LETTERS[byte % len(_SALT_LETTERS)] for byte in os.urandom(_SALT_LENGTH)).encode()

@@ -1,6 +1,6 @@
 """`pykafka-broker proxy --to HOST:PORT`: the request log and the faults in front of another broker.
 
-Rule: it says where clients find it as a broker does, and stops as one.
+Rule: the ready line and the stop are those of a broker.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
+from pykafka_broker.cli.addresses import control_address
 from pykafka_broker.cli.commands import CommandParser
-from pykafka_broker.cli.control_address import control_address
 from pykafka_broker.cli.log_lines import log_to_stderr
 from pykafka_broker.cli.settings import UsageError
-from pykafka_broker.control.proxy.serving import Proxy
+from pykafka_broker.control.proxy import Proxy
 from pykafka_broker.server.readiness import new_event_loop
 from pykafka_broker.server.signals import StopSignals
 
@@ -22,7 +22,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`arguments` begin with the word `proxy`; returns the exit code."""
+    """Run the command; `arguments` begin with `proxy`. Returns the exit code."""
     signals = StopSignals()
     options = parser().parse_args(arguments[1:])
     log_to_stderr("INFO")

@@ -1,4 +1,4 @@
-"""`pykafka-broker [server.properties] [options]`: read the settings, say what is wrong with them, serve."""
+"""`pykafka-broker [server.properties] [options]`: reads the settings, reports mistakes, serves."""
 
 from __future__ import annotations
 
@@ -14,9 +14,15 @@ from typing import TYPE_CHECKING
 from pykafka_broker import __version__
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.cli.commands import BAD_USAGE, CommandParser
-from pykafka_broker.cli.environment import cluster_id_of
 from pykafka_broker.cli.log_lines import log_to_stderr
-from pykafka_broker.cli.settings import ABSENT_MEMBER_MS, DEVELOPMENT, UsageError, own_options, static_settings
+from pykafka_broker.cli.settings import (
+    ABSENT_MEMBER_MS,
+    DEVELOPMENT,
+    UsageError,
+    cluster_id_of,
+    own_options,
+    static_settings,
+)
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors, UnusableError
 from pykafka_broker.config.effects import has_no_effect, refusals
 from pykafka_broker.config.problems import problems
@@ -25,7 +31,7 @@ from pykafka_broker.tools import drop_output
 if TYPE_CHECKING:
     from pykafka_broker.control.control import Decode
     from pykafka_broker.server import Announce
-    from pykafka_broker.server.serving import Beside
+    from pykafka_broker.server.serving import ProcessExtension
     from pykafka_broker.server.signals import StopSignals
 
 log = logging.getLogger("pykafka_broker")
@@ -147,37 +153,37 @@ def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals
     warn(config)
     if options.ready_file is not None:
         with contextlib.suppress(OSError):
-            os.remove(options.ready_file)  # that of an earlier run names an address where nobody listens yet
+            os.remove(options.ready_file)  # an earlier run's file names an address without a listener
     setup = Setup(cluster_id_of(os.environ), ABSENT_MEMBER_MS if quick_groups else None)
     return serve(config, _announcer(options.ready_file), signals, setup, beside)
 
 
-def _control(options: argparse.Namespace) -> Beside:
-    from pykafka_broker.cli.control_address import control_address
-    from pykafka_broker.control.opening import Opening
+def _control(options: argparse.Namespace) -> ProcessExtension:
+    from pykafka_broker.cli.addresses import control_address
+    from pykafka_broker.control.opening import ControlExtension
 
     address = control_address(options.control, options.control_token_file)
     decode = None if options.schema_registry_url is None else _decode(options)
-    return Opening(address, lambda url: _say(f"control on {url}"), decode)
+    return ControlExtension(address, lambda url: _say(f"control on {url}"), decode)
 
 
 def _decode(options: argparse.Namespace) -> Decode:
-    from pykafka_broker.cli.registry_address import schemas_elsewhere
+    from pykafka_broker.cli.addresses import schemas_elsewhere
     from pykafka_broker.registry.decoding import Decoder
 
     return Decoder(schemas_elsewhere(options.schema_registry_url, options.schema_registry_user_file)).decode
 
 
-def _schema_registry(options: argparse.Namespace, other: Beside | None) -> Beside:
-    from pykafka_broker.cli.registry_address import registry_address
-    from pykafka_broker.registry.opening import Opening
+def _schema_registry(options: argparse.Namespace, other: ProcessExtension | None) -> ProcessExtension:
+    from pykafka_broker.cli.addresses import registry_address
+    from pykafka_broker.registry.opening import RegistryExtension
 
     address = registry_address(options.schema_registry, options.schema_registry_user_file)
-    return Opening(address, lambda url: _say(f"schema registry on {url}"), other)
+    return RegistryExtension(address, lambda url: _say(f"schema registry on {url}"), other)
 
 
 def serve(
-    config: BrokerConfig, on_ready: Announce, signals: StopSignals, setup: Setup, beside: Beside | None = None
+    config: BrokerConfig, on_ready: Announce, signals: StopSignals, setup: Setup, beside: ProcessExtension | None = None
 ) -> int:
     from pykafka_broker.log.log_directory import LogDirectoryError
     from pykafka_broker.server import run
@@ -207,7 +213,7 @@ def complain(lines: Iterator[str] | Sequence[str]) -> int:
 
 
 def warn(config: BrokerConfig) -> None:
-    """One line for every name that is not known, and one for all that are known but change nothing here."""
+    """Log a line for each unknown config, and a single line for all configs without effect."""
     for name in config.unknown:
         log.warning("unknown config %s is ignored", name)
     idle = [name for name in config.static if has_no_effect(name) and name not in DEVELOPMENT]
@@ -236,7 +242,7 @@ def _remove(path: str) -> None:
 
 
 def _announcer(ready_file: str | None) -> Announce:
-    """Says where clients may connect, as they want it for `bootstrap.servers`."""
+    """Return a function to print the listeners in the form of `bootstrap.servers`."""
 
     def announce(bound: Sequence[tuple[str, int]]) -> None:
         addresses = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in bound]
@@ -259,7 +265,7 @@ def _say(line: str) -> None:
 
 
 def _write_whole(path: str, text: str) -> None:
-    """Who waits for the file never sees half of it; where it can't be written nothing is left."""
+    """Write a file as a whole: no reader sees half of the text, and no half file is left after an error."""
     unfinished = f"{path}.{os.getpid()}"
     try:
         with open(unfinished, "w", encoding="ascii") as file:
@@ -272,8 +278,10 @@ def _write_whole(path: str, text: str) -> None:
 
 
 def _stop_at_end_of_input(orphaned: threading.Event, signals: StopSignals) -> None:
-    """A pipe from the parent ends when the parent does, however that comes about; so no broker outlives its test
-    run."""
+    """Stop the broker when standard input ends.
+
+    A pipe from the parent ends when the parent ends, however that happens; so no broker outlives its test run.
+    """
     with contextlib.suppress(OSError):
         while os.read(0, 4096):
             pass

@@ -1,7 +1,7 @@
-"""`pykafka-broker trace`: what clients ask and are answered, live or from a capture.
+"""`pykafka-broker trace`: requests of clients with their answers, live or from a capture.
 
-Rule: one line for each request, in the order of the answers; `--bodies` adds both messages as JSON. What can't be read
-is one line on standard error and exit code 1.
+Rule: one line for each request, in the order of the answers; `--bodies` adds both messages as JSON. An unreadable
+source is one line on standard error and exit code 1.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from pykafka_broker.cli.addresses import TOKEN_VARIABLE
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.control import URL_VARIABLE
-from pykafka_broker.cli.control_address import TOKEN_VARIABLE
-from pykafka_broker.control.traffic.capture import Direction, exchanges, of_packets
-from pykafka_broker.control.traffic.packets import read_packets
-from pykafka_broker.control.traffic.readable import SeenRequest, line, seen
-from pykafka_broker.control.traffic.rule import pattern
+from pykafka_broker.control.traffic.capture import Direction, exchanges, of_packets, read_packets
+from pykafka_broker.control.traffic.faults import pattern
+from pykafka_broker.control.traffic.readable import SeenRequestAnswer, line, seen
 from pykafka_broker.testing.control_client import ControlClient, ControlError
 from pykafka_broker.tools import drop_output
 
@@ -29,7 +28,7 @@ _NOWHERE = ("", 0)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`arguments` begin with the word `trace`; returns the exit code."""
+    """Run the command; `arguments` begin with `trace`. Returns the exit code."""
     options = parser().parse_args(arguments[1:])
     try:
         for each in _seen(options):
@@ -37,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
             if options.bodies:
                 print(json.dumps({"request": each.request, "response": each.response}, indent=2, ensure_ascii=False))
             sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader has seen enough
         drop_output()
     except (OSError, ValueError, ControlError) as error:
         where = getattr(error, "filename", None) or options.capture
@@ -61,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
     return it
 
 
-def _seen(options: argparse.Namespace) -> Iterator[SeenRequest]:
+def _seen(options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
     if options.requests:
         found = exchanges(_raw(options.requests), _raw(options.responses), _NOWHERE, _NOWHERE)
     elif options.capture:
@@ -72,7 +71,7 @@ def _seen(options: argparse.Namespace) -> Iterator[SeenRequest]:
     yield from _fitting((seen(each, options.bodies) for each in found), options)
 
 
-def _fitting(found: Iterable[SeenRequest], options: argparse.Namespace) -> Iterator[SeenRequest]:
+def _fitting(found: Iterable[SeenRequestAnswer], options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
     apis = {each.lower() for each in options.api.split(",")} if options.api else None
     client = options.client_id
     for each in found:
@@ -89,8 +88,8 @@ def _raw(path: str | None) -> Direction:
     return direction
 
 
-def _live(options: argparse.Namespace) -> Iterator[SeenRequest]:
-    """What the broker answers from now on."""
+def _live(options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
+    """Yield the requests answered from now on."""
     url = options.url or os.environ.get(URL_VARIABLE)
     if url is None:
         raise ValueError(f"a capture, --url or {URL_VARIABLE} must say what to look at")
@@ -107,5 +106,5 @@ def _live(options: argparse.Namespace) -> Iterator[SeenRequest]:
                 raise
             continue
         for each in found:
-            yield SeenRequest(**each)
+            yield SeenRequestAnswer(**each)
             after = max(after, each["number"])

@@ -1,32 +1,174 @@
-"""A consumer of partitions that it is told: records in order, from where it is told to begin.
+"""A consumer of assigned partitions: records in order, from a chosen position.
 
 Rule: properties, their defaults and their effects are those of Kafka's consumer (Kafka docs, "Consumer Configs"). Each
-broker is asked by one request at a time, for those of its partitions of which nothing is waiting to be read; answers
-that come after a `seek` or for what is no more assigned are dropped. Who belongs to a group is `membership`'s business.
+broker has at most one fetch in flight, for those of its partitions without records that wait to be read. Answers that
+come after a `seek`, or for partitions that are no longer assigned, are dropped. Control batches and records of aborted
+transactions become batches without records, so that positions pass over them. Group membership is in `membership`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import islice
+from itertools import dropwhile, islice
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.consumer_settings import ConsumerSettings
-from pykafka_broker.client.errors import ClientError, Refused
-from pykafka_broker.client.fetched import Batch, batches_of
-from pykafka_broker.client.offsets import list_offsets
-from pykafka_broker.client.topology import NOBODY, Leaders
+from pykafka_broker.client.cluster import NOBODY, Client, Leaders
+from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
+from pykafka_broker.client.leaders import list_offsets
+from pykafka_broker.client.properties import flag, number
 from pykafka_broker.peers import LinkError
-from pykafka_broker.protocol.enums import TopicPartition
+from pykafka_broker.protocol.enums import EARLIEST, LATEST, IsolationLevel, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.control import read_end_transaction_marker
+from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
+from pykafka_broker.records.header import BatchHeader, check_crc, peek, read_header, require_whole
+from pykafka_broker.records.message_set import iter_messages
+from pykafka_broker.records.record import Record, iter_records
+
+# -- settings
+
+
+_DURATION = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", re.IGNORECASE)
+_SECONDS = (86_400, 3_600, 60, 1)
+
+
+class ConsumerSettings:
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self.isolation_level = _isolation(properties.get("isolation.level", "read_uncommitted"))
+        self.reset_time = _reset(properties.get("auto.offset.reset", "latest"))
+        self.fetch_min_bytes = number(properties, "fetch.min.bytes", 1, least=0)
+        self.fetch_max_bytes = number(properties, "fetch.max.bytes", 52_428_800, least=0)
+        self.fetch_max_wait_ms = number(properties, "fetch.max.wait.ms", 500, least=0)
+        self.max_partition_fetch_bytes = number(properties, "max.partition.fetch.bytes", 1_048_576, least=0)
+        self.max_poll_records = number(properties, "max.poll.records", 500, least=1)
+        self.check_crcs = flag(properties, "check.crcs", True)
+        self.rack = properties.get("client.rack", "")
+
+
+def _isolation(name: str) -> int:
+    if name.lower() not in ("read_committed", "read_uncommitted"):
+        raise Unusable(
+            f"Invalid value {name} for configuration isolation.level: "
+            "String must be one of: read_committed, read_uncommitted"
+        )
+    return IsolationLevel.READ_COMMITTED if name.lower() == "read_committed" else IsolationLevel.READ_UNCOMMITTED
+
+
+def _reset(name: str) -> Callable[[int], int | None]:
+    """Return the function from the wall time to the time to start at, for a partition without a position.
+
+    The function returns None where `auto.offset.reset` is `none`.
+    """
+    fixed = {"earliest": EARLIEST, "latest": LATEST, "none": None}
+    if name.lower() in fixed:
+        found = fixed[name.lower()]
+        return lambda _: found
+    if (match := _DURATION.fullmatch(name)) is None or name.upper().endswith(("P", "T")):
+        raise Unusable(
+            f"Invalid value {name} for configuration auto.offset.reset: Invalid value `{name}` for configuration "
+            "auto.offset.reset. The value must be either 'earliest', 'latest', 'none' or of the format "
+            "'by_duration:<PnDTnHnMn.nS.>'."
+        )
+    ago = sum(int(amount or 0) * seconds for amount, seconds in zip(match.groups(), _SECONDS, strict=True))
+    return lambda wall: wall - ago * 1000
+
+
+# -- batches of an answer
+
+
+class FetchedBatch:
+    """A batch of a partition's records; `header` is None for messages of an old format."""
+
+    __slots__ = ("_data", "_header", "_partition", "_skipped", "leader_epoch", "next_offset", "timestamp_type")
+
+    def __init__(
+        self, partition: TopicPartition, data: memoryview, header: BatchHeader | None, skipped: bool, next_offset: int
+    ) -> None:
+        self._partition = partition
+        self._data = data
+        self._header = header
+        self._skipped = skipped
+        self.next_offset = next_offset
+        self.leader_epoch = -1 if header is None else header.partition_leader_epoch
+        self.timestamp_type = 0 if header is None else header.timestamp_type
+
+    def records(self, offset: int) -> Iterator[Record]:
+        """Yield the records from the offset on. Raises ClientError where the records are damaged."""
+        if self._skipped:
+            return
+        found = iter_messages(self._data) if self._header is None else iter_records(self._data, self._header)
+        try:
+            yield from dropwhile(lambda record: record.offset < offset, found)
+        except CorruptBatch as error:
+            raise damaged(self._partition, offset, error) from None
+
+
+def batches_of(
+    partition: TopicPartition, records: Any, aborted: Iterable[Any], check_crcs: bool
+) -> Iterator[FetchedBatch]:
+    """Yield the whole batches of an answer.
+
+    Args:
+        aborted: the AbortedTransactions of the answer, if their records are to be skipped.
+    """
+    data = memoryview(records if records is not None else b"")
+    due = sorted(aborted, key=lambda each: int(each.first_offset))
+    producers: set[int] = set()
+    position = 0
+    while position < len(data):
+        try:
+            if (magic := peek(data, position)) is None:
+                return  # cut short: the last batch may be
+            if magic < 2:
+                yield from _old(partition, data[position:])
+                return
+            header = read_header(data, position)
+            stop = require_whole(data, header, position)
+            if check_crcs:
+                check_crc(data, header, position)
+        except TruncatedBatch:
+            return
+        except CorruptBatch as error:
+            raise damaged(partition, -1, error) from None
+        batch, position = data[position:stop], stop
+        while due and due[0].first_offset <= header.last_offset:
+            producers.add(due.pop(0).producer_id)
+        skipped = header.is_control or (header.is_transactional and header.producer_id in producers)
+        if header.is_control and header.producer_id in producers:
+            marker = read_end_transaction_marker(batch, header)
+            if marker is not None and not marker.commit:
+                producers.discard(header.producer_id)
+        yield FetchedBatch(partition, batch, header, skipped, header.next_offset)
+
+
+def _old(partition: TopicPartition, data: memoryview) -> Iterator[FetchedBatch]:
+    """Yield all whole messages of an old format as a single batch."""
+    last = -1
+    try:
+        for record in iter_messages(data):
+            last = record.offset
+    except TruncatedBatch:
+        pass
+    except CorruptBatch as error:
+        raise damaged(partition, -1, error) from None
+    if last >= 0:
+        yield FetchedBatch(partition, data, None, False, last + 1)
+
+
+def damaged(partition: TopicPartition, offset: int, error: CorruptBatch) -> ClientError:
+    at = f" at offset {offset}" if offset >= 0 else ""
+    return ClientError(f"Record batch for partition {partition}{at} is invalid, cause: {error}")
+
+
+# -- the consumer
+
 
 _VERSIONS = (2, 12)  # records in any format since Kafka 0.10, topics by their names
 _LEADERSHIP = (
@@ -42,7 +184,7 @@ _LEADERSHIP = (
 
 
 class Chunk(NamedTuple):
-    """Records of one partition that stand in one batch. `timestamp_type` is 0 for CreateTime, 1 for LogAppendTime."""
+    """Records of a single batch. `timestamp_type` is 0 for CreateTime, 1 for LogAppendTime."""
 
     partition: TopicPartition
     records: list[Record]
@@ -51,29 +193,31 @@ class Chunk(NamedTuple):
 
 
 class _Position:
-    """Where one partition is read. `offset` None: it begins at `time`, which is to be looked up."""
+    """The position in a partition. offset: None until the offset of `time` has been looked up."""
 
     __slots__ = ("batches", "current", "end_offset", "not_before", "offset", "paused", "records", "time")
 
     def __init__(self, time: int | None) -> None:
         self.offset: int | None = None
         self.time = time
-        self.end_offset = -1  # the last one that a broker told: high watermark, or last stable offset
+        self.end_offset = -1  # from the last fetch: high watermark, or last stable offset
         self.paused = False
         self.not_before = 0
         self.drop()
 
     def drop(self) -> None:
-        """What has been fetched and not read."""
-        self.batches: deque[Batch] = deque()
-        self.current: Batch | None = None
+        """Drop all fetched records."""
+        self.batches: deque[FetchedBatch] = deque()
+        self.current: FetchedBatch | None = None
         self.records: Iterator[Record] = iter(())
 
 
 class Consumer:
-    """`async with Consumer(client) as consumer`; `assign`, perhaps `seek`, then `poll`.
+    """A consumer of assigned partitions: `async with Consumer(client) as consumer`, `assign`, `seek`, `poll`.
 
-    Its properties are those of the client, with `properties` over them.
+    Args:
+        client: brings its properties.
+        properties: win over the properties of the client.
     """
 
     def __init__(self, client: Client, properties: Mapping[str, str] | None = None) -> None:
@@ -97,14 +241,14 @@ class Consumer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # -- what is read, and from where
+    # -- assignment and positions
 
     @property
     def assignment(self) -> list[TopicPartition]:
         return list(self._positions)
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Read these and no others; positions of those that were assigned before stay."""
+        """Read the given partitions and no others; partitions assigned before keep the old position."""
         wanted = [TopicPartition(*each) for each in partitions]
         time = self.settings.reset_time(self._client.clock.wall)
         self._positions = {each: self._positions.get(each) or _Position(time) for each in wanted}
@@ -116,27 +260,27 @@ class Consumer:
         position.offset = offset
 
     def seek_to_time(self, partition: tuple[str, int], time: int) -> None:
-        """To the first record of that time, or EARLIEST or LATEST of `offsets`."""
+        """Move to the first record of a time, or to EARLIEST or LATEST of `protocol.enums`."""
         position = self._positions[TopicPartition(*partition)]
         position.drop()
         position.offset, position.time = None, time
 
     def position(self, partition: tuple[str, int]) -> int | None:
-        """The offset of the record that is read next; None while that is not known."""
+        """Return the offset of the next record, None while the offset is unknown."""
         return self._positions[TopicPartition(*partition)].offset
 
     def end_offset(self, partition: tuple[str, int]) -> int:
-        """As a broker told it with the last records, -1 before that."""
+        """Return the end offset from the last fetch, -1 before the first fetch."""
         return self._positions[TopicPartition(*partition)].end_offset
 
     def pause(self, partition: tuple[str, int], paused: bool = True) -> None:
-        """Give no records of it for some time."""
+        """Stop or resume the delivery of a partition's records."""
         self._positions[TopicPartition(*partition)].paused = paused
 
     # -- reading
 
     async def poll(self, timeout_ms: int, max_records: int | None = None) -> list[Chunk]:
-        """Up to so many records (`max.poll.records`), waited for as long as that. Raises ClientError."""
+        """Wait for records and return at most `max_records`, by default `max.poll.records`. Raises ClientError."""
         most = self.settings.max_poll_records if max_records is None else max_records
         until = self._client.deadline(timeout_ms)
         while True:
@@ -156,7 +300,7 @@ class Consumer:
                     await self._arrived.wait()
 
     def _read(self, most: int) -> list[Chunk]:
-        """What has been fetched already."""
+        """Return records fetched before."""
         found = []
         for partition, position in self._positions.items():
             while most > 0 and not position.paused:
@@ -186,7 +330,7 @@ class Consumer:
     # -- fetching
 
     def _go_on(self) -> None:
-        """Ask for what is missing: positions, leaders, records."""
+        """Send requests for missing positions, leaders and records."""
         now = self._client.deadline(0)
         wanted: dict[int, dict[TopicPartition, int]] = {}
         lost = set(self._leaders.stale())
@@ -207,7 +351,7 @@ class Consumer:
             self._fetches[leader] = asyncio.create_task(self._fetch(leader, offsets))
 
     async def _look(self, topics: set[str]) -> None:
-        """For leaders and for positions that are not known."""
+        """Look up the leaders of the topics and the unknown positions."""
         try:
             if topics:
                 await self._leaders.ask(topics)
@@ -272,7 +416,7 @@ class Consumer:
 
     def _fetched(self, answer: FetchResponse, offsets: Mapping[TopicPartition, int]) -> None:
         if answer.error_code:
-            raise Refused(answer.error_code)
+            raise KafkaError(answer.error_code)
         for topic in answer.responses:
             for each in topic.partitions:
                 partition = TopicPartition(topic.topic, each.partition_index)
@@ -281,19 +425,19 @@ class Consumer:
                     self._take(partition, position, each)
 
     def _take(self, partition: TopicPartition, position: _Position, data: PartitionData) -> None:
-        """What was fetched of a partition that is still where it was."""
+        """Store the records of a partition, unless the position has moved since the request."""
         code = data.error_code
         if code in _LEADERSHIP:
             self._wait(partition)
         elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
             time = self.settings.reset_time(self._client.clock.wall)
             if time is None:
-                raise Refused(code, f"Fetch position {position.offset} is out of range for partition {partition}")
+                raise KafkaError(code, f"Fetch position {position.offset} is out of range for partition {partition}")
             position.offset, position.time = None, time
         elif code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            raise Refused(code, f"Not authorized to access topics: [{partition.topic}]")
+            raise KafkaError(code, f"Not authorized to access topics: [{partition.topic}]")
         elif code:
-            raise Refused(code)
+            raise KafkaError(code)
         else:
             committed = self.settings.isolation_level == 1
             position.end_offset = data.last_stable_offset if committed else data.high_watermark
@@ -301,7 +445,7 @@ class Consumer:
             position.batches.extend(batches_of(partition, data.records, aborted, self.settings.check_crcs))
 
     def _wait(self, partition: TopicPartition) -> None:
-        """Until it is known who leads it."""
+        """Wait until the leader of the partition is known."""
         self._leaders.forget(partition.topic)
         position = self._positions.get(partition)
         if position is not None:

@@ -1,22 +1,42 @@
-"""Requests about partitions, which only the leader of each answers.
+"""Requests about partitions, each of which only the partition's leader answers; offsets by time (ListOffsets).
 
-Rule: what a leader refuses because it leads no more, and a partition that nobody knows or leads, is asked again until
-`default.api.timeout.ms` have passed, as Kafka's admin client does it; what comes of a partition is its own: an error of
-one does not hide what the others answered.
+Rule: a partition without a known leader, or whose leader has changed, is asked for again until `default.api.timeout.ms`
+have passed, as Kafka's admin client does. The error of one partition does not hide the answers for the others. A time
+is a timestamp in milliseconds or one of the constants of ListOffsets; a node of an older version refuses a constant
+that it does not know with UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import groupby
+from typing import Any, NamedTuple
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, Refused, TimedOut
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut
 from pykafka_broker.peers import Versions
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.enums import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    IsolationLevel,
+)
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from pykafka_broker.protocol.runtime import Message
+
+# -- any request
+
 
 Place = tuple[str, int]  # topic and partition
 
@@ -32,7 +52,7 @@ _ASK_AGAIN = {
     ErrorCode.OFFSET_NOT_AVAILABLE,
 }
 
-Answered = Mapping[Place, tuple[int, Any]]  # error code and what was answered
+Answered = Mapping[Place, tuple[int, Any]]  # error code and answer
 
 
 async def ask_leaders(
@@ -44,9 +64,12 @@ async def ask_leaders(
     call: str,
     versions: Versions | None = None,
 ) -> dict[Place, Any]:
-    """What the leader of each place answers, or the ClientError of that place.
+    """Ask the leader of each partition; returns the answer or the ClientError of each partition.
 
-    make: the request for those of one leader. read: its answer. call: what Kafka's client calls it, for time-outs.
+    Args:
+        make: makes the request for the partitions of one leader.
+        read: reads error codes and answers from a response.
+        call: the name that Kafka's client has for the call, for time-outs.
     """
     until, tries = client.deadline(), 0
     found: dict[Place, Any] = {}
@@ -68,7 +91,7 @@ async def ask_leaders(
 
 
 async def _leaders(client: Client, places: set[Place], found: dict[Place, Any], call: str) -> dict[int, list[Place]]:
-    """Of the places that have one, by leader; those of topics that are refused go to `found`."""
+    """Group the partitions by leader; partitions of refused topics go to `found` with the error."""
     by_leader: dict[int, list[Place]] = defaultdict(list)
     try:
         metadata = await client.metadata(sorted({topic for topic, _ in places}), call=f"{call}(api=METADATA)")
@@ -81,7 +104,7 @@ async def _leaders(client: Client, places: set[Place], found: dict[Place, Any], 
         if told is None or told.error_code in _ASK_AGAIN:
             continue
         if told.error_code != ErrorCode.NONE:
-            found[topic, partition] = Refused(told.error_code)
+            found[topic, partition] = KafkaError(told.error_code)
             continue
         for each in told.partitions:
             if each.partition_index == partition and each.leader_id in client.nodes:
@@ -105,4 +128,67 @@ async def _ask(
         return
     for place, (code, answered) in read(answer).items():
         if code not in _ASK_AGAIN:
-            found[place] = answered if code == ErrorCode.NONE else Refused(code)
+            found[place] = answered if code == ErrorCode.NONE else KafkaError(code)
+
+
+# -- ListOffsets
+
+
+_FROM_VERSION = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+_NO_REPLICA = -1
+
+
+class ListedOffset(NamedTuple):
+    """An offset, -1 for none, with the timestamp and leader epoch of the record, -1 where the broker tells none."""
+
+    offset: int
+    timestamp: int = -1
+    leader_epoch: int = -1
+
+
+def by_topic(places: Iterable[Place]) -> list[tuple[str, list[int]]]:
+    """Group partitions by topic, both sorted."""
+    return [(topic, [each for _, each in of]) for topic, of in groupby(sorted(places), lambda place: place[0])]
+
+
+async def list_offsets(
+    client: Client, times: Mapping[Place, int], *, isolation_level: int = IsolationLevel.READ_UNCOMMITTED
+) -> dict[Place, Any]:
+    """Look up the offset of a time in each partition; returns a ListedOffset or the ClientError.
+
+    Args:
+        times: a timestamp or a constant for each partition.
+        isolation_level: with READ_COMMITTED, LATEST is the last stable offset.
+    """
+    lowest = max((_FROM_VERSION.get(time, 1) for time in times.values()), default=0)
+    if isolation_level == IsolationLevel.READ_COMMITTED:
+        lowest = max(lowest, 2)
+
+    def make(places: list[Place]) -> Message:
+        topics = [
+            ListOffsetsTopic(topic, [ListOffsetsPartition(index, timestamp=times[topic, index]) for index in indexes])
+            for topic, indexes in by_topic(places)
+        ]
+        return ListOffsetsRequest(_NO_REPLICA, isolation_level, topics, client.request_timeout_ms)
+
+    highest = SPECS[ApiKey.LIST_OFFSETS].stable_max_version
+    return await ask_leaders(client, times, make, _read, call="listOffsets", versions=(lowest, highest))
+
+
+def _read(answer: Any) -> Answered:
+    found = {}
+    for topic in answer.topics:
+        for each in topic.partitions:
+            [offset] = each.old_style_offsets or [each.offset]  # Kafka before 0.10.1
+            found[topic.name, each.partition_index] = (
+                each.error_code,
+                ListedOffset(offset, each.timestamp, each.leader_epoch),
+            )
+    return found

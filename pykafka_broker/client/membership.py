@@ -1,34 +1,155 @@
-"""A member of a consumer group, by the classic protocol or by KIP-848's.
+"""Members of groups: classic (JoinGroup, SyncGroup), consumer (KIP-848) and share groups (KIP-932).
 
-Rule: what is assigned and revoked is told to a `Holder`, which has given up what is revoked when its call returns; only
-then does anybody else get it. `run` goes on until it is cancelled or refused for good; `leave` says goodbye.
+Rule: assigned and revoked partitions are told to a `RebalanceListener`. When its call returns, the listener has given
+up the revoked ones; only then may another member get them. `run` ends when it is cancelled, or when the group refuses
+the member for good; `leave` leaves the group. The settings are Kafka's (Kafka docs, "Consumer Configs"), and so is the
+order in which the leader of a classic group shares out partitions: by instance ids, then by member ids.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Protocol
+import base64
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
 
-from pykafka_broker.client.assignors import ASSIGNORS, Subscriber
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, Refused, check
-from pykafka_broker.client.group_settings import GroupSettings
+from pykafka_broker.client.errors import ClientError, KafkaError, Unusable, check
+from pykafka_broker.client.properties import flag, number
 from pykafka_broker.coordinators.groups.consumer_protocol import read_assignment, read_subscription, write_assignment
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
 from pykafka_broker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from pykafka_broker.protocol.messages.consumer_protocol_assignment import TopicPartition as AssignedTopic
 from pykafka_broker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from pykafka_broker.protocol.runtime import Message
 
+# -- settings
+
+
+_ASSIGNORS = {
+    "org.apache.kafka.clients.consumer.RangeAssignor": "range",
+    "org.apache.kafka.clients.consumer.RoundRobinAssignor": "roundrobin",
+    "range": "range",
+    "roundrobin": "roundrobin",
+}
+_OF_JAVA = ("StickyAssignor", "CooperativeStickyAssignor")
+
+
+class GroupSettings:
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self.group_id = properties.get("group.id", "")
+        self.instance_id = properties.get("group.instance.id")
+        self.new_protocol = _protocol(properties.get("group.protocol", "classic"))
+        self.remote_assignor = properties.get("group.remote.assignor")
+        self.session_timeout_ms = number(properties, "session.timeout.ms", 45_000)
+        self.heartbeat_interval_ms = number(properties, "heartbeat.interval.ms", 3_000)
+        self.rebalance_timeout_ms = number(properties, "max.poll.interval.ms", 300_000, least=1)
+        self.metadata_max_age_ms = number(properties, "metadata.max.age.ms", 300_000, least=0)
+        self.auto_commit = flag(properties, "enable.auto.commit", True)
+        self.auto_commit_interval_ms = number(properties, "auto.commit.interval.ms", 5_000, least=0)
+        self.exclude_internal_topics = flag(properties, "exclude.internal.topics", True)
+        self.assignors = _assignors(properties.get("partition.assignment.strategy"))
+        if not self.group_id:
+            raise Unusable(
+                "To use the group management or offset commit APIs, you must provide a valid group.id in the consumer "
+                "configuration."
+            )
+
+
+def _protocol(name: str) -> bool:
+    if name.lower() not in ("classic", "consumer"):
+        raise Unusable(
+            f"Invalid value {name} for configuration group.protocol: String must be one of (case insensitive): "
+            "CLASSIC, CONSUMER"
+        )
+    return name.lower() == "consumer"
+
+
+def _assignors(text: str | None) -> list[str]:
+    """Return the assignors in the order of preference, without unknown ones of Java's default."""
+    if text is None:
+        return ["range"]
+    found = []
+    for name in filter(None, (each.strip() for each in text.split(","))):
+        if name in _ASSIGNORS:
+            found.append(_ASSIGNORS[name])
+        elif not name.endswith(_OF_JAVA):
+            raise Unusable(f"{name} ClassNotFoundException exception occurred")
+    if not found:
+        raise Unusable("partition.assignment.strategy names neither RangeAssignor nor RoundRobinAssignor")
+    return found
+
+
+# -- the leader of a classic group shares out
+
+
+class Subscriber(NamedTuple):
+    """A member of a classic group and the subscribed topics; instance_id is None for a dynamic member."""
+
+    member_id: str
+    topics: frozenset[str]
+    instance_id: str | None = None
+
+
+Assignment = dict[str, list[TopicPartition]]
+
+
+def _ordered(members: list[Subscriber]) -> list[Subscriber]:
+    return sorted(members, key=lambda each: (each.instance_id is None, each.instance_id or "", each.member_id))
+
+
+def assign_range(members: list[Subscriber], partitions: Mapping[str, int]) -> Assignment:
+    """Give each subscriber of a topic a run of partitions; the first subscribers get more (Java: RangeAssignor)."""
+    found: Assignment = {each.member_id: [] for each in members}
+    for topic, count in sorted(partitions.items()):
+        takers = [each for each in _ordered(members) if topic in each.topics]
+        start = 0
+        for index, taker in enumerate(takers):
+            size = count // len(takers) + (index < count % len(takers))
+            found[taker.member_id] += [TopicPartition(topic, each) for each in range(start, start + size)]
+            start += size
+    return found
+
+
+def assign_round_robin(members: list[Subscriber], partitions: Mapping[str, int]) -> Assignment:
+    """Give out the partitions in turn (Java: RoundRobinAssignor)."""
+    found: Assignment = {each.member_id: [] for each in members}
+    circle, place = _ordered(members), 0
+    for topic, count in sorted(partitions.items()):
+        if not any(topic in each.topics for each in members):
+            continue
+        for partition in range(count):
+            while topic not in circle[place].topics:
+                place = (place + 1) % len(circle)
+            found[circle[place].member_id].append(TopicPartition(topic, partition))
+            place = (place + 1) % len(circle)
+    return found
+
+
+ASSIGNORS: dict[str, Callable[[list[Subscriber], Mapping[str, int]], Assignment]] = {
+    "range": assign_range,
+    "roundrobin": assign_round_robin,
+}
+
+
+# -- the coordinator
+
+
 _LINE = "group"
-_LOOKED_AT_EVERY_MS = 30_000  # whether topics and their partitions are still those that were shared out
+_LOOKED_AT_EVERY_MS = 30_000  # how often topics and partitions are compared with the shared ones
 _ELSEWHERE = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -38,22 +159,22 @@ _ELSEWHERE = (
 _FORGOTTEN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 _NO_GENERATION = -1
 
-Topics = Callable[[], Awaitable[dict[str, int]]]  # subscribed ones that are there, and how many partitions they have
+Topics = Callable[[], Awaitable[dict[str, int]]]  # existing subscribed topics, with their numbers of partitions
 
 
-class Holder(Protocol):
-    """Who reads what is assigned."""
+class RebalanceListener(Protocol):
+    """The reader of assigned partitions (Kafka: ConsumerRebalanceListener)."""
 
     async def revoke(self, partitions: Iterable[TopicPartition]) -> None: ...
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None: ...
 
     def lose(self) -> None:
-        """Everything, to somebody who may have it already."""
+        """Drop all partitions at once: another member may own them already."""
 
 
-class Line:
-    """Requests to the coordinator of a group, over a connection of its own."""
+class CoordinatorChannel:
+    """Requests to a group's coordinator, over a separate connection."""
 
     def __init__(self, client: Client, group_id: str) -> None:
         self._client = client
@@ -61,7 +182,7 @@ class Line:
         self._node: int | None = None
 
     async def ask(self, request: Message, timeout_ms: int, versions: tuple[int, int]) -> Any:
-        """The answer, or None if there was none and another attempt may find another coordinator."""
+        """Return the answer, or None: then another attempt may find another coordinator."""
         if self._node is None:
             self._node = await self._client.coordinator(CoordinatorType.GROUP, self._group_id)
         try:
@@ -76,17 +197,17 @@ class Line:
         self._node = None
 
 
-class ClassicMember:
-    """By JoinGroup, SyncGroup and Heartbeat, rebalancing eagerly, as Java's RangeAssignor has it."""
+class ClassicGroupMember:
+    """A member by JoinGroup, SyncGroup and Heartbeat, with eager rebalances."""
 
-    def __init__(self, client: Client, settings: GroupSettings, topics: Topics, holder: Holder) -> None:
+    def __init__(self, client: Client, settings: GroupSettings, topics: Topics, holder: RebalanceListener) -> None:
         self.member_id = ""
         self.generation = _NO_GENERATION
         self._client = client
         self._settings = settings
         self._topics = topics
         self._holder = holder
-        self._line = Line(client, settings.group_id)
+        self._line = CoordinatorChannel(client, settings.group_id)
         self._held: list[TopicPartition] = []
 
     async def run(self) -> None:
@@ -107,7 +228,7 @@ class ClassicMember:
             self._held = []
 
     async def _join(self, topics: dict[str, int]) -> Any | None:
-        """The answer when all have come; None if another attempt is to be made."""
+        """Join, and return the answer when all members have joined; None if the member has to try again."""
         settings = self._settings
         metadata = b"\0\1" + ConsumerProtocolSubscription(sorted(topics)).encode(1)
         request = JoinGroupRequest(
@@ -132,7 +253,7 @@ class ClassicMember:
         return answer
 
     def _again(self, code: int) -> bool:
-        """Whether there is no place in the group at the moment. Raises Refused if there won't be."""
+        """Tell whether the member has to join again. Raises KafkaError for a permanent error."""
         if code in _ELSEWHERE:
             self._line.moved()
         elif code in _FORGOTTEN:
@@ -160,7 +281,7 @@ class ClassicMember:
         return [TopicPartition(each.topic, index) for each in assigned for index in each.partitions]
 
     async def _share_out(self, joined: Any, topics: dict[str, int]) -> list[SyncGroupRequestAssignment]:
-        """As the leader: what each member gets."""
+        """Compute the assignment of each member, as the leader of the group."""
         members = [
             Subscriber(
                 each.member_id, frozenset(read_subscription(bytes(each.metadata)).topics), each.group_instance_id
@@ -176,7 +297,7 @@ class ClassicMember:
         return [SyncGroupRequestAssignment(member, _written(held)) for member, held in shares.items()]
 
     async def _stay(self, topics: dict[str, int]) -> bool:
-        """Until there is a rebalance; whether what was held is lost already."""
+        """Send heartbeats until a rebalance begins; returns whether the partitions are lost already."""
         settings = self._settings
         looked = self._client.deadline(0)
         request = HeartbeatRequest(settings.group_id, self.generation, self.member_id, settings.instance_id)
@@ -197,17 +318,17 @@ class ClassicMember:
                     return False
 
     async def leave(self) -> None:
-        """Unless it is a static member, which may come back."""
+        """Leave the group, unless the member is static and may come back."""
         if not self.member_id or self._settings.instance_id is not None:
             return
         request = LeaveGroupRequest(self._settings.group_id, members=[MemberIdentity(self.member_id)])
         older = LeaveGroupRequest(self._settings.group_id, self.member_id)
         try:
             await self._line.ask(request, 5_000, (3, 5))
-        except Refused:  # Kafka before 2.4
+        except KafkaError:  # Kafka before 2.4
             await self._line.ask(older, 5_000, (0, 2))
         except ClientError:
-            pass  # it will be missed soon
+            pass  # the coordinator notices soon
         self.member_id = ""
 
 
@@ -216,3 +337,168 @@ def _written(held: Iterable[TopicPartition]) -> bytes:
     for topic, partition in held:
         topics.setdefault(topic, []).append(partition)
     return write_assignment(ConsumerProtocolAssignment([AssignedTopic(*each) for each in topics.items()]), 1)
+
+
+# -- consumer protocol
+
+
+_LEAVING, _LEAVING_FOR_A_WHILE = -1, -2
+_FENCED = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+class ConsumerGroupMember:
+    """A member by ConsumerGroupHeartbeat: the coordinator decides, and heartbeats carry everything.
+
+    Revoked partitions are named in the next heartbeat, whose answer brings partitions that others have given up.
+    """
+
+    def __init__(self, client: Client, settings: GroupSettings, topics: Topics, holder: RebalanceListener) -> None:
+        self.member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        self.generation = 0  # the member epoch
+        self._client = client
+        self._settings = settings
+        self._topics = topics
+        self._holder = holder
+        self._line = CoordinatorChannel(client, settings.group_id)
+        self._held: set[TopicPartition] = set()
+        self._names: dict[bytes, str] = {}
+
+    async def run(self) -> None:
+        wait_ms, changed, subscribed = 0, True, None
+        while True:
+            await asyncio.sleep(wait_ms / 1000)
+            topics = sorted(await self._topics()) if self.generation == 0 or not changed else subscribed
+            answer = await self._beat(topics if topics != subscribed or not self.generation else None, changed)
+            if answer is None:
+                wait_ms = self._client.backoff_ms
+                continue
+            if answer.error_code in _FENCED:
+                self._holder.lose()
+                self._held.clear()
+                self.generation, wait_ms, changed = 0, 0, True
+                continue
+            subscribed = topics
+            self.generation = answer.member_epoch
+            changed = answer.assignment is not None and await self._reconcile(answer.assignment)
+            wait_ms = 0 if changed else answer.heartbeat_interval_ms
+
+    async def _beat(self, topics: list[str] | None, changed: bool) -> Any | None:
+        """Send a heartbeat and return the answer, None if the member has to try again."""
+        settings, first = self._settings, self.generation == 0
+        request = ConsumerGroupHeartbeatRequest(
+            settings.group_id,
+            self.member_id,
+            self.generation,
+            settings.instance_id,
+            rebalance_timeout_ms=settings.rebalance_timeout_ms if first else -1,
+            subscribed_topic_names=topics,
+            server_assignor=settings.remote_assignor if first else None,
+            topic_partitions=await self._owned() if changed else None,
+        )
+        answer = await self._line.ask(request, self._client.request_timeout_ms, (0, 1))
+        if answer is None or answer.error_code in _ELSEWHERE:
+            self._line.moved()
+            return None
+        if answer.error_code not in _FENCED:
+            check(answer.error_code, answer.error_message)
+        return answer
+
+    async def _owned(self) -> list[TopicPartitions]:
+        ids = {name: topic_id for topic_id, name in self._names.items()}
+        found: dict[bytes, list[int]] = {}
+        for each in sorted(self._held):
+            found.setdefault(ids[each.topic], []).append(each.partition)
+        return [TopicPartitions(*each) for each in found.items()]
+
+    async def _reconcile(self, assignment: Any) -> bool:
+        """Revoke and assign partitions; returns whether the next heartbeat has something to report."""
+        wanted: set[TopicPartition] = set()
+        for each in assignment.topic_partitions:
+            if each.topic_id not in self._names:
+                answer = await self._client.metadata(None)
+                self._names |= {topic.topic_id: topic.name for topic in answer.topics if topic.name}
+            if each.topic_id in self._names:
+                wanted.update(TopicPartition(self._names[each.topic_id], index) for index in each.partitions)
+        lost, new = self._held - wanted, wanted - self._held
+        if lost:
+            await self._holder.revoke(lost)
+        self._held = wanted
+        if new or not self._held:
+            await self._holder.assign(new)
+        return True
+
+    async def leave(self) -> None:
+        """Leave the group; a static member announces a possible return."""
+        if self.generation <= 0:
+            return
+        epoch = _LEAVING if self._settings.instance_id is None else _LEAVING_FOR_A_WHILE
+        request = ConsumerGroupHeartbeatRequest(
+            self._settings.group_id, self.member_id, epoch, self._settings.instance_id
+        )
+        with suppress(ClientError):  # the coordinator notices soon
+            await self._line.ask(request, 5_000, (0, 1))
+        self.generation = 0
+
+
+# -- share groups
+
+
+_LEAVING = -1
+_VERSIONS = (1, 1)
+
+
+class ShareGroupMember:
+    """A member by ShareGroupHeartbeat. on_assigned: called with all partitions of the member."""
+
+    def __init__(
+        self, client: Client, group_id: str, topics: list[str], on_assigned: Callable[[set[TopicPartition]], None]
+    ) -> None:
+        self.member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        self.topic_ids: dict[str, bytes] = {}
+        self._client = client
+        self._group_id = group_id
+        self._topics = topics
+        self._on_assigned = on_assigned
+        self._line = CoordinatorChannel(client, group_id)
+        self._epoch = 0
+
+    async def run(self) -> None:
+        """Send heartbeats until cancelled. Raises KafkaError for a permanent error."""
+        while True:
+            topics = sorted(self._topics) if self._epoch == 0 else None
+            request = ShareGroupHeartbeatRequest(
+                self._group_id, self.member_id, self._epoch, self._client.properties.get("client.rack"), topics
+            )
+            answer = await self._line.ask(request, self._client.request_timeout_ms, _VERSIONS)
+            if answer is None or answer.error_code in _ELSEWHERE:
+                self._line.moved()
+                await asyncio.sleep(self._client.backoff_ms / 1000)
+                continue
+            if answer.error_code in _FENCED:
+                self._epoch = 0
+                self._on_assigned(set())
+                continue
+            check(answer.error_code, answer.error_message)
+            self._epoch = answer.member_epoch
+            if answer.assignment is not None:
+                self._on_assigned(await self._partitions(answer.assignment))
+            await asyncio.sleep(answer.heartbeat_interval_ms / 1000)
+
+    async def _partitions(self, assignment: Any) -> set[TopicPartition]:
+        if not {each.topic_id for each in assignment.topic_partitions} <= set(self.topic_ids.values()):
+            answer = await self._client.metadata(self._topics)
+            self.topic_ids = {each.name: each.topic_id for each in answer.topics if each.name}
+        names = {topic_id: name for name, topic_id in self.topic_ids.items()}
+        return {
+            TopicPartition(names[each.topic_id], index)
+            for each in assignment.topic_partitions
+            for index in each.partitions
+            if each.topic_id in names
+        }
+
+    async def leave(self) -> None:
+        if self._epoch > 0:
+            request = ShareGroupHeartbeatRequest(self._group_id, self.member_id, _LEAVING)
+            with suppress(ClientError):  # the coordinator notices soon
+                await self._line.ask(request, 5_000, _VERSIONS)
+            self._epoch = 0

@@ -1,32 +1,241 @@
 """A producer: records go to the partitions that Java's producer chooses, in batches, each once and in order.
 
-Rule: properties, their defaults and their effects are those of Kafka's producer (Kafka docs, "Producer Configs"). What
-becomes of a record is told to its `on_delivery`; only what keeps a record from being taken at all is raised by `send`.
+Rule: properties, their defaults and their effects are those of Kafka's producer (Kafka docs, "Producer Configs"). The
+outcome of a record is told to its `on_delivery`; `send` raises only errors that keep a record from being accepted.
+Requests of transactions are those of clients before Kafka 4.0, which every broker serves: partitions are added to a
+transaction before records are produced to them, and the epoch stays after the end of a transaction.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
+from itertools import groupby
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from pykafka_broker.client.batches import Batch, Batches, Delivery, Identity, OnDelivery, size_of
-from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, Refused, TimedOut
+from pykafka_broker.client.batches import Batches, Delivery, OnDelivery, ProducerBatch, ProducerIdentity, size_of
+from pykafka_broker.client.cluster import NOBODY, Client, Leaders
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable, check
 from pykafka_broker.client.partitioner import partition_of
-from pykafka_broker.client.producer_id import ProducerId
-from pykafka_broker.client.producer_settings import ProducerSettings
-from pykafka_broker.client.topology import NOBODY, Leaders
+from pykafka_broker.client.properties import flag, number
 from pykafka_broker.peers import LinkError
-from pykafka_broker.protocol.enums import TopicPartition
+from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.produce_response import PartitionProduceResponse
+from pykafka_broker.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from pykafka_broker.records.compression import CODEC_NAMES, codec_by_name
 from pykafka_broker.records.header import HEADER_SIZE, NO_SEQUENCE
 from pykafka_broker.records.record import Headers, Record
+
+# -- settings
+
+
+_ALL = -1
+_LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}  # the least and the greatest
+_GZIPS_OWN_DEFAULT = ("gzip", -1)
+_IDEMPOTENT = "the idempotent producer."
+
+
+class ProducerSettings:
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self.acks = _acks(properties.get("acks", "all"))
+        self.transactional_id = properties.get("transactional.id")
+        self.idempotent = _idempotent(properties, self.acks)
+        self.batch_size = number(properties, "batch.size", 16_384, least=0)
+        self.linger_ms = number(properties, "linger.ms", 5, least=0)
+        self.buffer_memory = number(properties, "buffer.memory", 33_554_432, least=0)
+        self.max_block_ms = number(properties, "max.block.ms", 60_000, least=0)
+        self.max_request_size = number(properties, "max.request.size", 1_048_576, least=0)
+        self.max_in_flight = number(properties, "max.in.flight.requests.per.connection", 5, least=1)
+        self.request_timeout_ms = number(properties, "request.timeout.ms", 30_000, least=0)
+        self.delivery_timeout_ms = _delivery_timeout_ms(properties, self.linger_ms + self.request_timeout_ms)
+        self.retries = number(properties, "retries", 2**31 - 1, least=0)
+        self.ignore_keys = flag(properties, "partitioner.ignore.keys", False)
+        self.codec = _codec(properties.get("compression.type", "none"))
+        levels = {codec: _level(properties, codec) for codec in _LEVELS}
+        self.level = levels.get(CODEC_NAMES[self.codec])
+
+    def why_too_large(self, size: int) -> str:
+        """Return why a record of the size is too large, in Java's words; empty for a good size."""
+        if size > self.max_request_size:
+            what = f"{self.max_request_size}, which is the value of the max.request.size configuration."
+        elif size > self.buffer_memory:
+            what = "the total memory buffer you have configured with the buffer.memory configuration."
+        else:
+            return ""
+        return f"The message is {size} bytes when serialized which is larger than {what}"
+
+
+def _level(properties: Mapping[str, str], codec: str) -> int | None:
+    """Return the level of a codec, None where none is set. Raises Unusable."""
+    name, (least, most) = f"compression.{codec}.level", _LEVELS[codec]
+    if name not in properties:
+        return None
+    found = number(properties, name, 0)
+    if least <= found <= most or (codec, found) == _GZIPS_OWN_DEFAULT:
+        return found
+    if codec == "gzip":
+        wrong = f"between {least} and {most} or equal to -1"
+    else:
+        wrong = f"at least {least}" if found < least else f"no more than {most}"
+    raise Unusable(f"Invalid value {found} for configuration {name}: Value must be {wrong}")
+
+
+def _acks(text: str) -> int:
+    if text not in ("all", "-1", "0", "1"):
+        raise Unusable(f"Invalid value {text} for configuration acks: String must be one of: all, -1, 0, 1")
+    return _ALL if text == "all" else int(text)
+
+
+def _idempotent(properties: Mapping[str, str], acks: int) -> bool:
+    """Tell whether the producer is idempotent: by default, unless another property forbids idempotence."""
+    wanted = flag(properties, "enable.idempotence", True)
+    asked = "enable.idempotence" in properties or "transactional.id" in properties
+    if "transactional.id" in properties and not wanted:
+        raise Unusable("Cannot set a transactional.id without also enabling idempotence.")
+    if wanted and acks != _ALL:
+        if asked:
+            raise Unusable(
+                f"Must set acks to all in order to use {_IDEMPOTENT} Otherwise we cannot guarantee idempotence."
+            )
+        return False
+    if wanted and number(properties, "max.in.flight.requests.per.connection", 5) > 5:
+        raise Unusable(f"Must set max.in.flight.requests.per.connection to at most 5 to use {_IDEMPOTENT}")
+    return wanted and (asked or number(properties, "retries", 1) != 0)
+
+
+def _delivery_timeout_ms(properties: Mapping[str, str], least: int) -> int:
+    found = number(properties, "delivery.timeout.ms", max(120_000, least), least=0)
+    if found < least:
+        raise Unusable("delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms")
+    return found
+
+
+def _codec(name: str) -> int:
+    try:
+        return codec_by_name(name)
+    except ValueError:
+        raise Unusable(
+            f"Invalid value {name} for configuration compression.type: "
+            "String must be one of: none, gzip, snappy, lz4, zstd"
+        ) from None
+
+
+# -- producer id
+
+
+_TRANSACTION_TIMEOUT_MS = 60_000
+_AGAIN = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+class ProducerId:
+    """Id, epoch and transaction of a producer; transactional_id is None outside transactions."""
+
+    def __init__(self, client: Client, transactional_id: str | None) -> None:
+        self.identity = ProducerIdentity(transactional_id=transactional_id)
+        self.added: set[TopicPartition] = set()  # of the transaction
+        self._client = client
+        self._id = transactional_id or ""
+        self._timeout_ms = number(client.properties, "transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS)
+        self._offsets_added = False
+
+    async def begin(self) -> None:
+        """Get an id, or the next epoch of a transactional id. Raises KafkaError and TimedOut."""
+        request = InitProducerIdRequest(self.identity.transactional_id, self._timeout_ms)
+        if self.identity.transactional_id is None:
+            asked = partial(self._client.ask, request, versions=(0, 4))  # any node, which may just have started
+            answer = await self._client.while_transient(asked, lambda reply: int(reply.error_code))
+        else:
+            answer = await self._ask(request, (0, 4), lambda reply: int(reply.error_code))
+        check(answer.error_code)
+        self.identity = ProducerIdentity(answer.producer_id, answer.producer_epoch, self.identity.transactional_id)
+
+    async def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """Add partitions to the transaction."""
+        wanted = sorted(partitions)
+        topics = [
+            AddPartitionsToTxnTopic(name, [each.partition for each in group])
+            for name, group in groupby(wanted, lambda each: each.topic)
+        ]
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self._id,
+            v3_and_below_producer_id=self.identity.producer_id,
+            v3_and_below_producer_epoch=self.identity.epoch,
+            v3_and_below_topics=topics,
+        )
+
+        def code_of(answer: Any) -> int:
+            codes = [each.partition_error_code for topic in answer.results_by_topic_v3_and_below
+                     for each in topic.results_by_partition]  # fmt: skip
+            return next(filter(None, codes), 0)
+
+        check(code_of(await self._ask(request, (0, 3), code_of)))
+        self.added.update(wanted)
+
+    async def add_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets of a consumer group with the transaction."""
+        producer_id, epoch, _ = self.identity
+        joining = AddOffsetsToTxnRequest(self._id, producer_id, epoch, group)
+        answer = await self._ask(joining, (0, 3), lambda reply: int(reply.error_code))
+        check(answer.error_code)
+        self._offsets_added = True
+        topics = [
+            TxnOffsetCommitRequestTopic(
+                name, [TxnOffsetCommitRequestPartition(each.partition, offsets[each]) for each in partitions]
+            )
+            for name, partitions in groupby(sorted(offsets), lambda each: each.topic)
+        ]
+        request = TxnOffsetCommitRequest(self._id, group, producer_id, epoch, topics=topics)
+
+        def code_of(answer: Any) -> int:
+            return next(filter(None, (each.error_code for topic in answer.topics for each in topic.partitions)), 0)
+
+        check(
+            code_of(await self._client.ask_coordinator(CoordinatorType.GROUP, group, request, code_of, versions=(0, 3)))
+        )
+
+    async def end(self, commit: bool) -> None:
+        """Commit or abort the transaction, unless nothing was added to the transaction."""
+        if self.added or self._offsets_added:
+            request = EndTxnRequest(self._id, self.identity.producer_id, self.identity.epoch, commit)
+            answer = await self._ask(request, (0, 4), lambda reply: int(reply.error_code))
+            check(answer.error_code)
+        self.added.clear()
+        self._offsets_added = False
+
+    async def _ask(self, request: Any, versions: tuple[int, int], code_of: Callable[[Any], int]) -> Any:
+        until = self._client.deadline()
+
+        def once() -> Awaitable[Any]:
+            return self._client.ask_coordinator(
+                CoordinatorType.TRANSACTION, self._id, request, code_of, versions=versions
+            )
+
+        while True:
+            answer = await once()
+            if code_of(answer) not in _AGAIN or self._client.deadline(0) >= until:
+                return answer
+            await asyncio.sleep(self._client.backoff_ms / 1000)
+
+
+# -- the producer
+
 
 _VERSIONS = (3, 11)  # batches of format v2, topics by their names, transactions as before Kafka 4.0
 _LEADERSHIP = (
@@ -41,14 +250,16 @@ _FORGOTTEN = PartitionProduceResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 class Producer:
-    """`async with Producer(client) as producer`; leaving it waits until all that was sent has been delivered.
+    """A producer: `async with Producer(client) as producer`; the end of the block waits for all deliveries.
 
-    Its properties are those of the client, with `properties` over them.
+    Args:
+        client: brings its properties.
+        properties: win over the properties of the client.
     """
 
     def __init__(self, client: Client, properties: Mapping[str, str] | None = None) -> None:
         self.settings = settings = ProducerSettings({**client.properties, **(properties or {})})
-        self._largest = min(settings.max_request_size, settings.buffer_memory) - HEADER_SIZE  # of one record
+        self._largest = min(settings.max_request_size, settings.buffer_memory) - HEADER_SIZE  # a record's limit
         self._client = client
         self._clock = client.clock
         self._leaders = Leaders(client, create=True)
@@ -65,7 +276,7 @@ class Producer:
         self._renew = settings.idempotent
         self._aborted: ClientError | None = None  # of the transaction
         self._broken: BaseException | None = None  # a fault of ours, which nobody is to wait for
-        self._sticky: dict[str, tuple[int, int]] = {}  # by topic: a partition, and bytes until another has its turn
+        self._sticky: dict[str, tuple[int, int]] = {}  # by topic: the current partition, and the bytes left for it
 
     async def __aenter__(self) -> Self:
         if self.settings.transactional_id is not None:
@@ -103,13 +314,13 @@ class Producer:
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> None:
-        """Take a record; waits while the buffer is full. Raises ClientError if it can't be taken."""
+        """Accept a record, after a wait while the buffer is full. Raises ClientError if the record is refused."""
         leaders = self._leaders.known(topic)
         if leaders is None:
             leaders = await self._leaders.of(topic, self.settings.max_block_ms)
         size = size_of(key, value, headers)
         if size > self._largest:
-            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, self.settings.why_too_large(size + HEADER_SIZE))
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, self.settings.why_too_large(size + HEADER_SIZE))
         if self._batches.bytes + size > self.settings.buffer_memory:
             await self._wait_for_room(size)
         if partition is None:
@@ -123,11 +334,11 @@ class Producer:
             await asyncio.sleep(0)
 
     async def deliver(self, topic: str, value: bytes | None, key: bytes | None = None, **more: object) -> Delivery:
-        """Send one record, without lingering, and wait until it is in the log. Raises ClientError."""
+        """Send a single record without lingering and wait for the delivery. Raises ClientError."""
         found: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
 
         def tell(delivery: Delivery) -> None:
-            if not found.done():  # who waited may have been cancelled
+            if not found.done():  # the waiting task may have been cancelled
                 found.set_result(delivery)
 
         self._hurrying += 1
@@ -141,7 +352,7 @@ class Producer:
         return delivery
 
     async def flush(self) -> None:
-        """Wait until nothing that was sent is on its way any more."""
+        """Wait until every record has been delivered or has failed."""
         self._hurrying += 1
         try:
             while self._batches.count:
@@ -154,7 +365,7 @@ class Producer:
             self._hurrying -= 1
 
     def _partition(self, topic: str, key: bytes | None, leaders: list[int], size: int) -> int:
-        """By the key; without one a partition keeps its turn for the bytes of a batch (KIP-794)."""
+        """Choose a partition by the key; without a key, by turns of a batch's bytes (KIP-794)."""
         if key is not None and not self.settings.ignore_keys:
             return partition_of(key, len(leaders))
         partition, left = self._sticky.get(topic, (0, 0))
@@ -178,7 +389,7 @@ class Producer:
                 raise TimedOut(f"Failed to allocate {size} bytes {within}") from None
 
     async def _wait_for_partition(self, topic: str, partition: int) -> None:
-        """It may have been added lately."""
+        """Look up the topic again: the partition may have been added lately."""
         self._leaders.forget(topic)
         await self._leaders.ask([topic])
         count = len(self._leaders.known(topic) or ())
@@ -193,7 +404,7 @@ class Producer:
         self._aborted = None
 
     async def commit_transaction(self) -> None:
-        """Raises ClientError if a record could not be delivered, or the transaction not be committed."""
+        """Commit. Raises ClientError if a record could not be delivered, or the transaction not be committed."""
         await self.flush()
         if self._aborted is not None:
             raise self._aborted
@@ -207,7 +418,7 @@ class Producer:
         self._aborted = None
 
     async def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """As a part of the transaction: the positions up to which a consumer group has read."""
+        """Commit the positions of a consumer group as a part of the transaction."""
         await self._id.add_offsets(group, offsets)
 
     # -- the sender
@@ -222,7 +433,7 @@ class Producer:
             self._wake.clear()
 
     async def _step(self) -> int:
-        """Send what may leave; returns how long nothing more will, unless somebody says so."""
+        """Send all due batches; returns the milliseconds until the next batch is due."""
         now = self._client.deadline(0)
         self._expire(now)
         if not self._batches.count:
@@ -245,13 +456,13 @@ class Producer:
         return self._client.backoff_ms if due is None or self._blocked() else max(soonest, due - now)
 
     def _blocked(self) -> bool:
-        """Whether only an answer, which wakes the sender, or a leader changes anything."""
+        """Tell whether only an answer or a new leader can let another batch leave; answers wake the sender."""
         return bool(self._tasks) or self._refreshing is not None
 
-    def _sendable(self, now: int) -> dict[int, list[Batch]]:
-        """By node, at most one batch of a partition."""
+    def _sendable(self, now: int) -> dict[int, list[ProducerBatch]]:
+        """Return the due batches by node, at most a single batch of each partition."""
         settings, hurry = self.settings, self._hurrying > 0 or self._batches.bytes * 2 > self.settings.buffer_memory
-        found: dict[int, list[Batch]] = {}
+        found: dict[int, list[ProducerBatch]] = {}
         sizes: dict[int, int] = {}
         for target, queue in self._batches.queues.items():
             if not queue.sendable(now, settings.linger_ms, hurry, settings.max_in_flight):
@@ -265,7 +476,7 @@ class Producer:
             found.setdefault(node, []).append(self._batches.take(queue))
         return found
 
-    def _start(self, node: int, batches: list[Batch]) -> None:
+    def _start(self, node: int, batches: list[ProducerBatch]) -> None:
         self._in_flight[node] = self._in_flight.get(node, 0) + 1
         task = asyncio.create_task(self._deliver(node, batches, self._id.identity))
         self._tasks.add(task)
@@ -278,7 +489,7 @@ class Producer:
             self._settled.set()
         self._wake.set()
 
-    async def _deliver(self, node: int, batches: list[Batch], identity: Identity) -> None:
+    async def _deliver(self, node: int, batches: list[ProducerBatch], identity: ProducerIdentity) -> None:
         settings = self.settings
         topics: dict[str, list[PartitionProduceData]] = {}
         for batch in batches:
@@ -308,8 +519,8 @@ class Producer:
             self._room.set()
             self._settled.set()
 
-    def _answered(self, batch: Batch, answer: PartitionProduceResponse, why: str | None = None) -> None:
-        """What a broker said of a batch, or why it said nothing."""
+    def _answered(self, batch: ProducerBatch, answer: PartitionProduceResponse, why: str | None = None) -> None:
+        """Handle a broker's answer for a batch. why: the reason of a missing answer."""
         code, queue = answer.error_code, self._batches.queues[batch.target]
         first = queue.in_flight[0] is batch
         self._batches.landed(batch)
@@ -326,14 +537,14 @@ class Producer:
                 self._leaders.forget(batch.target.topic)
             queue.again(batch, now + self._client.backoff_ms)
             return
-        self._fail(batch, Refused(code, answer.error_message or why))
+        self._fail(batch, KafkaError(code, answer.error_message or why))
 
-    def _fail(self, batch: Batch, error: ClientError) -> None:
-        """The records of it will not be in the log, or nobody knows."""
+    def _fail(self, batch: ProducerBatch, error: ClientError) -> None:
+        """Report an error to the records of a batch: they are not in the log, or the outcome is unknown."""
         if self.settings.transactional_id is not None:
             self._aborted = error
         elif batch.sequence != NO_SEQUENCE:
-            self._renew = True  # a gap in its sequence numbers would be refused
+            self._renew = True  # a broker would refuse a gap in the sequence numbers
         self._batches.done(batch, -1, error=error)
 
     def _fail_all(self, error: ClientError) -> None:
@@ -357,7 +568,7 @@ class Producer:
                 await self._id.add(new)
 
     def _refresh(self) -> None:
-        """Look for leaders that are missing or no more, beside what is being sent."""
+        """Look up missing and outdated leaders, in a separate task."""
         topics = self._batches.leaderless(self._leaders.leader) | set(self._leaders.stale())
         if topics and self._refreshing is None:
             self._refreshing = asyncio.create_task(self._look(topics))

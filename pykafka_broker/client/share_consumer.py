@@ -1,8 +1,8 @@
-"""A consumer in a share group (KIP-932): records come to one member at a time, which says of each what became of it.
+"""A consumer in a share group (KIP-932): records go to one member at a time, which acknowledges each.
 
-Rule: each broker has a share session with this member and is asked by one request at a time, when somebody polls and
-nothing is left of what came before. What was acknowledged since goes with the next request, or with the session's last
-one, which releases all the rest. Offsets without a record (control batches) are acknowledged as gaps.
+Rule: each broker has a share session with the member, and at most one request in flight, which is sent when the caller
+polls and no earlier records are left. Acknowledgements go with the next request, or with the last one of the session,
+which releases all other records. Offsets without a record (control batches) are acknowledged as gaps.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.consumer_settings import ConsumerSettings
-from pykafka_broker.client.errors import ClientError, Refused, Unusable
-from pykafka_broker.client.fetched import batches_of
-from pykafka_broker.client.share_membership import ShareMember
-from pykafka_broker.client.topology import NOBODY, Leaders
+from pykafka_broker.client.cluster import NOBODY, Client, Leaders
+from pykafka_broker.client.consumer import ConsumerSettings, batches_of
+from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
+from pykafka_broker.client.membership import ShareGroupMember
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
@@ -58,7 +56,10 @@ _PASSES = (
 
 
 class Delivered(NamedTuple):
-    """A record that nobody else gets until it is acknowledged. deliveries: how often it has been given out."""
+    """A record on loan: no other member gets the record until an acknowledgement.
+
+    `deliveries` is how often the record was delivered.
+    """
 
     partition: TopicPartition
     record: Record
@@ -68,7 +69,7 @@ class Delivered(NamedTuple):
 
 
 class _Session:
-    """With one broker."""
+    """The share session with a broker."""
 
     def __init__(self) -> None:
         self.epoch = _FIRST_EPOCH
@@ -76,19 +77,19 @@ class _Session:
         self.acknowledged: dict[TopicPartition, dict[int, int]] = {}  # by offset
 
     def take(self) -> dict[TopicPartition, list[tuple[int, int]]]:
-        """What is to be told, in order; it is not told twice."""
+        """Take out the acknowledgements to send, sorted."""
         found = {place: sorted(kinds.items()) for place, kinds in self.acknowledged.items()}
         self.acknowledged = {}
         return found
 
     def reset(self) -> None:
-        """It has ended; whatever it held has been released."""
+        """Begin anew: the end of the session has released all records."""
         self.epoch = _FIRST_EPOCH
         self.partitions, self.acknowledged = set(), {}
 
 
 class ShareConsumer:
-    """`async with ShareConsumer(client, topics) as consumer`; `poll`, and `acknowledge` each record."""
+    """A share consumer: `async with ShareConsumer(client, topics) as consumer`, `poll`, `acknowledge` each record."""
 
     def __init__(self, client: Client, topics: list[str]) -> None:
         self.settings = ConsumerSettings(client.properties)
@@ -97,7 +98,7 @@ class ShareConsumer:
             raise Unusable("a share consumer needs a group.id")
         self._client = client
         self._leaders = Leaders(client)
-        self._member = ShareMember(client, self.group_id, topics, self._assigned)
+        self._member = ShareGroupMember(client, self.group_id, topics, self._assigned)
         self._assignment: set[TopicPartition] = set()
         self._sessions: dict[int, _Session] = {}
         self._fetches: dict[int, asyncio.Task[None]] = {}
@@ -120,7 +121,7 @@ class ShareConsumer:
         await asyncio.gather(self._running, *self._fetches.values(), return_exceptions=True)
         for leader, session in self._sessions.items():
             if session.epoch != _FIRST_EPOCH:
-                with suppress(ClientError, LinkError):  # the broker notices, and releases what was held
+                with suppress(ClientError, LinkError):  # the broker notices, and releases the records
                     await self._close(leader, session)
         await self._member.leave()
 
@@ -131,7 +132,7 @@ class ShareConsumer:
     # -- records
 
     async def poll(self, timeout_ms: int, max_records: int) -> list[Delivered]:
-        """Up to so many, waited for as long as that. Raises ClientError."""
+        """Wait for records and return at most `max_records`. Raises ClientError."""
         until = self._client.deadline(timeout_ms)
         while not self._waiting:
             self._arrived.clear()
@@ -146,7 +147,7 @@ class ShareConsumer:
         return [self._waiting.popleft() for _ in range(min(max_records, len(self._waiting)))]
 
     def acknowledge(self, delivered: Delivered, kind: int) -> None:
-        """ACCEPT, RELEASE for somebody else, or REJECT for good."""
+        """Acknowledge a record: ACCEPT, RELEASE for another member, or REJECT for good."""
         session = self._sessions.get(self._leaders.leader(delivered.partition))
         if session is not None:
             session.acknowledged.setdefault(delivered.partition, {})[delivered.record.offset] = kind
@@ -218,7 +219,7 @@ class ShareConsumer:
             session.reset()
             return
         if answer.error_code and answer.error_code not in _PASSES:
-            raise Refused(answer.error_code, answer.error_message)
+            raise KafkaError(answer.error_code, answer.error_message)
         session.epoch += 1
         session.partitions = partitions
         names = {topic_id: name for name, topic_id in self._member.topic_ids.items()}
@@ -228,14 +229,14 @@ class ShareConsumer:
                     self._take(TopicPartition(names[topic.topic_id], each.partition_index), each, session)
 
     def _take(self, place: TopicPartition, data: PartitionData, session: _Session) -> None:
-        """What a broker has given to this member, and nobody else."""
+        """Store the records acquired for the member."""
         if data.error_code in _PASSES:
             self._leaders.forget(place.topic)
             return
         if data.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            raise Refused(data.error_code, f"Not authorized to access topics: [{place.topic}]")
+            raise KafkaError(data.error_code, f"Not authorized to access topics: [{place.topic}]")
         if data.error_code:
-            raise Refused(data.error_code, data.error_message)
+            raise KafkaError(data.error_code, data.error_message)
         held = {
             offset: each.delivery_count
             for each in data.acquired_records

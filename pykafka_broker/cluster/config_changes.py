@@ -1,19 +1,34 @@
-"""AlterConfigs and IncrementalAlterConfigs (KIP-133, KIP-339).
+"""Changes of configs: AlterConfigs and IncrementalAlterConfigs (KIP-133, KIP-339), their checks and their records
+(Kafka: ConfigurationControlManager).
 
-Rule: one resource changes whole or not at all, and only what really changes is written, but for brokers. Loggers are no
+Rule: one resource changes whole or not at all, and only real changes are written, except for brokers. Loggers are no
 metadata and are not handled here.
+
+A set of overrides is checked as it would stand after the change, with Kafka's error and sentence. Topics, groups and
+metrics subscriptions are the controller's checks (INVALID_CONFIG); a broker's configs are checked by that broker
+(INVALID_REQUEST), because only the broker knows its static settings.
+
+The replicas that are eligible to lead (KIP-966) follow from `min.insync.replicas`, so a new value leaves none eligible.
+A ClearElrRecord behind the config says so, for one topic or for all. Only where no replica is in sync they stay
+eligible, for nothing has been committed there since, under any minimum. Kafka forgets them, and such a partition never
+gets a leader again by itself, although an operator may lower the minimum just then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from pykafka_broker.cluster import config_rules
-from pykafka_broker.cluster.config_records import config_records
-from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller
-from pykafka_broker.cluster.policies import ConfigAlteration
+from pykafka_broker.cluster.controller import CORDONED_FROM, MAX_RECORDS_PER_OPERATION, ConfigAlteration, Controller
+from pykafka_broker.cluster.features import ELR_VERSION, METADATA_VERSIONS
+from pykafka_broker.cluster.image import MetadataImage, TopicImage
+from pykafka_broker.cluster.partition_change import still_eligible
 from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.topic_names import check_topic_name
+from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.config.describe import base_name
+from pykafka_broker.config.problems import cordon_problems
 from pykafka_broker.config.registry import (
     ConfigKey,
     broker_keys,
@@ -22,14 +37,14 @@ from pykafka_broker.config.registry import (
     inherited,
     topic_keys,
 )
-from pykafka_broker.config.topic import live_keys
-from pykafka_broker.config.values import ConfigType, format_value
+from pykafka_broker.config.topic import live_keys, parse_overrides
+from pykafka_broker.config.values import ConfigError, ConfigType, format_value, invalid, parse_value
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.stored.config_record import ConfigRecord
 
 R = TypeVar("R")
-
 _OPERATIONS = frozenset(AlterConfigOp)
 _NAMES: dict[int, str] = {AlterConfigOp.APPEND: "APPEND", AlterConfigOp.SUBTRACT: "SUBTRACT"}
 _KEYS = {
@@ -38,9 +53,49 @@ _KEYS = {
     ConfigResourceType.GROUP: group_keys,
     ConfigResourceType.CLIENT_METRICS: client_metrics_keys,
 }
-
 Records = list[ApiMessageAndVersion]
 Permit = Callable[[], None]
+Overrides = Mapping[str, str]
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+CORDONED_LOG_DIRS = "cordoned.log.dirs"
+# Pools that may at most double or halve in one step (KIP-226).
+_POOLS = (
+    "num.io.threads",
+    "num.network.threads",
+    "num.replica.fetchers",
+    "num.recovery.threads.per.data.dir",
+    "background.threads",
+)
+# Known as dynamic to Kafka, and fixed here: sockets are bound once.
+_FIXED_HERE = ("listeners", "listener.security.protocol.map")
+# Keys and who is trusted: each listener has its own.
+_PER_LISTENER = frozenset(
+    f"ssl.{rest}"
+    for rest in (
+        "key.password",
+        "keystore.type",
+        "keystore.location",
+        "keystore.password",
+        "keystore.key",
+        "keystore.certificate.chain",
+        "truststore.type",
+        "truststore.location",
+        "truststore.password",
+        "truststore.certificates",
+    )
+)
+_OF_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+_LISTENER_PARTS = 3  # "listener.name.<name>."
+_CLIENT_MATCHES = (
+    "client_instance_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
+    "client_source_port",
+)
+_MIN_DEDUPE_BYTES = 1024 * 1024
+_MIN_INTERVAL_MS, _MAX_INTERVAL_MS = 100, 3_600_000
 
 
 def anybody() -> None:
@@ -120,7 +175,7 @@ def check_operations(ops: Sequence[ConfigOp]) -> None:
 def _check_resource(controller: Controller, kind: int, name: str) -> None:
     """A topic's name is looked at later, behind the changes of its lists."""
     if kind == ConfigResourceType.BROKER:
-        config_rules.check_broker_name(controller, name)
+        check_broker_name(controller, name)
     elif kind not in _KEYS:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
@@ -167,22 +222,22 @@ def _records(
         else:
             overrides[key] = value
     if kind == ConfigResourceType.TOPIC:
-        config_rules.check_topic_resource(name)
+        check_topic_resource(name)
         # What another release left behind and this one doesn't know is no fault of this request.
         known = {key.name for key in live_keys(controller.config)}
         readable = {key: value for key, value in overrides.items() if key in known or key in changed}
-        config_rules.check_topic(controller.config, readable)
-        config_rules.check_topic_exists(controller, name)
+        check_topic(controller.config, readable)
+        check_topic_exists(controller, name)
     elif kind == ConfigResourceType.BROKER:
         if len(changed) > MAX_RECORDS_PER_OPERATION:
             raise TooManyRecords
-        config_rules.check_broker(controller, name, changed, overrides)
+        check_broker(controller, name, changed, overrides)
         permit()
-        config_rules.check_of_cluster(controller, name, changed)
+        check_of_cluster(controller, name, changed)
     elif kind == ConfigResourceType.GROUP:
-        config_rules.check_group(controller.config, name, overrides)
+        check_group(controller.config, name, overrides)
     else:
-        config_rules.check_client_metrics(name, overrides)
+        check_client_metrics(name, overrides)
     if controller.policies is not None:
         always = kind == ConfigResourceType.BROKER  # as Kafka has it
         asked = {key: value for key, value in named.items() if always or value != present.get(key)}
@@ -192,3 +247,295 @@ def _records(
         key: value for key, value in changed.items() if value != present.get(key) or kind == ConfigResourceType.BROKER
     }
     return config_records(controller.image, kind, name, written)
+
+
+# -- checks
+
+
+def check_topic(config: BrokerConfig, overrides: Overrides) -> None:
+    """The configs of one topic, new or changed."""
+    try:
+        values = parse_overrides(overrides, config.topic_keys)
+    except ConfigError as error:
+        raise _bad(str(error)) from None
+    lowest, highest = values.get("min.compaction.lag.ms"), values.get("max.compaction.lag.ms")
+    if isinstance(lowest, int) and isinstance(highest, int) and lowest > highest:
+        raise _bad(
+            f"conflict topic config setting min.compaction.lag.ms ({lowest}) > max.compaction.lag.ms ({highest})"
+        )
+    if values.get("remote.storage.enable"):
+        raise _bad(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+
+
+def check_topic_resource(name: str) -> None:
+    if not name:
+        raise _wrong("Default topic resources are not allowed.")
+    check_topic_name(name)
+
+
+def check_topic_exists(controller: Controller, name: str) -> None:
+    """The last of the checks: a bad value is told even of a topic that is not there."""
+    if name not in controller.image.topics:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
+def check_group(config: BrokerConfig, name: str, overrides: Overrides) -> None:
+    if not name:
+        raise _wrong("Default group resources are not allowed.")
+    keys = group_keys()
+    for key, text in overrides.items():
+        if key not in keys:
+            raise _bad(f"Unknown group config name: {key}")
+        try:
+            value = parse_value(keys[key], text)
+        except ConfigError as error:
+            raise _bad(str(error)) from None
+        for bound, word, broken in (("min", "greater", -1), ("max", "less", 1)):
+            limit_name = _limit_of(key, bound)
+            if limit_name is not None and isinstance(value, int) and (value - config[limit_name]) * broken > 0:
+                raise _bad(f"{key} must be {word} than or equal to {limit_name}")
+
+
+def _limit_of(key: str, bound: str) -> str | None:
+    """The broker's limit for a group config: `share.x` is held within `group.share.min.x` and `group.share.max.x`."""
+    kind, _, rest = key.partition(".")
+    name = f"group.{kind}.{bound}.{rest.removeprefix('num.')}"
+    return name if name in broker_keys() else None
+
+
+def check_client_metrics(name: str, overrides: Overrides) -> None:
+    if not name:
+        raise _wrong("Subscription name can't be empty")
+    keys = client_metrics_keys()
+    unknown = [key for key in overrides if key not in keys]
+    if unknown:
+        raise _wrong(f"Unknown client metrics configuration: {unknown[0]}")
+    for key, text in sorted(overrides.items()):  # of several bad ones Kafka tells this one, as its hash table has them
+        try:
+            value = parse_value(keys[key], text)
+        except ConfigError as error:
+            raise _bad(str(error)) from None
+        if isinstance(value, int) and not _MIN_INTERVAL_MS <= value <= _MAX_INTERVAL_MS:
+            raise _wrong(
+                f"Invalid value {value} for {key}, interval must be between {_MIN_INTERVAL_MS} and {_MAX_INTERVAL_MS} "
+                "(1 hour)"
+            )
+        if key == "match" and isinstance(value, list):
+            for pattern in value:
+                _check_match(pattern)
+
+
+def _check_match(pattern: str) -> None:
+    name, equals, expression = pattern.partition("=")
+    try:
+        re.compile(expression)
+    except re.error:
+        equals = ""
+    if not equals or name.strip() not in _CLIENT_MATCHES:
+        raise _bad(f"Illegal client matching pattern: {pattern}")
+
+
+def check_broker(controller: Controller, name: str, changed: Mapping[str, str | None], overrides: Overrides) -> None:
+    """`changed` is what the request names, `overrides` what would then be set for this resource."""
+    check_broker_name(controller, name)
+    if not _is_of_this_node(controller, name):  # the broker has looked at it
+        return
+    keys = broker_keys()
+    given = [key for key, text in changed.items() if text is not None]
+    known = [key for key in given if key in keys and not keys[key].removed]
+    fixed = [key for key in known if keys[key].read_only or (name and key in _FIXED_HERE)]
+    _refuse_all(fixed, "Cannot update these configs dynamically")
+    _refuse_all(
+        [key for key in known if key in _PER_LISTENER],
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+    )
+    try:
+        for key in known:
+            parse_value(keys[key], changed[key] or "")
+            _check_classes(keys[key], changed[key] or "")
+    except ConfigError as error:
+        raise _wrong(str(error)) from None
+    if not name:
+        of_listeners = [key for key in given if base_name(key) not in {key, *_OF_ALL_LISTENERS}]
+        _refuse_all(
+            [*(key for key in known if keys[key].mode == "per-broker"), *of_listeners],
+            "Cannot update these configs at default cluster level, broker id must be specified",
+        )
+    _check_of_listeners(changed)
+    proposed = _check_broker_values(controller, name, overrides)
+    if name:
+        try:
+            for check in controller.check_listeners:
+                check(proposed, changed.keys())
+        except ConfigError as error:
+            raise _dynamic(str(error)) from None
+
+
+def _is_of_this_node(controller: Controller, name: str) -> bool:
+    """Whether this node is the broker whose settings these are, or one of those whose settings they are."""
+    if controller.alone:
+        return True
+    return controller.node_id in controller.image.brokers and name in ("", str(controller.node_id))
+
+
+def check_of_cluster(controller: Controller, name: str, changed: Mapping[str, str | None]) -> None:
+    """What depends on more than one broker, and only a controller looks at."""
+    _check_min_insync_replicas(controller, name, changed)
+    if changed.get(CORDONED_LOG_DIRS) is not None and controller.broker_record_version() < 4:
+        level = METADATA_VERSIONS[CORDONED_FROM]
+        raise _bad(
+            f"The {CORDONED_LOG_DIRS} configuration value cannot be set because it requires metadata.version >= {level}"
+        )
+
+
+def _check_of_listeners(changed: Mapping[str, str | None]) -> None:
+    """Settings of one listener, or of one mechanism on it, by the key that they are about."""
+    keys = broker_keys()
+    for name, text in changed.items():
+        base = base_name(name)
+        if text is None or base == name or base not in keys:
+            continue
+        try:
+            parse_value(keys[base], text)
+            if ":" not in text:  # else a class of Python, which is looked for when it is needed
+                _check_classes(keys[base], text)
+        except ConfigError as error:
+            raise (_wrong if name.count(".") - base.count(".") == _LISTENER_PARTS else _dynamic)(str(error)) from None
+
+
+def _check_classes(key: ConfigKey, text: str) -> None:
+    """Kafka loads them at once, and where there is no Java only its own names make sense."""
+    if key.type is not ConfigType.CLASS and key.name != "metric.reporters":
+        return
+    for name in filter(None, (part.strip() for part in text.split(","))):
+        if not name.startswith("org.apache.kafka."):
+            raise invalid(key.name, name, f"Class {name} could not be found.")
+
+
+def check_broker_name(controller: Controller, name: str) -> None:
+    """Empty stands for all brokers; a node that is alone takes changes of its own configs only."""
+    if not name:
+        return
+    try:
+        wanted = int(name)
+    except ValueError:
+        raise _wrong(f"Node id must be an integer, but it is: {name}") from None
+    image = controller.image
+    if controller.alone and wanted != controller.node_id:
+        raise _wrong(f"Unexpected broker id, expected {controller.node_id}, but received {wanted}")
+    if (
+        wanted not in image.brokers
+        and wanted not in image.controllers
+        and not image.config(ConfigResourceType.BROKER, name)
+    ):
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {wanted} found.")
+
+
+def _refuse_all(keys: Iterable[str], reason: str) -> None:
+    names = ", ".join(keys)
+    if names:
+        raise _wrong(f"{reason}: [{names}]")
+
+
+def _check_broker_values(controller: Controller, name: str, overrides: Overrides) -> BrokerConfig:
+    """How the values stand to each other and to the ones in force; the configuration as it would be."""
+    current = controller.config
+    layers = (overrides, current.dynamic_broker) if not name else (current.dynamic_default, overrides)
+    proposed = current.with_dynamic(*layers)
+    for pool in _POOLS:
+        new, old = proposed[pool], current[pool]
+        limit = f"be greater than double the current value {old}" if new > 2 * old else None
+        if new != old and (limit is not None or new < old // 2):
+            should = f"should not {limit}" if limit is not None else f"should be at least half the current value {old}"
+            raise _dynamic(f"Dynamic thread count update validation failed for {pool}={new}, value {should}")
+    cleaners, now = proposed.log_cleaner_threads, current.log_cleaner_threads
+    if cleaners < 1:
+        raise _dynamic("Log cleaner threads should be at least 1")
+    if cleaners > 2 * now:
+        raise _dynamic(f"Log cleaner threads cannot be increased to more than double the current value {now}")
+    if cleaners < now // 2:
+        raise _dynamic(f"Log cleaner threads cannot be reduced to less than half the current value {now}")
+    if proposed["log.cleaner.dedupe.buffer.size"] // cleaners <= _MIN_DEDUPE_BYTES:
+        raise _wrong("requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+    retention = proposed["log.retention.ms"]
+    if retention == 0:
+        raise _wrong("requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+    local = proposed["log.local.retention.ms"]
+    if retention is not None and 0 <= retention < local:
+        raise _dynamic(
+            f"Invalid value {local} for configuration log.local.retention.ms: Value must not be more than "
+            f"log.retention.ms property value: {retention}"
+        )
+    for problem in cordon_problems(proposed):
+        raise _wrong(f"requirement failed: {problem}")
+    if proposed["max.connections"] == 0:  # nobody could take it back
+        raise _dynamic("Invalid max.connections 0")
+    for entry in filter(None, str(proposed["max.connections.per.ip.overrides"] or "").split(",")):
+        if not entry.rpartition(":")[2].strip().isdigit() or ":" not in entry:
+            raise _wrong(f"Error parsing configuration property 'max.connections.per.ip.overrides': {entry}")
+    return proposed
+
+
+def _check_min_insync_replicas(controller: Controller, name: str, changed: Mapping[str, str | None]) -> None:
+    """Eligible leader replicas count on one cluster-wide value (KIP-966)."""
+    if MIN_INSYNC_REPLICAS not in changed or not controller.image.features.get(ELR_VERSION, 0):
+        return
+    if name:
+        raise _bad("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
+    if changed[MIN_INSYNC_REPLICAS] is None:
+        raise _bad("Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
+
+
+def _bad(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_CONFIG, message)
+
+
+def _wrong(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _dynamic(message: str) -> ApiError:
+    """As Kafka wraps what a reconfigurable part of the broker says."""
+    return _wrong(
+        f"Invalid value org.apache.kafka.common.config.ConfigException: {message} for configuration Invalid dynamic "
+        "configuration"
+    )
+
+
+# -- records
+
+
+def config_records(
+    image: MetadataImage, kind: int, name: str, values: Mapping[str, str | None]
+) -> list[ApiMessageAndVersion]:
+    """The resource has these values from now on; None is that of whatever is below it."""
+    records = []
+    for key, value in values.items():
+        records.append(ApiMessageAndVersion(ConfigRecord(kind, name, key, value), 0))
+        if (
+            key == MIN_INSYNC_REPLICAS
+            and value != image.config(kind, name).get(key)
+            and image.features.get(ELR_VERSION, 0)
+        ):
+            records += _eligible_no_more(image, kind, name)
+    return records
+
+
+def _eligible_no_more(image: MetadataImage, kind: int, name: str) -> Iterator[ApiMessageAndVersion]:
+    from pykafka_broker.protocol.stored.clear_elr_record import ClearElrRecord
+
+    topics: Iterable[TopicImage]
+    if kind == ConfigResourceType.TOPIC:
+        topics = [image.topics[name]] if name in image.topics else []  # it may be about to be created
+    elif kind == ConfigResourceType.BROKER and not name:
+        topics = image.topics.values()
+    else:
+        return
+    yield ApiMessageAndVersion(ClearElrRecord(name), 0)
+    for topic in topics:
+        for partition in topic.partitions.values():
+            if not partition.isr:
+                yield still_eligible(topic, partition)

@@ -1,23 +1,27 @@
-"""The controller: what decides about the cluster's metadata.
+"""The controller: decisions about the cluster's metadata.
 
 Rule: a decision reads the image and changes nothing; it returns a `Decision`. The metadata source commits its records
 and replays them into the image, and only then the reply goes out. The decisions stand in the modules beside this one
 (`topics`, `config_changes`, `feature_updates`, `quotas`), each a function of the controller and the request.
+
+An operator's policies (KIP-108, KIP-133) are asked last, about a change that would be made otherwise, also where a
+request only wants the change to be checked; the words are Kafka's `RequestMetadata`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from pykafka_broker.cluster.authorizer import AllowAll, Authorizer
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.protocol.enums import ConfigResourceType
 
 if TYPE_CHECKING:
-    from pykafka_broker.cluster.policies import Policies
+    from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
 
 ReplyT = TypeVar("ReplyT")
 
@@ -27,6 +31,49 @@ DIRECTORIES_FROM = 17
 _ELR_FROM = 23
 # ... and whose broker records have cordoned directories (KIP-1066).
 CORDONED_FROM = 30
+
+
+class TopicCreation(NamedTuple):
+    """A topic that somebody wants: partitions and replication factor with their defaults, or instead of them the
+    brokers that each partition is to be on. `configs` are those that the request names.
+    """
+
+    topic: str
+    num_partitions: int | None
+    replication_factor: int | None
+    replicas_assignments: Mapping[int, list[int]] | None
+    configs: Mapping[str, str]
+
+
+class ConfigAlteration(NamedTuple):
+    """A change of configs. `resource_type` is TOPIC, BROKER, GROUP or CLIENT_METRICS; `configs` are those that would
+    change, None for one that is to be taken away. Those of a new topic are among them.
+    """
+
+    resource_type: str
+    resource_name: str
+    configs: Mapping[str, str | None]
+
+
+class Policies(Protocol):
+    """Raises ApiError for what is not to be."""
+
+    def check_topic(self, creation: TopicCreation) -> None: ...
+
+    def check_configs(self, alteration: ConfigAlteration) -> None: ...
+
+
+def check_creation(
+    policies: Policies, topic: CreatableTopic, assignments: list[list[int]], configs: Mapping[str, str]
+) -> None:
+    """A topic that could be made with these replicas of its partitions."""
+    if configs:
+        policies.check_configs(ConfigAlteration(ConfigResourceType.TOPIC.name, topic.name, configs))
+    if topic.assignments:
+        creation = TopicCreation(topic.name, None, None, dict(enumerate(assignments)), configs)
+    else:
+        creation = TopicCreation(topic.name, len(assignments), len(assignments[0]), None, configs)
+    policies.check_topic(creation)
 
 
 class Decision(NamedTuple, Generic[ReplyT]):

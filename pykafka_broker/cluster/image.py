@@ -1,17 +1,21 @@
-"""The metadata image. Rule: it changes only by `apply`, one metadata record at a time, live and at load alike.
+"""The metadata image: topics, configs, features, brokers, quotas, producer id blocks, credentials, ACLs, tokens (Kafka:
+MetadataImage).
 
-It holds what `__cluster_metadata-0` says: topics, configs, features, brokers, quotas, producer id blocks, credentials,
-ACLs, tokens. It knows no file and no request. Partitions are slim and share their replica tuples, since a broker may
-hold tens of thousands of them.
+Rule: the image changes only by `apply`, one metadata record at a time, live and at load alike; or by `become`, where no
+records lead from the image to a newer one (a snapshot has come): the object stays the same, and its readers hear of the
+same changes as if records had brought them.
+
+The image knows no file and no request. Partitions are slim and share their replica tuples, since a broker may hold tens
+of thousands of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykafka_broker.cluster.records import MetadataError, RecordType
-from pykafka_broker.log.directory_ids import MIGRATING, UNASSIGNED
+from pykafka_broker.log.checkpoints import MIGRATING, UNASSIGNED
 from pykafka_broker.protocol.enums import ConfigResourceType
 
 if TYPE_CHECKING:
@@ -20,11 +24,24 @@ if TYPE_CHECKING:
 NO_LEADER = -1
 # PartitionChangeRecord's word for "the leader stays"
 LEADER_UNCHANGED = -2
-
 # An entity of a client quota: its (type, name) pairs in order of type; the name None stands for the default entity.
 QuotaEntity = tuple[tuple[str, str | None], ...]
-
 _tuples: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+K = TypeVar("K", bound=Hashable)
+# Attributes of an image that `become` replaces.
+_HELD = (
+    "brokers",
+    "client_quotas",
+    "configs",
+    "controllers",
+    "delegation_tokens",
+    "features",
+    "next_producer_id",
+    "partition_count",
+    "scram",
+    "topics",
+    "topics_by_id",
+)
 
 
 def _shared(values: list[Any]) -> tuple[Any, ...]:
@@ -453,3 +470,50 @@ class MetadataImage:
 
     def _nothing(self, record: Any, delta: MetadataDelta) -> None:
         """Records that only mark time."""
+
+
+# -- from one image to another
+
+
+def become(image: MetadataImage, newer: MetadataImage) -> MetadataDelta:
+    """Let `image` say what `newer` says, which is of no use afterwards; what that has changed."""
+    delta = MetadataDelta()
+    delta.deleted += [topic for topic_id, topic in image.topics_by_id.items() if topic_id not in newer.topics_by_id]
+    for topic_id, topic in newer.topics_by_id.items():
+        _compare(image.topics_by_id.get(topic_id), topic, delta)
+    delta.configs |= _differing(image.configs, newer.configs)
+    delta.features |= _differing(image.features, newer.features)
+    delta.quotas |= _differing(image.client_quotas, newer.client_quotas)
+    delta.brokers |= {*image.brokers, *newer.brokers}  # few, and a registration holds much
+    _replace_acls(image, newer)
+    for name in _HELD:
+        setattr(image, name, getattr(newer, name))
+    image.generation += newer.generation + 1
+    return delta
+
+
+def _compare(before: TopicImage | None, topic: TopicImage, delta: MetadataDelta) -> None:
+    known: Mapping[int, PartitionImage] = {} if before is None else before.partitions
+    if before is None:
+        delta.created.append(topic)
+    for number, partition in topic.partitions.items():
+        if number not in known:
+            delta.new_partitions.append((topic, partition))
+        elif known[number].partition_epoch != partition.partition_epoch:
+            delta.changed_partitions.append((topic, partition))
+
+
+def _differing(before: Mapping[K, object], after: Mapping[K, object]) -> set[K]:
+    return {key for key in {*before, *after} if before.get(key) != after.get(key)}
+
+
+def _replace_acls(image: MetadataImage, newer: MetadataImage) -> None:
+    index = image.acl_index
+    if index is not None:
+        for id_, acl in image.acls.items():
+            if id_ not in newer.acls:
+                index.remove(acl)
+        for id_, acl in newer.acls.items():
+            if id_ not in image.acls:
+                index.add(acl)
+    image.acls = newer.acls

@@ -1,16 +1,17 @@
 """`__cluster_metadata-0`: the one place where topics, configs and all other metadata are kept (KIP-500, KIP-595).
 
 Rule: records are written as one batch for one decision, and a batch is applied whole or not at all. Every start leads a
-new epoch, which begins with a LeaderChange record as in any KRaft quorum, here one of a single voter.
+new epoch, which begins with a LeaderChange record as in any KRaft quorum, here with a single voter. The epoch is in the
+file `quorum-state` before anything is written in that epoch, so that no epoch is ever led twice.
 """
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pykafka_broker.cluster import quorum_state
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError, RecordType, decode_record, encode_record
 from pykafka_broker.cluster.snapshot import (
@@ -22,9 +23,9 @@ from pykafka_broker.cluster.snapshot import (
     control_type,
     list_snapshots,
 )
-from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
 from pykafka_broker.log.partition_log import Origin, PartitionLog
-from pykafka_broker.protocol.runtime import ZERO_UUID
+from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
 from pykafka_broker.protocol.stored.leader_change_message import LeaderChangeMessage, Voter
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.header import BatchHeader, check_crc, iter_batches
@@ -32,9 +33,52 @@ from pykafka_broker.records.record import iter_records
 
 logger = logging.getLogger(__name__)
 
+QUORUM_STATE = "quorum-state"
+_NO_NODE = -1
 READ_BYTES = 1 << 20
 # what records raise that are not what they should be; LookupError: they speak of something that is not there
 _SENSELESS = (MetadataError, ValueError, LookupError, TypeError)
+
+
+def read_quorum_epoch(fs: FileSystem, path: str) -> int:
+    """The last epoch, 0 if there was none yet."""
+    try:
+        epoch = json.loads(read_file(fs, path))["leaderEpoch"]
+    except FileNotFoundError:
+        return 0
+    except (ValueError, KeyError, TypeError):
+        raise MetadataError(f"{path} is damaged: it names no leader epoch") from None
+    if not isinstance(epoch, int) or epoch < 0:
+        raise MetadataError(f"{path} is damaged: its epoch is {epoch}")
+    return epoch
+
+
+def write_quorum_leader(
+    fs: FileSystem, path: str, leader_id: int, epoch: int, kraft_version: int, voters: Sequence[int] | None = None
+) -> None:
+    """Who leads `epoch`, -1 if nobody knows. With kraft.version 0 the voters stand here, the leader alone if there are
+    no others; with 1 they stand in the log (KIP-853).
+    """
+    state: dict[str, Any]
+    if kraft_version == 0:
+        state = {
+            "clusterId": "",
+            "leaderId": leader_id,
+            "leaderEpoch": epoch,
+            "votedId": _NO_NODE,
+            "appliedOffset": 0,
+            "currentVoters": [{"voterId": each} for each in ([leader_id] if voters is None else voters)],
+            "data_version": 0,
+        }
+    else:
+        state = {
+            "leaderId": leader_id,
+            "leaderEpoch": epoch,
+            "votedId": _NO_NODE,
+            "votedDirectoryId": uuid_text(ZERO_UUID),
+            "data_version": 1,
+        }
+    write_file(fs, path, json.dumps(state, separators=(",", ":")).encode())
 
 
 class Replay:
@@ -111,7 +155,7 @@ class MetadataLog:
         self._fs = fs
         self._node_id = node_id
         self._directory_id = directory_id
-        self._quorum_state = f"{log.directory}/{quorum_state.FILE_NAME}"
+        self._quorum_state = f"{log.directory}/{QUORUM_STATE}"
 
     @property
     def last_offset(self) -> int:
@@ -203,9 +247,9 @@ class MetadataLog:
     def lead(self, now: int) -> None:
         """Begin a new epoch with this node as its leader."""
         in_snapshots = [snapshot.epoch for snapshot in self.snapshots]
-        known = max(quorum_state.read_epoch(self._fs, self._quorum_state), self.log.epochs.latest, 0, *in_snapshots)
+        known = max(read_quorum_epoch(self._fs, self._quorum_state), self.log.epochs.latest, 0, *in_snapshots)
         self.epoch = known + 1
-        quorum_state.write_leader(self._fs, self._quorum_state, self._node_id, self.epoch, self.voters.kraft_version)
+        write_quorum_leader(self._fs, self._quorum_state, self._node_id, self.epoch, self.voters.kraft_version)
         # Version 1 has directory ids, but a 4.3 broker writes and reads version 0 whatever kraft.version is.
         voter = Voter(self._node_id)
         message = LeaderChangeMessage(0, self._node_id, [voter], [voter])

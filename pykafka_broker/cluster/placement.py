@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from pykafka_broker.cluster.controller import Controller
 from pykafka_broker.cluster.image import BrokerImage, MetadataImage
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.directory_ids import UNASSIGNED
+from pykafka_broker.log.checkpoints import UNASSIGNED
 from pykafka_broker.protocol.errors import ErrorCode
 
 T = TypeVar("T")

@@ -1,9 +1,12 @@
-"""Brokers and controllers become known (BrokerRegistration, UnregisterBroker, ControllerRegistration).
+"""Brokers and controllers become known (BrokerRegistration, UnregisterBroker, ControllerRegistration), and brokers get
+blocks of producer ids (AllocateProducerIds, KIP-730).
 
 Rule: a broker's epoch is the offset of its registration, so a newer incarnation always has a higher one. While a
-session of an incarnation runs, no other takes its place. A broker that does not name the epoch that it shut down with
-may have lost the tails of its logs (KIP-966), so it leaves every ISR and ELR before it comes back, fenced. Where these
-are many it does so in portions (`Sessions.unfinished`), and comes back when it asks again.
+session of an incarnation runs, no other incarnation takes its place. A broker that does not name the epoch that it shut
+down with may have lost the tails of its logs (KIP-966), so it leaves every ISR and ELR before it comes back, fenced.
+Where these are many the broker leaves in portions (`Sessions.unfinished`), and comes back when it asks again.
+
+No producer id is in two blocks, even where an answer was lost.
 """
 
 from __future__ import annotations
@@ -14,19 +17,21 @@ from pykafka_broker.cluster.bootstrap import SECURITY_PROTOCOLS
 from pykafka_broker.cluster.controller import DIRECTORIES_FROM, Controller, Decision
 from pykafka_broker.cluster.elections import broker_leaves, unclean_shutdown
 from pykafka_broker.cluster.features import METADATA_VERSION, SUPPORTED
-from pykafka_broker.cluster.heartbeats import begun
+from pykafka_broker.cluster.heartbeats import Sessions, begun
 from pykafka_broker.cluster.image import BrokerImage, MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
-from pykafka_broker.cluster.sessions import Sessions
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.directory_ids import is_reserved
+from pykafka_broker.log.checkpoints import is_reserved
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from pykafka_broker.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 from pykafka_broker.protocol.messages.broker_registration_request import BrokerRegistrationRequest
 from pykafka_broker.protocol.messages.broker_registration_response import BrokerRegistrationResponse
 from pykafka_broker.protocol.messages.controller_registration_request import ControllerRegistrationRequest
 from pykafka_broker.protocol.messages.controller_registration_response import ControllerRegistrationResponse
 from pykafka_broker.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from pykafka_broker.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
+from pykafka_broker.protocol.stored.producer_ids_record import ProducerIdsRecord
 from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 from pykafka_broker.protocol.stored.register_controller_record import (
     ControllerEndpoint,
@@ -36,6 +41,9 @@ from pykafka_broker.protocol.stored.register_controller_record import (
 from pykafka_broker.protocol.stored.unregister_broker_record import UnregisterBrokerRecord
 
 CONTROLLERS_FROM = 15  # the first metadata.version that knows of controllers (KIP-919)
+
+
+PRODUCER_ID_BLOCK_SIZE = 1000
 
 
 def register_broker(
@@ -194,3 +202,15 @@ def register_controller(
         ],
     )
     return Decision([ApiMessageAndVersion(record, 0)], ControllerRegistrationResponse())
+
+
+def allocate_producer_ids(
+    controller: Controller, request: AllocateProducerIdsRequest
+) -> Decision[AllocateProducerIdsResponse]:
+    """Give the broker the next block (version 0), also while it is fenced: it needs the block as soon as it serves."""
+    if not controller.image.is_registered(request.broker_id, request.broker_epoch):
+        return Decision([], AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    first = controller.image.next_producer_id
+    record = ProducerIdsRecord(request.broker_id, request.broker_epoch, first + PRODUCER_ID_BLOCK_SIZE)
+    response = AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=PRODUCER_ID_BLOCK_SIZE)
+    return Decision([ApiMessageAndVersion(record, 0)], response)

@@ -16,7 +16,7 @@ from pykafka_broker.cluster.controller import Controller
 from pykafka_broker.cluster.features import ELR_VERSION
 from pykafka_broker.cluster.image import NO_LEADER, PartitionImage, TopicImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
-from pykafka_broker.log.directory_ids import LOST, MIGRATING, is_reserved
+from pykafka_broker.log.checkpoints import LOST, MIGRATING, is_reserved
 from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 

@@ -18,10 +18,10 @@ from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
 from pykafka_broker.cluster.snapshot import Snapshot, snapshot_name, snapshot_pieces
 from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.log.deletion import Removal, RemovalJob
 from pykafka_broker.log.filesystem import Buffer, FileSystem, write_file
 from pykafka_broker.log.flush import Waiter
 from pykafka_broker.log.jobs import Submit
-from pykafka_broker.log.removal import Removal, RemovalJob
 
 logger = logging.getLogger(__name__)
 

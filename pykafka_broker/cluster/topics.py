@@ -12,18 +12,17 @@ from itertools import chain
 from typing import NamedTuple
 
 from pykafka_broker.cluster.authorizer import ANYTHING, Operation, Resource, Rights, denial
-from pykafka_broker.cluster.config_records import config_records
-from pykafka_broker.cluster.config_rules import check_topic
+from pykafka_broker.cluster.config_changes import check_topic, config_records
 from pykafka_broker.cluster.controller import (
     MAX_RECORDS_PER_OPERATION,
     Controller,
     Decision,
     Spend,
+    check_creation,
     unlimited,
 )
 from pykafka_broker.cluster.partition_change import active
 from pykafka_broker.cluster.placement import check_assignment, directories_of, drawing, place
-from pykafka_broker.cluster.policies import check_creation
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, check_topic_name, may_collide, unified
 from pykafka_broker.config.broker import BrokerConfig

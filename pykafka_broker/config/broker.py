@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.config.attributes import BrokerAttributes
-from pykafka_broker.config.own import OWN_NAMES, OwnSettings, own_settings
+from pykafka_broker.config.extensions import OWN_NAMES, OwnSettings, own_settings
 from pykafka_broker.config.registry import BROKER_SYNONYMS, ConfigKey, broker_keys, topic_keys
 from pykafka_broker.config.values import ConfigError, Value, parse_value
 
@@ -154,7 +154,7 @@ def _keys(own: OwnSettings) -> tuple[dict[str, ConfigKey], dict[str, ConfigKey]]
     """The keys of the broker and of topics, as the release has them that it shall pass for."""
     if own.release is None:
         return broker_keys(), topic_keys()
-    from pykafka_broker.config.release_keys import broker_keys_of, topic_keys_of
+    from pykafka_broker.config.registry import broker_keys_of, topic_keys_of
 
     return broker_keys_of(own.release.name), topic_keys_of(own.release.name)
 

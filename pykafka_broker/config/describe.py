@@ -2,18 +2,22 @@
 
 Rule: synonyms are listed from the layer that wins to the one that loses, under the broker's own names; the first of
 them gives the source. As in Kafka the list starts at the entry's own name: where only a synonym of another unit is set,
-it is empty and the source is the default.
+it is empty and the source is the default. The purpose of a key is told in a sentence of our own words, which names the
+unit.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Mapping
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from pykafka_broker.config.broker import BrokerConfig
-from pykafka_broker.config.own import PREFIX
+from pykafka_broker.config.extensions import PREFIX
 from pykafka_broker.config.registry import (
     BROKER_SYNONYMS,
     ConfigKey,
@@ -198,3 +202,15 @@ def _own(key: ConfigKey, overrides: Mapping[str, str], source: ConfigSource) -> 
 
 def _inherited_synonyms(broker: BrokerConfig, key: ConfigKey) -> list[Synonym]:
     return _broker_synonyms(broker, key.synonyms[0][0], False) if key.synonyms else []
+
+
+def documentation(scope: str) -> Mapping[str, str]:
+    """By key. `scope` is "broker", "topic", "group" or "client_metrics", as in `data.json`."""
+    return _all()[scope]
+
+
+@lru_cache(maxsize=1)
+def _all() -> dict[str, dict[str, str]]:
+    with open(os.path.join(os.path.dirname(__file__), "documentation.json"), "rb") as file:
+        found: dict[str, dict[str, str]] = json.load(file)
+    return found

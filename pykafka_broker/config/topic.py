@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from pykafka_broker.config.broker import BrokerConfig
-from pykafka_broker.config.registry import ConfigKey, inherited, topic_keys
-from pykafka_broker.config.release_keys import topic_keys_of
+from pykafka_broker.config.registry import ConfigKey, inherited, topic_keys, topic_keys_of
 from pykafka_broker.config.values import ConfigError, Value, parse_value
 
 log = logging.getLogger(__name__)

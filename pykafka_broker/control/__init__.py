@@ -1,16 +1,15 @@
-"""The control door: HTTP and JSON for whoever tests against this broker.
+"""The control API: HTTP and JSON for tests against this broker.
 
-Rule: an operation is a function with types (`control/api/`), and its signature is the only description of it: what is
-taken and refused over HTTP, `/openapi.json`, the method of `KafkaBroker` and the command come from there. Whatever is
-sent, the broker goes on, and who sent it is told what is wrong and what is allowed.
+Rule: an operation is a function with types (`control/api/`), and its signature is the only description of it: the
+parameters over HTTP, `/openapi.json`, the method of `KafkaBroker` and the command come from there. No request can end
+the broker, and a client whose request is wrong is told what is wrong and what is allowed.
 
     schema.py       types of Python as JSON, both ways
-    operations.py   a function as an operation
-    routes.py       which operations there are, by method and path
-    door.py         who may come in; from a request to an operation and back
+    operations.py   a function as an operation, and which operations there are, by method and path
+    door.py         who may ask; from a request to an operation and back; the files of the page
     http.py         HTTP/1.1 on a socket
-    openapi.py      all operations as an OpenAPI document
-    control.py      what operations may reach
+    control.py      everything that operations may reach
     inside.py       requests of Kafka's protocol from inside the process
+    proxy.py        the log and the faults in front of another broker
     api/            the operations
 """

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
 
-from pykafka_broker.control.api.records import Header, Partition, Record
-from pykafka_broker.control.bytes_in_json import meant
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.api.records import Header, Partition, RecordAnswer
+from pykafka_broker.control.schema import ValueLimits, meant
 
 _MOST_LINES = 40
 _WIDTH = 200
@@ -45,7 +44,7 @@ class ExpectedRecord:
     value: Any = NOT_NAMED
     key: Any = NOT_NAMED
     headers: list[Header] | None = None
-    timestamp: Annotated[int, Limits(minimum=0, maximum=2**63 - 1, says="epoch milliseconds")] | None = None
+    timestamp: Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1, says="epoch milliseconds")] | None = None
     partition: Partition | None = None
     value_base64: str | None = None
     key_base64: str | None = None
@@ -86,13 +85,13 @@ class _WantedContent:
 class _Seen:
     """A record that was found."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: RecordAnswer) -> None:
         self.record = record
         self.key = _Content(record.key, record.key_base64)
         self.value = _Content(record.value, record.value_base64)
 
 
-class Wanted:
+class ExpectedMatcher:
     """An expected record, read once. Raises `Problem` 400 where a field can't be read."""
 
     def __init__(self, expected: ExpectedRecord) -> None:
@@ -109,7 +108,7 @@ class Wanted:
         others = (self.headers, expected.timestamp, expected.partition)
         return self.key.named + self.value.named + sum(each is not None for each in others)
 
-    def fits(self, record: Record) -> bool:
+    def fits(self, record: RecordAnswer) -> bool:
         """Return whether the record has all that is expected of it."""
         return self.fits_seen(_Seen(record))
 
@@ -124,7 +123,7 @@ class Wanted:
             and self._headers_fit(record)
         )
 
-    def _headers_fit(self, record: Record) -> bool:
+    def _headers_fit(self, record: RecordAnswer) -> bool:
         if self.headers is None:
             return True
         left = [_header(each) for each in record.headers]
@@ -150,9 +149,9 @@ class Wanted:
         return ", ".join(parts) or "any record"
 
 
-def difference(found: Sequence[Record], expected: Sequence[ExpectedRecord]) -> str:
+def difference(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]) -> str:
     """Return nothing if they are the same, else what is missing and what is unexpected, line by line."""
-    wanted, seen = [Wanted(each) for each in expected], [_Seen(each) for each in found]
+    wanted, seen = [ExpectedMatcher(each) for each in expected], [_Seen(each) for each in found]
     form = _Form(wanted)
     if len({each.partition for each in found}) > 1:
         partners = _partners(wanted, seen)
@@ -168,15 +167,15 @@ def difference(found: Sequence[Record], expected: Sequence[ExpectedRecord]) -> s
     return "\n".join([head, *_cut_lines(lines)])
 
 
-def missing(found: Sequence[Record], expected: Sequence[ExpectedRecord]) -> tuple[list[Record], list[str]]:
+def missing(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]) -> tuple[list[RecordAnswer], list[str]]:
     """Return a record of its own for each expected one, and a line for each that has none."""
-    wanted, seen = [Wanted(each) for each in expected], [_Seen(each) for each in found]
+    wanted, seen = [ExpectedMatcher(each) for each in expected], [_Seen(each) for each in found]
     partners = _partners(wanted, seen)
     lines = [f"- {each}" for each, partner in zip(wanted, partners, strict=True) if partner is None]
     return [found[partner] for partner in partners if partner is not None], _cut_lines(lines)
 
 
-def line_of(record: Record) -> str:
+def line_of(record: RecordAnswer) -> str:
     """Return a record as one line of a listing."""
     content = [each if each is None else each[:_WIDTH] for each in (record.key, record.value)]
     key, value = (
@@ -189,7 +188,7 @@ def line_of(record: Record) -> str:
 # -- one partition
 
 
-def _ordered(wanted: Sequence[Wanted], seen: Sequence[_Seen], form: _Form) -> Iterator[str]:
+def _ordered(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen], form: _Form) -> Iterator[str]:
     """The lines of a difference of two sequences; none where they are the same."""
     start = 0
     while start < min(len(wanted), len(seen)) and wanted[start].fits_seen(seen[start]):
@@ -210,9 +209,9 @@ def _ordered(wanted: Sequence[Wanted], seen: Sequence[_Seen], form: _Form) -> It
         yield from (f"  {_cut(str(each))}" for each in wanted[-end:])
 
 
-def _steps(wanted: Sequence[Wanted], seen: Sequence[_Seen], form: _Form) -> Iterator[str]:
+def _steps(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen], form: _Form) -> Iterator[str]:
     """Yield the lines of a diff: what is missing before what is too much, run by run."""
-    missing: list[Wanted] = []
+    missing: list[ExpectedMatcher] = []
     more: list[_Seen] = []
     for one, other in [*_aligned(wanted, seen), (None, None)]:
         if one is not None and other is None:
@@ -230,7 +229,9 @@ def _steps(wanted: Sequence[Wanted], seen: Sequence[_Seen], form: _Form) -> Iter
                 yield f"  {_cut(str(one))}"
 
 
-def _aligned(wanted: Sequence[Wanted], seen: Sequence[_Seen]) -> list[tuple[Wanted | None, _Seen | None]]:
+def _aligned(
+    wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen]
+) -> list[tuple[ExpectedMatcher | None, _Seen | None]]:
     """Partners by the longest common sequence; one by one where that would take long."""
     if len(wanted) * len(seen) > _MOST_PAIRS:
         return _one_by_one(wanted, seen)
@@ -239,7 +240,7 @@ def _aligned(wanted: Sequence[Wanted], seen: Sequence[_Seen]) -> list[tuple[Want
     for i in reversed(range(len(wanted))):
         for j in reversed(range(len(seen))):
             longest[i][j] = longest[i + 1][j + 1] + 1 if fits[i][j] else max(longest[i + 1][j], longest[i][j + 1])
-    steps: list[tuple[Wanted | None, _Seen | None]] = []
+    steps: list[tuple[ExpectedMatcher | None, _Seen | None]] = []
     i = j = 0
     while i < len(wanted) and j < len(seen):
         if fits[i][j]:
@@ -255,8 +256,10 @@ def _aligned(wanted: Sequence[Wanted], seen: Sequence[_Seen]) -> list[tuple[Want
     return [*steps, *((None, each) for each in seen[j:])]
 
 
-def _one_by_one(wanted: Sequence[Wanted], seen: Sequence[_Seen]) -> list[tuple[Wanted | None, _Seen | None]]:
-    steps: list[tuple[Wanted | None, _Seen | None]] = []
+def _one_by_one(
+    wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen]
+) -> list[tuple[ExpectedMatcher | None, _Seen | None]]:
+    steps: list[tuple[ExpectedMatcher | None, _Seen | None]] = []
     for one, other in zip(wanted, seen, strict=False):
         steps += [(one, other)] if one.fits_seen(other) else [(one, None), (None, other)]
     both = min(len(wanted), len(seen))
@@ -267,7 +270,7 @@ def _one_by_one(wanted: Sequence[Wanted], seen: Sequence[_Seen]) -> list[tuple[W
 # -- several partitions
 
 
-def _partners(wanted: Sequence[Wanted], seen: Sequence[_Seen]) -> list[int | None]:
+def _partners(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen]) -> list[int | None]:
     """For each expected record the number of a record of its own that fits, for as many of them as possible."""
     partners: list[int | None] = [None] * len(wanted)
     owner: dict[int, int] = {}  # of a record that was found: the expected one that has it
@@ -284,7 +287,11 @@ def _partners(wanted: Sequence[Wanted], seen: Sequence[_Seen]) -> list[int | Non
 
 
 def _swap(
-    number: int, wanted: Sequence[Wanted], seen: Sequence[_Seen], partners: list[int | None], owner: dict[int, int]
+    number: int,
+    wanted: Sequence[ExpectedMatcher],
+    seen: Sequence[_Seen],
+    partners: list[int | None],
+    owner: dict[int, int],
 ) -> None:
     """Find a partner for this one by giving others another one (an augmenting path of a bipartite matching)."""
     came_from: dict[int, int] = {}
@@ -314,7 +321,7 @@ class _Buckets:
         self._seen = seen
         self._of: dict[tuple[str, bool], dict[Any, deque[int]]] = {}
 
-    def of(self, wanted: Wanted, taken: dict[int, int]) -> Iterator[int]:
+    def of(self, wanted: ExpectedMatcher, taken: dict[int, int]) -> Iterator[int]:
         """Records that may fit and have no owner."""
         name = "value" if wanted.value.named else "key" if wanted.key.named else None
         if name is None:
@@ -375,7 +382,7 @@ def _told_headers(headers: Sequence[tuple[str, bytes | None]] | None) -> list[st
 class _Form:
     """Which fields of records that were found are shown: those that are compared, so that equal ones look equal."""
 
-    def __init__(self, wanted: Sequence[Wanted]) -> None:
+    def __init__(self, wanted: Sequence[ExpectedMatcher]) -> None:
         self._key = any(each.key.named for each in wanted)
         self._value = any(each.value.named for each in wanted) or not self._key
         self._headers = any(each.headers is not None for each in wanted)
@@ -397,7 +404,7 @@ class _Form:
         return f"{record.partition}@{record.offset} {', '.join(parts)}{_mark(record)}"
 
 
-def _mark(record: Record) -> str:
+def _mark(record: RecordAnswer) -> str:
     return {"aborted": " (aborted)", "open": " (of an open transaction)"}.get(record.transaction or "", "")
 
 

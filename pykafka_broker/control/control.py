@@ -12,14 +12,12 @@ from typing import TypeVar
 
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.services import Services
-from pykafka_broker.control.inside import CurrentInside, Inside
-from pykafka_broker.control.moving_time import MovingTime
-from pykafka_broker.control.observing import BrokerKnows, Observing
+from pykafka_broker.control.inside import CurrentClient, InProcessClient
+from pykafka_broker.control.moving_time import MovableClock, MovingTime
+from pykafka_broker.control.observed_router import BrokerKnows, TrafficObserver
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.state import State
-from pykafka_broker.control.tenure import Tenure
+from pykafka_broker.control.state import BrokerState, DataDirLease
 from pykafka_broker.errors import ApiError
-from pykafka_broker.server.movable_clock import MovableClock
 from pykafka_broker.server.serving import Running
 
 R = TypeVar("R")
@@ -30,19 +28,19 @@ Decode = Callable[[bytes, bytes | None], Awaitable[tuple[int, str, str] | None]]
 class Control:
     """The broker of this process, as operations see it."""
 
-    def __init__(self, running: Running, clock: MovableClock, tenure: Tenure) -> None:
+    def __init__(self, running: Running, clock: MovableClock, tenure: DataDirLease) -> None:
         self.server = running.server
         self.turns = running.turns
         self.listeners = running.listeners
         self.peers = running.peers
         self.time = MovingTime(running, clock)
-        self.state = State(running, tenure)
+        self.state = BrokerState(running, tenure)
         self.state.clearing["clock"] = self.time.reset
-        self._inside = CurrentInside(running)
+        self._inside = CurrentClient(running)
         self.turn_of_topic: dict[str, int] = {}  # the partition that the last record without a key went to
         self.state.always.append(self.turn_of_topic.clear)
         self.decode: Decode | None = None  # where there is a schema registry
-        self.observing = Observing(running.server, BrokerKnows(running.server))
+        self.observing = TrafficObserver(running.server, BrokerKnows(running.server))
         self.state.clearing["faults"] = self.observing.faults.forget
         self.state.clearing["requests"] = self.observing.log.clear
 
@@ -55,7 +53,7 @@ class Control:
         return self.server.broker.services
 
     @property
-    def inside(self) -> Inside:
+    def inside(self) -> InProcessClient:
         """A client of the broker that needs no socket."""
         return self._inside.get()
 

@@ -1,29 +1,91 @@
-"""Who may come in, and from a request to an operation and back.
+"""Who may ask the control API, and how a request becomes an operation; the files of the web page.
 
-Rule: without a token only this machine may ask, and of the pages in a browser only the broker's own: what comes from
-another origin, or for a name that is not of this machine, is refused. With a token, whoever has it may. The files of
-the page itself are for whoever can reach the door.
+Rule: without a token only this machine may ask, and of the pages in a browser only the broker's own: a request from
+another origin, or for a name that is not of this machine, is refused. With a token, every client that has it may ask.
+
+The files of the page itself are served to everybody who can reach the door: they hold nothing secret, and the
+operations that the page asks for are checked like all others. A file is found by its name in `bundle/` and never by a
+path, so that no path leads out of that folder.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import inspect
 import json
 import logging
 from collections.abc import AsyncIterator
-from typing import Any
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.http import Request, Response
-from pykafka_broker.control.http_listener import HttpListener, why_another_name, why_not_of_this_machine
-from pykafka_broker.control.operations import JSON_LINES, Lines, Operation, Text
-from pykafka_broker.control.page import is_page, page_response
+from pykafka_broker.control.http import HttpListener, Request, Response, why_another_name, why_not_of_this_machine
+from pykafka_broker.control.operations import JSON_LINES, Lines, Operation, Text, find
 from pykafka_broker.control.problems import Problem, problem_of
-from pykafka_broker.control.routes import find
 from pykafka_broker.control.schema import write
 from pykafka_broker.errors import ApiError
+
+ENTRY = "index.html"
+_FOLDER = "/page/"
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+# Nothing from elsewhere, nothing inline, in nobody's frame: what a record says can't become a program.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types"
+)
+_GUARDS = (
+    ("content-security-policy", _POLICY),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cache-control", "no-cache"),
+)
+
+
+class PageFile(NamedTuple):
+    content: bytes
+    content_type: str
+    tag: str  # its ETag
+
+
+@cache
+def page_files() -> dict[str, PageFile]:
+    """All of them, by name."""
+    found = {}
+    for each in (files("pykafka_broker.control") / "bundle").iterdir():
+        content_type = _TYPES.get(each.name.rpartition(".")[2])
+        if content_type is not None:
+            content = each.read_bytes()
+            found[each.name] = PageFile(content, content_type, f'"{hashlib.sha256(content).hexdigest()[:16]}"')
+    return found
+
+
+def is_page(path: str) -> bool:
+    """Whether that path is for the page, and not for an operation."""
+    return path == "/" or path.startswith(_FOLDER)
+
+
+def page_response(request: Request, path: str) -> Response | None:
+    """The answer to a GET or HEAD of a path of the page; None if there is no such file."""
+    name = ENTRY if path == "/" else path.removeprefix(_FOLDER)
+    file = page_files().get(name)
+    if file is None:
+        return None
+    headers = (("etag", file.tag), *_GUARDS)
+    tags = [each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")]
+    if file.tag in tags:
+        return Response(304, file.content_type, b"", headers)
+    return Response(200, file.content_type, file.content, headers)
+
 
 log = logging.getLogger(__name__)
 

@@ -13,14 +13,14 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
 from pykafka_broker.coordinators.groups.consumer_protocol import read_assignment
-from pykafka_broker.coordinators.groups.group import Group
+from pykafka_broker.coordinators.groups.group import AnyGroup
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import DecodeError
 
 
 @dataclass
-class Member:
+class MemberAnswer:
     """One member; `partitions` are those that it has now, by topic."""
 
     member_id: str
@@ -31,7 +31,7 @@ class Member:
 
 
 @dataclass
-class CommittedPartition:
+class CommittedPartitionAnswer:
     """What a group has read of one partition: `lag` is what is left. Without a commit `committed` is null, and all that
     the partition holds is left. `end` and `lag` are null if another broker leads the partition: only that one knows."""
 
@@ -44,7 +44,7 @@ class CommittedPartition:
 
 
 @dataclass
-class GroupSummary:
+class GroupSummaryAnswer:
     """A group. `type` is classic, consumer, share or streams; `state` is in Kafka's words (Stable, Empty, ...)."""
 
     group_id: str
@@ -62,26 +62,28 @@ class GroupDetails:
     type: str
     state: str
     protocol_type: str
-    members: list[Member]
-    offsets: list[CommittedPartition]
+    members: list[MemberAnswer]
+    offsets: list[CommittedPartitionAnswer]
 
 
-def all_groups(services: Services) -> list[Group]:
+def all_groups(services: Services) -> list[AnyGroup]:
     """Every group, by name. Raises COORDINATOR_LOAD_IN_PROGRESS."""
     if CONSUMER_OFFSETS not in services.image.topics:
         return []  # nobody has used a group: the coordinator is not even made
     return sorted(services.groups.listed().groups.values(), key=lambda group: group.group_id)
 
 
-def find_group(services: Services, group_id: str) -> Group | None:
+def find_group(services: Services, group_id: str) -> AnyGroup | None:
     """None if there is no such group, or none is known yet."""
     if CONSUMER_OFFSETS not in services.image.topics or services.groups.shards.loading:
         return None
     return services.groups.coordinator.groups.get(group_id)
 
 
-def summary(group: Group) -> GroupSummary:
-    return GroupSummary(group.group_id, group.type_name, group.state_name, group.protocol_type, len(_members_of(group)))
+def summary(group: AnyGroup) -> GroupSummaryAnswer:
+    return GroupSummaryAnswer(
+        group.group_id, group.type_name, group.state_name, group.protocol_type, len(_members_of(group))
+    )
 
 
 def details(services: Services, group_id: str) -> GroupDetails:
@@ -99,17 +101,17 @@ def details(services: Services, group_id: str) -> GroupDetails:
     )
 
 
-def _members_of(group: Group) -> Any:
+def _members_of(group: AnyGroup) -> Any:
     members: Any = getattr(group, "members", {})
     return members
 
 
-def _members(services: Services, group: Group) -> list[Member]:
+def _members(services: Services, group: AnyGroup) -> list[MemberAnswer]:
     coordinator, group_id = services.groups.coordinator, group.group_id
     if isinstance(group, ClassicGroup):
         described = coordinator.describe_classic(group_id).members
         return [
-            Member(
+            MemberAnswer(
                 each.member_id,
                 each.group_instance_id,
                 each.client_id,
@@ -120,16 +122,18 @@ def _members(services: Services, group: Group) -> list[Member]:
         ]
     if group.type_name == "consumer":
         return [
-            Member(each.member_id, each.instance_id, each.client_id, each.client_host, _partitions(each.assignment))
+            MemberAnswer(
+                each.member_id, each.instance_id, each.client_id, each.client_host, _partitions(each.assignment)
+            )
             for each in coordinator.describe_consumer(group_id).members
         ]
     if group.type_name == "share":
         return [
-            Member(each.member_id, None, each.client_id, each.client_host, _partitions(each.assignment))
+            MemberAnswer(each.member_id, None, each.client_id, each.client_host, _partitions(each.assignment))
             for each in coordinator.describe_share(group_id).members
         ]
     return [
-        Member(each.member_id, each.instance_id, each.client_id, each.client_host, {})
+        MemberAnswer(each.member_id, each.instance_id, each.client_id, each.client_host, {})
         for each in coordinator.describe_streams(group_id).members
     ]
 
@@ -149,7 +153,7 @@ def _classic_partitions(group: ClassicGroup, assignment: bytes) -> dict[str, lis
     return {each.topic: list(each.partitions) for each in read.assigned_partitions}
 
 
-def committed(services: Services, group_id: str) -> list[CommittedPartition]:
+def committed(services: Services, group_id: str) -> list[CommittedPartitionAnswer]:
     """What the group has committed, for every partition of the topics that it has committed anything of."""
     if CONSUMER_OFFSETS not in services.image.topics:
         return []
@@ -161,7 +165,7 @@ def committed(services: Services, group_id: str) -> list[CommittedPartition]:
             start, end = _bounds(services, topic, number) or (0, None)
             position = start if there is None else there.offset
             found.append(
-                CommittedPartition(
+                CommittedPartitionAnswer(
                     topic,
                     number,
                     None if there is None else there.offset,
@@ -182,6 +186,6 @@ def _bounds(services: Services, topic: str, number: int) -> tuple[int, int] | No
     return partition.log.log_start_offset, partition.high_watermark
 
 
-def total_lag(partitions: Iterable[CommittedPartition]) -> int:
+def total_lag(partitions: Iterable[CommittedPartitionAnswer]) -> int:
     """Return the records that are left in the partitions that this broker leads."""
     return sum(each.lag or 0 for each in partitions)

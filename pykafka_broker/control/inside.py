@@ -22,19 +22,19 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.connection import Dispatching
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.link_codec import decode_response, encode_request
 from pykafka_broker.server.serving import Running
-from pykafka_broker.server.turns import Turns
 
 CLIENT_ID = "control"
 _ATTEMPTS = 50
 _PAUSE_S = 0.02
 
 
-class Inside:
+class InProcessClient:
     """A client without a socket."""
 
-    def __init__(self, router: Dispatching, turns: Turns, listener: str, address: tuple[str, int]) -> None:
+    def __init__(self, router: Dispatching, turns: EventLoop, listener: str, address: tuple[str, int]) -> None:
         self._router = router
         self._turns = turns
         self._context = ConnectionContext(NO_CONNECTION, listener, address, ("control", 0), INSIDE)
@@ -90,18 +90,18 @@ class Inside:
         return decode_response(memoryview(b"".join(map(_bytes_of, pieces)))[4:], spec, version)
 
 
-class CurrentInside:
+class CurrentClient:
     """A client of whichever broker has the place now; it knows no release that the broker may pass for."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
-        self._of: tuple[Services, Inside] | None = None  # the broker that these belong to
+        self._of: tuple[Services, InProcessClient] | None = None  # the broker that these belong to
 
-    def get(self) -> Inside:
+    def get(self) -> InProcessClient:
         services = self._running.server.broker.services
         if self._of is None or self._of[0] is not services:
             first = self._running.listeners[0]
-            client = Inside(Router(services), self._running.turns, first.name, (first.host, first.port))
+            client = InProcessClient(Router(services), self._running.turns, first.name, (first.host, first.port))
             self._of = services, client
         return self._of[1]
 

@@ -1,19 +1,69 @@
-"""Time under the control of a test.
+"""Time under the control of a test: a clock that can be stopped and moved, and what falls due on the way.
 
-Rule: when the clock is moved, everything that falls due on the way is done at its own time, one deadline after the
-other, with the work beside the loop that it has led to, before the move is over; and where a move ends, logs and idle
-connections are looked at once more, however long ago that was. Clients are not served in between, so that it is as if
-all of them had been silent that long, whatever is to be done on the way. Of a long way not every deadline is a stop:
-see `_Way`.
+Rule: moved or not, `now` never goes back, and a stopped clock never ticks. When the clock is moved, everything that
+falls due on the way is done at its own time, one deadline after the other, together with the work beside the loop that
+it leads to, before the move is over; where a move ends, logs and idle connections are looked at once more. Clients are
+not served in between, as if all of them had been silent that long. A long way does not stop at every deadline: see
+`_Way`.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-from pykafka_broker.server.movable_clock import MovableClock
 from pykafka_broker.server.server import Server
 from pykafka_broker.server.serving import Running
+from pykafka_broker.server.system_clock import SystemClock
+
+
+class MovableClock(SystemClock):
+    """Runs with the system's clocks, so far ahead of them as it was moved; behind them after it was held.
+
+    held: it stands still until `release`.
+    """
+
+    __slots__ = ("_ahead", "_wall_ahead", "held")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ahead = self._wall_ahead = 0
+        self.held = False
+
+    def tick(self) -> int:
+        if self.held:
+            return self.now
+        super().tick()
+        self.wall += self._wall_ahead
+        self.now += self._ahead
+        return self.now
+
+    def hold(self) -> None:
+        """Let it stand at this moment."""
+        self.tick()
+        self.held = True
+
+    def move(self, ms: int) -> None:
+        """Both times go on by that much, which is not negative; the clock is held."""
+        self.set(self.now + ms, self.wall + ms)
+
+    def set_wall(self, wall: int) -> None:
+        """It is that time, for timestamps; deadlines go on from where they are. The clock is held."""
+        self.wall = wall
+
+    def system_wall(self) -> int:
+        """What time it is outside."""
+        system = SystemClock()
+        system.tick()
+        return system.wall
+
+    def release(self) -> None:
+        """Run on from where it stands."""
+        now, wall = self.now, self.wall
+        super().tick()
+        self._ahead, self._wall_ahead = now - self.now, wall - self.wall
+        self.held = False
+        self.set(now, wall)
+
 
 _HOUR_MS = 3_600_000
 _MOST_LOOKS = 1_000
@@ -71,13 +121,13 @@ class MovingTime:
         for _ in range(_ROUNDS_BEFORE):
             await asyncio.sleep(0)
         self._hold()
-        turns.rest()
+        turns.pause()
         try:
             await self._go_to(self.clock.now + ms)
             self._running.server.look_now()
             await self._go_to(self.clock.now)
         finally:
-            turns.go_on()
+            turns.resume()
             self._release()
 
     def _hold(self) -> None:

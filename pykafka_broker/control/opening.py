@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from pykafka_broker.control.control import Control, Decode
 from pykafka_broker.control.door import ControlDoor
-from pykafka_broker.control.http_listener import LOOPBACK
-from pykafka_broker.control.tenure import Tenure
+from pykafka_broker.control.http import LOOPBACK
+from pykafka_broker.control.moving_time import MovableClock
+from pykafka_broker.control.state import DataDirLease
 from pykafka_broker.log.jobs import Submit
-from pykafka_broker.server.movable_clock import MovableClock
-from pykafka_broker.server.serving import Running, Share
+from pykafka_broker.server.serving import BrokerShare, Running
 
 
-class Address(NamedTuple):
+class ControlAddress(NamedTuple):
     """Where the door is, and the token that is asked for there."""
 
     host: str
@@ -28,24 +28,24 @@ class Address(NamedTuple):
         return self.host not in LOOPBACK
 
 
-class Opening:
-    """`server.serving.Beside`. `announce` is told the URL once the door is open; `decode` reads values that have a
+class ControlExtension:
+    """`server.serving.ProcessExtension`. `announce` is told the URL once the door is open; `decode` reads values that have a
     schema."""
 
-    def __init__(self, address: Address, announce: Callable[[str], None], decode: Decode | None = None) -> None:
+    def __init__(self, address: ControlAddress, announce: Callable[[str], None], decode: Decode | None = None) -> None:
         self._address = address
         self._announce = announce
         self._decode = decode
         self._door: ControlDoor | None = None
         self.control: Control | None = None  # once it is open
         self._clock = MovableClock()
-        self._tenure: Tenure
+        self._tenure: DataDirLease
 
     def new_clock(self) -> MovableClock:
         return self._clock
 
-    def share(self, submit: Submit) -> Share:
-        self._tenure = Tenure(submit)
+    def share(self, submit: Submit) -> BrokerShare:
+        self._tenure = DataDirLease(submit)
         return self._tenure.share
 
     async def open(self, running: Running) -> None:

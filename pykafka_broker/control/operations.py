@@ -1,15 +1,20 @@
-"""A function as an operation.
+"""Functions as operations of the control API, and the table of all operations.
 
 Rule: parameters that the path names come from the path. The others come from the query of a GET or DELETE, else from
-the JSON object that is the body; where a parameter is a `Text`, that one is the body and the others are in the query.
-A parameter with a default may be left out. The first parameter is the `Control`.
+the JSON object that is the body; where a parameter is a `Text`, that parameter is the body and the others are in the
+query. A parameter with a default may be left out. The first parameter is the `Control`.
+
+The table is read before any module of the operations: a module is imported with the first request for it. A path's
+`{name}` is a parameter of the function; of two paths that fit, the one without a parameter there is meant.
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, NamedTuple, get_type_hints
+from urllib.parse import unquote
 
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import one_line, read, read_text
@@ -96,3 +101,128 @@ class Operation:
         if unknown:
             allowed = f"it may have {', '.join(known)}" if known else "it takes nothing"
             raise Problem(400, f"the {place} has no {unknown[0]}; {allowed}")
+
+
+_ROUTES: dict[tuple[str, str], str] = {  # module and function below control/api/
+    ("GET", "/healthz"): "health.health",
+    ("GET", "/readyz"): "health.ready",
+    ("GET", "/broker"): "health.broker",
+    ("GET", "/cluster"): "cluster.cluster",
+    ("GET", "/openapi.json"): "document.openapi",
+    ("GET", "/metrics"): "metrics.metrics",
+    ("GET", "/connections"): "requests.connections",
+    ("GET", "/topics"): "topics.topics",
+    ("POST", "/topics"): "topics.create_topic",
+    ("GET", "/topics/{topic}"): "topics.topic",
+    ("DELETE", "/topics/{topic}"): "topics.delete_topic",
+    ("POST", "/topics/{topic}/config"): "topics.alter_config",
+    ("POST", "/topics/{topic}/partitions"): "topics.add_partitions",
+    ("GET", "/topics/{topic}/partitions/{partition}"): "cluster.partition",
+    ("POST", "/cluster/settings/reset"): "cluster.reset_settings",
+    ("GET", "/coordinator"): "cluster.coordinator",
+    ("GET", "/topics/{topic}/records"): "records.records",
+    ("POST", "/topics/{topic}/records"): "records.produce",
+    ("DELETE", "/topics/{topic}/records"): "records.delete_records",
+    ("POST", "/producers"): "records.new_producer",
+    ("GET", "/browse"): "browse.browse_overview",
+    ("GET", "/browse/topics"): "browse.browse_topics",
+    ("GET", "/browse/topics/{topic}"): "browse.browse_topic",
+    ("GET", "/browse/topics/{topic}/records"): "browse_records.browse_records",
+    ("GET", "/browse/topics/{topic}/partitions/{partition}/records/{offset}"): "browse_records.browse_record",
+    ("GET", "/browse/topics/{topic}/partitions/{partition}/records/{offset}/decoded"): "browse_records.browse_decoded",
+    ("GET", "/browse/groups"): "browse.browse_groups",
+    ("GET", "/browse/transactions"): "browse.browse_transactions",
+    ("GET", "/browse/configs/{kind}/{name}"): "browse.browse_configs",
+    ("GET", "/dump"): "seeding.dump",
+    ("POST", "/seed"): "seeding.seed",
+    ("GET", "/groups"): "groups.groups",
+    ("GET", "/groups/{group}"): "groups.group",
+    ("DELETE", "/groups/{group}"): "groups.delete_group",
+    ("GET", "/groups/{group}/lag"): "groups.lag",
+    ("POST", "/groups/{group}/offsets"): "groups.commit",
+    ("POST", "/groups/{group}/offsets/reset"): "groups.reset_offsets",
+    ("GET", "/clock"): "health.clock",
+    ("POST", "/clock/advance"): "health.advance_clock",
+    ("POST", "/clock/freeze"): "health.freeze_clock",
+    ("POST", "/clock/resume"): "health.resume_clock",
+    ("POST", "/clock/set"): "health.set_clock",
+    ("POST", "/reset"): "state.reset",
+    ("POST", "/fork"): "state.fork",
+    ("GET", "/snapshots"): "state.snapshots",
+    ("POST", "/snapshots/{name}"): "state.snapshot",
+    ("DELETE", "/snapshots/{name}"): "state.delete_snapshot",
+    ("POST", "/snapshots/{name}/restore"): "state.restore",
+    ("POST", "/waits/group"): "waits.wait_for_group",
+    ("POST", "/waits/records"): "waits.wait_for_records",
+    ("POST", "/waits/record"): "waits.wait_for_record",
+    ("POST", "/waits/lag"): "waits.wait_for_lag",
+    ("POST", "/waits/transaction"): "waits.wait_for_transaction",
+    ("POST", "/waits/connections"): "requests.wait_for_connections",
+    ("POST", "/assertions/records"): "waits.assert_records",
+    ("POST", "/assertions/contains"): "waits.assert_contains",
+    ("POST", "/assertions/no-more"): "waits.assert_no_more",
+    ("GET", "/requests"): "requests.requests",
+    ("DELETE", "/requests"): "requests.clear_requests",
+    ("POST", "/waits/request"): "requests.wait_for_request",
+    ("GET", "/faults"): "faults.faults",
+    ("POST", "/faults"): "faults.add_fault",
+    ("DELETE", "/faults"): "faults.clear_faults",
+    ("GET", "/faults/{fault}"): "faults.fault",
+    ("DELETE", "/faults/{fault}"): "faults.remove_fault",
+    ("POST", "/waits/fault"): "faults.wait_for_fault",
+    ("POST", "/chaos"): "faults.chaos",
+    ("POST", "/incidents/leader-epoch"): "incidents.bump_leader_epoch",
+    ("POST", "/incidents/leader"): "cluster.move_leader",
+    ("POST", "/incidents/network"): "cluster.cut_off",
+    ("DELETE", "/incidents/network"): "cluster.rejoin",
+    ("POST", "/incidents/coordinator"): "incidents.move_coordinator",
+    ("POST", "/incidents/member"): "incidents.expire_member",
+    ("POST", "/incidents/compaction"): "incidents.compact",
+    ("POST", "/incidents/retention"): "incidents.apply_retention",
+    ("POST", "/incidents/full-disk"): "incidents.fill_disk",
+    ("DELETE", "/incidents/full-disk"): "incidents.free_disk",
+    ("POST", "/incidents/pause"): "incidents.pause",
+    ("DELETE", "/incidents/pause"): "incidents.unpause",
+}
+_PARTS = {route: tuple(route[1].strip("/").split("/")) for route in _ROUTES}
+_loaded: dict[tuple[str, str], Operation] = {}
+
+
+def operation_at(route: tuple[str, str]) -> Operation:
+    """The operation of that method and path, as they stand in the table."""
+    if route not in _loaded:
+        module, _, function = _ROUTES[route].partition(".")
+        found = getattr(importlib.import_module(f"pykafka_broker.control.api.{module}"), function)
+        _loaded[route] = Operation(*route, found)
+    return _loaded[route]
+
+
+def operations() -> Iterator[Operation]:
+    """All of them."""
+    return map(operation_at, _ROUTES)
+
+
+def find(method: str, path: str) -> tuple[Operation, dict[str, str]]:
+    """The operation for a request, and the parameters of its path. Raises `Problem` 404 or 405."""
+    parts = tuple(map(unquote, path.strip("/").split("/")))
+    fitting = {route: given for route in _ROUTES if (given := _fit(_PARTS[route], parts)) is not None}
+    if not fitting:
+        raise Problem(404, f"there is no {path}; /openapi.json has all paths")
+    meant = [route for route in fitting if route[0] == method]
+    if not meant:
+        allowed = ", ".join(sorted({route[0] for route in fitting}))
+        raise Problem(405, f"{path} has {allowed}, not {method}", more={"allowed": allowed})
+    route = min(meant, key=lambda each: len(fitting[each]))
+    return operation_at(route), fitting[route]
+
+
+def _fit(pattern: tuple[str, ...], parts: tuple[str, ...]) -> dict[str, str] | None:
+    if len(pattern) != len(parts):
+        return None
+    given = {}
+    for wanted, part in zip(pattern, parts, strict=True):
+        if wanted.startswith("{"):
+            given[wanted[1:-1]] = part
+        elif wanted != part:
+            return None
+    return given

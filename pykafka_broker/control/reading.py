@@ -20,7 +20,7 @@ Outcome = Literal["committed", "aborted", "open"]
 _READ_BYTES = 1 << 20
 
 
-class Found(NamedTuple):
+class FoundRecord(NamedTuple):
     """A record, its batch, and how the transaction of the record has ended (None for a record of no transaction)."""
 
     record: Record
@@ -34,13 +34,13 @@ def end_of(partition: Partition, isolation_level: IsolationLevel) -> int:
     return min(partition.high_watermark, partition.log.last_stable_offset) if committed else partition.high_watermark
 
 
-def records_from(partition: Partition, offset: int, isolation_level: IsolationLevel) -> Iterator[Found]:
+def records_from(partition: Partition, offset: int, isolation_level: IsolationLevel) -> Iterator[FoundRecord]:
     """The records from that offset on. Raises ApiError where the log can't be read."""
     for header, batch, transaction in _batches(partition, offset, isolation_level):
         first = max(offset, partition.log.log_start_offset)
         for record in iter_records(batch, header):
             if record.offset >= first:
-                yield Found(record, header, transaction)
+                yield FoundRecord(record, header, transaction)
 
 
 def batches_from(

@@ -1,15 +1,21 @@
-"""Types of Python as JSON, both ways.
+"""Types of Python as JSON, both ways; bytes in JSON, and back.
 
-Rule: what is read has the type that was asked for, or `Problem` says where it has not and what is allowed there. JSON
-Schema (2020-12) of a type and the reading of it come from the same place, so that the document is true.
+Rule: a value that is read has the type that was asked for, or `Problem` says where it has not and what is allowed
+there. JSON Schema (2020-12) of a type and the reading of it come from the same place, so that the document is true.
 
-Types: str, int, float, bool, None, `Any` (whatever JSON can say), Literal, X | Y, list[X], dict[str, X], dataclasses
+Types: str, int, float, bool, None, `Any` (all that JSON can say), Literal, X | Y, list[X], dict[str, X], dataclasses
 (objects; a field with a default may be left out, no other field is taken), and `Annotated[X, Limits(...)]`.
+
+Bytes that are UTF-8 are told as text, others in base64 under a name of its own (`value_base64` beside `value`), so that
+nobody has to guess. Input may be either, or any other JSON, which is then written as JSON.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import dataclasses
+import json
 import re
 import types
 from functools import cache
@@ -22,7 +28,7 @@ _TRUE, _FALSE = "true", "false"
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
+class ValueLimits:
     """What a number, a text or a list is held to. `pattern` is searched for in the whole text."""
 
     minimum: int | None = None
@@ -159,7 +165,7 @@ def _read_object(kind: Any, value: Any, where: str) -> Any:
     return kind(**given)
 
 
-def _hold(limits: Limits, value: Any, where: str) -> None:
+def _hold(limits: ValueLimits, value: Any, where: str) -> None:
     says = f": {limits.says}" if limits.says else ""
     if limits.minimum is not None and value < limits.minimum:
         raise _Wrong(f"{where} must be at least {limits.minimum}{says}")
@@ -218,8 +224,9 @@ def _describe_union(kinds: tuple[Any, ...], named: dict[str, Any]) -> dict[str, 
 
 
 def _describe_object(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
-    if kind.__name__ not in named:
-        schema = named[kind.__name__] = {"type": "object", "additionalProperties": False}
+    name = schema_name(kind)
+    if name not in named:
+        schema = named[name] = {"type": "object", "additionalProperties": False}
         fields = fields_of(kind)
         schema["properties"] = {name: describe(of, named) for name, (of, _) in fields.items()}
         required = [name for name, (_, field) in fields.items() if is_required(field)]
@@ -227,10 +234,15 @@ def _describe_object(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
             schema["required"] = required
         if kind.__doc__ and not kind.__doc__.startswith(f"{kind.__name__}("):
             schema["description"] = one_line(kind.__doc__)
-    return {"$ref": f"#/components/schemas/{kind.__name__}"}
+    return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _limits_schema(limits: Limits) -> dict[str, Any]:
+def schema_name(kind: type) -> str:
+    """Return the name of a dataclass in the document: a class for answers or bodies alone ends with that word."""
+    return kind.__name__.removesuffix("Answer").removesuffix("Input")
+
+
+def _limits_schema(limits: ValueLimits) -> dict[str, Any]:
     names = {"minimum": "minimum", "maximum": "maximum", "min_length": "minLength", "max_length": "maxLength"}
     schema: dict[str, Any] = {
         word: getattr(limits, name) for name, word in names.items() if getattr(limits, name) is not None
@@ -245,3 +257,32 @@ def _limits_schema(limits: Limits) -> dict[str, Any]:
 def one_line(text: str) -> str:
     """A docstring without its line breaks."""
     return " ".join(text.split())
+
+
+def told(data: bytes | memoryview | None) -> tuple[str | None, str | None]:
+    """As text, or else in base64."""
+    if data is None:
+        return None, None
+    data = bytes(data)
+    try:
+        return data.decode(), None
+    except UnicodeDecodeError:
+        return None, base64.b64encode(data).decode()
+
+
+def meant(value: Any, in_base64: str | None, where: str) -> bytes | None:
+    """The bytes that are meant: text as UTF-8, other JSON as JSON, or what stands in base64. Raises `Problem` 400."""
+    if in_base64 is not None:
+        if value is not None:
+            raise Problem(400, f"{where} is there twice, also as {where}_base64")
+        try:
+            return base64.b64decode(in_base64, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise Problem(400, f"{where}_base64 is not base64: {error}") from None
+    if value is None:
+        return None
+    try:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return text.encode()
+    except UnicodeEncodeError:
+        raise Problem(400, f"{where} has half of a surrogate pair, which is no text") from None

@@ -1,9 +1,13 @@
-"""The whole state of the broker: emptied, copied, and put in the place of what there is.
+"""The whole state of the broker: emptied, copied, and replaced.
 
-Rule: state is never changed in place. What is in the directories is put aside, another broker is started on what stands
-there then, and takes over all connections within one turn of the loop. What clients had sent by then is answered by the
-old one or dropped, and they see what they would see if their topics and coordinators had moved. If the new one can't be
-started, all is put back.
+Rule: state is never changed in place. The files in the directories are put aside, another broker is started on what
+stands there then, and takes over all connections within one turn of the loop. Requests that clients had sent by then
+are answered by the old broker or dropped, and clients see what they would see if their topics and coordinators had
+moved. If the new broker can't be started, everything is put back.
+
+A broker has its directories only while it is the process's broker: later nothing that it has begun touches a directory,
+and nobody hears of the results. Topics that outlive a reset are new ones without records, with the same names,
+partitions and settings. A cluster keeps its metadata, so its settings are taken back by more records.
 """
 
 from __future__ import annotations
@@ -11,31 +15,156 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 from pykafka_broker.broker.broker import Broker
+from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.setup import Setup
-from pykafka_broker.control.kept import kept_records
+from pykafka_broker.cluster.bootstrap import bootstrap_records, first_records
+from pykafka_broker.cluster.image_records import image_records
+from pykafka_broker.cluster.records import ApiMessageAndVersion, RecordType
+from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.tenure import Tenure
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.filesystem import OsFileSystem, pretend_full
+from pykafka_broker.log.filesystem import DisposableFiles, OsFileSystem, pretend_full
 from pykafka_broker.log.image import FORMATTED, SNAPSHOTS, aside_in, lay_image, put_back, set_aside, take_image
+from pykafka_broker.log.jobs import Job, Submit
 from pykafka_broker.log.log_directory import LogDirectoryError
-from pykafka_broker.server.serving import Running, start_broker
+from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.protocol.stored.client_quota_record import ClientQuotaRecord
+from pykafka_broker.protocol.stored.config_record import ConfigRecord
+from pykafka_broker.protocol.stored.remove_access_control_entry_record import RemoveAccessControlEntryRecord
+from pykafka_broker.protocol.stored.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
+from pykafka_broker.server.serving import BrokerShare, Running, start_broker
+
+
+class DataDirLease:
+    """From the broker's start to `end`. Jobs go to `submit`."""
+
+    def __init__(self, submit: Submit) -> None:
+        self.files = DisposableFiles()
+        self.over = False
+        self._submit = submit
+
+    @property
+    def share(self) -> BrokerShare:
+        """What its broker is given."""
+        return BrokerShare(self.files, lambda job: self._submit(_Job(job, self)))
+
+    def next(self) -> DataDirLease:
+        """One for the broker that comes after."""
+        return DataDirLease(self._submit)
+
+    def end(self) -> None:
+        self.over = True
+        self.files.revoke()
+
+
+class _Job:
+    """A job of a broker; none any more when its time is over."""
+
+    __slots__ = ("_job", "_tenure")
+
+    def __init__(self, job: Job, tenure: DataDirLease) -> None:
+        self._job = job
+        self._tenure = tenure
+
+    def run(self) -> None:
+        if not self._tenure.over:
+            self._job.run()
+
+    def apply(self) -> None:
+        if not self._tenure.over:
+            self._job.apply()
+
+    def failed(self, error: OSError) -> None:
+        if not self._tenure.over:
+            self._job.failed(error)
+
+
+KEPT = {
+    RecordType.CONFIG: "configs",
+    RecordType.CLIENT_QUOTA: "quotas",
+    RecordType.ACCESS_CONTROL_ENTRY: "acls",
+    RecordType.USER_SCRAM_CREDENTIAL: "users",
+    RecordType.TOPIC: "topics",
+    RecordType.PARTITION: "topics",
+}
+
+SETTINGS = frozenset({*KEPT.values()} - {"topics"})
+
+
+def kept_records(node: Node, keep: Collection[str]) -> list[ApiMessageAndVersion]:
+    """As they are to be committed in an empty cluster."""
+    if not {*KEPT.values()} & {*keep}:
+        return []
+    image, controller = node.image, node.led_metadata.controller
+    new_ids = {topic.id: node.new_uuid() for topic in image.topics.values() if topic.name not in INTERNAL_TOPICS}
+    records = []
+    for record in image_records(image, controller.partition_record_version(), controller.broker_record_version()):
+        message = record.message
+        kind = RecordType(message.API_KEY)
+        name = KEPT.get(kind)
+        if kind is RecordType.CONFIG and message.resource_type == ConfigResourceType.TOPIC:
+            name = None if message.resource_name in INTERNAL_TOPICS else "topics"
+        elif name == "topics":
+            name = name if message.topic_id in new_ids else None
+            message.topic_id = new_ids.get(message.topic_id, message.topic_id)
+        if name in keep:
+            records.append(record)
+    return records
+
+
+def settings_taken_back(node: Node, keep: Collection[str]) -> list[ApiMessageAndVersion]:
+    """Return the records after which a cluster has the settings of its first start, except for `keep`; those of topics
+    go with their topics.
+    """
+    image, controller = node.image, node.led_metadata.controller
+    directory = node.logs.directory_of_metadata_log().path
+    begun = first_records(controller, bootstrap_records(OsFileSystem(), directory, node.clock.wall))
+    there = image_records(image, controller.partition_record_version(), controller.broker_record_version())
+    first, now = _settings(begun, keep), _settings(there, keep)
+    removed = [_removal(message) for message in now if message not in first]
+    return [ApiMessageAndVersion(message, 0) for message in (*removed, *(each for each in first if each not in now))]
+
+
+def _settings(records: Iterable[ApiMessageAndVersion], keep: Collection[str]) -> list[Any]:
+    """Return the settings among records that are not kept."""
+    found = []
+    for record in records:
+        message = record.message
+        name = KEPT.get(RecordType(message.API_KEY))
+        of_topic = name == "configs" and message.resource_type == ConfigResourceType.TOPIC
+        if name in SETTINGS and name not in keep and not of_topic:
+            found.append(message)
+    return found
+
+
+def _removal(message: Any) -> Message:
+    """Return the record that takes a setting back."""
+    if isinstance(message, ConfigRecord):
+        return ConfigRecord(message.resource_type, message.resource_name, message.name, None)
+    if isinstance(message, ClientQuotaRecord):
+        return ClientQuotaRecord(message.entity, message.key, 0.0, True)
+    if KEPT[RecordType(message.API_KEY)] == "acls":
+        return RemoveAccessControlEntryRecord(message.id)
+    return RemoveUserScramCredentialRecord(message.name, message.mechanism)
+
 
 _ROOM, _ROOM_BYTES = ".room.tmp", 256 << 10  # more than a broker writes while it starts
 _UNFINISHED = "."  # what the name of an image begins with that is none yet, or none any more
 
 
-class State:
+class BrokerState:
     """Of the broker of one process.
 
     clearing: what else there is to be forgotten by a reset, by the name with which it can be kept; always: what can't
     be kept.
     """
 
-    def __init__(self, running: Running, tenure: Tenure) -> None:
+    def __init__(self, running: Running, tenure: DataDirLease) -> None:
         self.clearing: dict[str, Callable[[], object]] = {}
         self.always: list[Callable[[], object]] = []
         self._running = running

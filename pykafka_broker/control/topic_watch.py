@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem, did_you_mean, problem_of
-from pykafka_broker.control.reading import Found, IsolationLevel, batches_from, count_from, end_of, records_from
+from pykafka_broker.control.reading import FoundRecord, IsolationLevel, batches_from, count_from, end_of, records_from
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -82,7 +82,7 @@ class TopicWatch:
             total += count_from(header, batch, max(start, partition.log.log_start_offset))
         return total
 
-    def fresh(self) -> Iterator[tuple[int, Found]]:
+    def fresh(self) -> Iterator[tuple[int, FoundRecord]]:
         """The records that came since they were last looked at this way, with their partitions."""
         for number, end in self.ends().items():
             start = self._looked_to.get(number, self._offsets.get(number, 0))
@@ -93,7 +93,7 @@ class TopicWatch:
                     yield number, found
                 self._looked_to[number] = end
 
-    def records(self) -> Iterator[tuple[int, Found]]:
+    def records(self) -> Iterator[tuple[int, FoundRecord]]:
         """All of them with their partitions, those of the first partition first."""
         for number in self.ends():
             partition = self._control.services.replicas.leader(self.topic, number)

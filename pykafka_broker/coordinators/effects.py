@@ -1,4 +1,4 @@
-"""What a coordinator asks its host to do.
+"""The outcome of a coordinator's decision, for its host to carry out.
 
 Rule: a coordinator decides and hands back `Effects`; the host appends `records` as one batch, replays them into the
 coordinator, waits until they are committed, and only then releases `reply` and `completions`. If the append fails
@@ -11,18 +11,19 @@ from typing import Any, Generic, TypeVar
 
 from pykafka_broker.coordinators.record import CoordinatorRecord
 
-Token = Any  # opaque to the coordinator: whatever the host handed in with a request that may have to wait
+Token = Any  # opaque to the coordinator: the host's handle for a request that may have to wait
 R = TypeVar("R")
 
 
 class Effects(Generic[R]):
-    """The outcome of one call.
+    """The outcome of a call. (Kafka: CoordinatorResult)
 
-    records: to append, in this order, as one batch.
-    reply: the answer to the caller, released once the records are committed. A request that may wait under its token
-        has `Effects[Response | None]`, and None while it does; others fill it in before they hand the effects back.
-    completions: answers to requests that waited under these tokens, released with the same records.
-    key: the group id or transactional id that all of this is about; its hash names the log that the records go to.
+    records: To append, in this order, as one batch.
+    reply: The answer to the caller, released once the records are committed. A request that may wait under its token
+        has `Effects[Response | None]`, and None while it waits; other requests fill the reply in before they hand the
+        effects back.
+    completions: Answers to requests that waited under these tokens, released with the same records.
+    key: The group id or transactional id that the call is about; its hash names the log for the records.
     """
 
     __slots__ = ("completions", "key", "records", "reply")
@@ -40,7 +41,7 @@ class Effects(Generic[R]):
         self.key = key
 
     def complete(self, token: Token, reply: Any) -> None:
-        """Answer a request that waited."""
+        """Answer a waiting request."""
         self.completions.append((token, reply))
 
     def __repr__(self) -> str:

@@ -1,25 +1,27 @@
-"""The folders of deleted partitions, until they are renamed to `-delete`.
+"""Deleted partitions and segments, from their deletion until their files are removed.
 
 Rule: a deletion never fails for its caller, and never takes long. The partition is gone at once. A few folders are
-renamed at once too; those of a large topic some at a time, with other work in between. A rename that the disk refuses
-is tried again every second. It is also tried before a log of that name is made; that log is refused as long as the old
-folder stands there, so that no client is ever served an earlier topic's records.
+renamed to `-delete` at once too; the folders of a large topic are renamed some at a time, with other work in between. A
+rename that the disk refuses is tried again every second, and before a log of that name is made; that log is refused as
+long as the old folder stands there, so that no client is ever served an earlier topic's records.
 
-Apart from the manager, its only reader: it queues and retries renames, and needs little of the manager.
+Files are removed `file.delete.delay.ms` later. Until then their names say so on disk (`.deleted`, `-delete`), so that
+after a crash the next start removes them.
 """
 
 from __future__ import annotations
 
+import heapq
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileCache
+from pykafka_broker.log.filesystem import FileSystem, is_passing
 from pykafka_broker.log.fresh_folders import FreshFolders
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.log_directory import LogDirectory, TopicPartition, deleted_name
-from pykafka_broker.log.removal import Remover
 from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -27,12 +29,106 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_RETRY_MS = 1000
+Removal = Callable[[], None]
+_REMOVAL_RETRY_MS = 10_000
+_REMOVALS_OF_A_JOB = 1000  # requests are served before the next job
+_RENAME_RETRY_MS = 1000
 _AT_ONCE = 100  # folders that are renamed in a millisecond of the clock
 
 
+class RemovalJob:
+    """Removals done in a thread. Each removal is dropped as soon as it is done: the object may hold a removed file
+    open.
+    """
+
+    def __init__(
+        self,
+        removals: list[Removal],
+        on_error: Callable[[OSError], None],
+        again: Callable[[list[Removal]], None] | None = None,
+    ) -> None:
+        self._removals = removals
+        self._on_error = on_error
+        self._again = again
+        self._refused: list[Removal] = []  # for the moment
+
+    def run(self) -> None:
+        """Do every removal, also if some fail.
+
+        Raises:
+            OSError: the first failure.
+        """
+        first: OSError | None = None
+        self._removals.reverse()
+        while self._removals:
+            removal = self._removals.pop()
+            try:
+                removal()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                first = first or error
+                if is_passing(error):
+                    self._refused.append(removal)
+        if first is not None:
+            raise first
+
+    def apply(self) -> None:
+        """Do nothing: no caller waits for the removals."""
+
+    def failed(self, error: OSError) -> None:
+        self._on_error(error)
+        if self._again is not None:
+            self._again(self._refused)
+
+
+class Remover:
+    """A queue of removals, each with a due time."""
+
+    def __init__(self, fs: FileSystem, submit: Submit, on_error: Callable[[OSError], None]) -> None:
+        self._fs = fs
+        self._submit = submit
+        self._on_error = on_error
+        self._queue: list[tuple[int, int, Removal]] = []
+        self._count = 0  # keeps the order of what is due at the same time
+        self._now = 0
+
+    def later(self, due: int, removal: Removal) -> None:
+        self._count += 1
+        heapq.heappush(self._queue, (due, self._count, removal))
+
+    def folder_later(self, due: int, path: str) -> None:
+        self.later(due, lambda: self._fs.remove_tree(path))
+
+    def log_later(self, due: int, folder: str, log: PartitionLog | None) -> None:
+        """Remove a renamed folder later, and the segments of the log loaded from the folder. The segments' files may be
+        open.
+        """
+        if log is not None:
+            log.folder_renamed(folder)
+            for segment in log.segments:
+                self.later(due, segment.remove)
+        self.folder_later(due, folder)
+
+    def next_deadline(self) -> int | None:
+        return self._queue[0][0] if self._queue else None
+
+    def on_deadline(self, now: int) -> None:
+        self._now = now
+        removals: list[Removal] = []
+        while self._queue and self._queue[0][0] <= now and len(removals) < _REMOVALS_OF_A_JOB:
+            removals.append(heapq.heappop(self._queue)[2])
+        if removals:
+            self._submit(RemovalJob(removals, self._on_error, self._try_again))
+
+    def _try_again(self, refused: list[Removal]) -> None:
+        """Queue the removals again which were refused for the moment, for want of a descriptor, say."""
+        for removal in refused:
+            self.later(self._now + _REMOVAL_RETRY_MS, removal)
+
+
 class _Folder(NamedTuple):
-    """The folder of a deleted partition, which still has its old name."""
+    """The folder of a deleted partition under the old name."""
 
     key: TopicPartition
     directory: LogDirectory
@@ -41,7 +137,7 @@ class _Folder(NamedTuple):
 
 
 class Deletions:
-    """Renames the folders of deleted partitions and hands them to the `Remover`."""
+    """The folders of deleted partitions, renamed and handed to the `Remover`."""
 
     def __init__(
         self,
@@ -68,7 +164,7 @@ class Deletions:
     def delete(
         self, key: TopicPartition, directory: LogDirectory, log: PartitionLog | None, delay_ms: int, now: int
     ) -> None:
-        """Rename the partition's folder in `directory` now or soon, or when the disk allows it.
+        """Rename the partition's folder in `directory` now or soon, or when the disk allows the rename.
 
         Args:
             log: the log that was loaded from the folder, if any.
@@ -93,10 +189,10 @@ class Deletions:
             logger.warning("%s-%d is deleted, its folder is renamed later: %s", *folder.key, error)
 
     def finish(self, key: TopicPartition, now: int) -> None:
-        """Rename the old folder of this name now: a log of that name is about to be made.
+        """Rename the old folder of the partition now, before a new log of the same name is made.
 
         Raises:
-            ApiError: KAFKA_STORAGE_ERROR, the folder still stands there. The caller makes no log; it may ask again.
+            ApiError: KAFKA_STORAGE_ERROR, the old folder is still in place. The caller makes no log; it may ask again.
         """
         for noted in (self._waiting, self._refused):
             while key in noted:
@@ -109,7 +205,7 @@ class Deletions:
                     raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
     def complete(self, now: int) -> None:
-        """Try to rename every folder that is left."""
+        """Try to rename every folder with an old name."""
         while self._waiting:
             self._try_next(now)
         self._retry(now)
@@ -135,8 +231,9 @@ class Deletions:
             self._retry(now)
 
     def _rename(self, folder: _Folder, now: int) -> OSError | None:
-        """Rename the folder; return the error if the disk refuses. A disk that refuses for good takes its directory
-        offline, and the next start deletes the folder.
+        """Rename the folder, or return the disk's error.
+
+        A disk that refuses for good takes its directory offline, and the next start deletes the folder.
         """
         key, directory, log, delay_ms = folder
         if not directory.online:
@@ -153,7 +250,7 @@ class Deletions:
             self._directory_failed(directory, error)
             if directory.online:
                 self._refused.setdefault(key, []).append(folder)
-                self._retry_at = self._retry_at or now + _RETRY_MS
+                self._retry_at = self._retry_at or now + _RENAME_RETRY_MS
             return error
         self._remover.log_later(now + delay_ms, target, log)
         if directory.path not in self._unsynced:
@@ -163,7 +260,7 @@ class Deletions:
 
 
 class _SyncJob:
-    """Syncs a directory, so that every rename before `run` outlives a power cut."""
+    """A sync of a directory, after which every rename before `run` outlives a power cut."""
 
     def __init__(
         self,
@@ -180,7 +277,7 @@ class _SyncJob:
         self._directory.fs.sync_directory(self._directory.path)
 
     def apply(self) -> None:
-        """Nothing waits for it."""
+        """Do nothing: no caller waits for the sync."""
 
     def failed(self, error: OSError) -> None:
         self._directory_failed(self._directory, error)

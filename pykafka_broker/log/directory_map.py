@@ -1,9 +1,17 @@
-"""Which directory holds which partition, and which one takes a new one.
+"""The log directories of a broker: how they are opened, which partition is in which, and which takes a new partition.
 
-Rule: a log is made only where there can be none already. A directory that could not be looked into may hold any
-partition. So a partition that may be in it is not made anew elsewhere, and is out of service until the directory is
-back. A partition that is in two directories belongs to the one that the metadata names (KIP-858). What is in the other
-one is put aside and kept.
+Rule: a log is made only where there can be none already. A directory that could not be read may hold any partition. So
+a partition that may be in it is not made anew elsewhere, and is out of service until the directory is back. A partition
+that is in two directories belongs to the one that the metadata names (KIP-858). The copy in the other directory is put
+aside and kept.
+
+At a start every directory is locked and read before anything in one is changed, and a start that is refused has changed
+nothing. A fault of one directory takes that directory offline; a fault of one partition takes that partition out of
+service. A fault that may be the operator's mistake (another cluster, another broker, one id twice, no metadata log) and
+damaged metadata end the start.
+
+Only the manager reads this module: which directory has which partition is a concept of its own, and the manager is
+long.
 """
 
 from __future__ import annotations
@@ -12,9 +20,20 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.directory_ids import LOST, UNASSIGNED, is_reserved
+from pykafka_broker.log.checkpoints import (
+    LOST,
+    MOVED,
+    PARTITION_METADATA,
+    UNASSIGNED,
+    id_text,
+    is_reserved,
+    read_partition_metadata,
+)
+from pykafka_broker.log.jobs import in_threads
+from pykafka_broker.log.loading import FolderRecovery, recover_folder
 from pykafka_broker.log.log_directory import (
     METADATA_TOPIC,
     LogDirectory,
@@ -22,7 +41,11 @@ from pykafka_broker.log.log_directory import (
     TopicPartition,
     stray_name,
 )
+from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from pykafka_broker.log.manager import LogManager
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +54,12 @@ _METADATA = METADATA_TOPIC, 0
 
 class DirectoryMap:
     def __init__(self, directories: list[LogDirectory], cordoned: Callable[[], Collection[str]]) -> None:
-        """`cordoned`: the paths of those that take nothing new by themselves."""
+        """Make an empty map.
+
+        Args:
+            directories: the broker's log directories; the list may grow.
+            cordoned: returns the paths of directories that take new partitions only when they are named (KIP-1066).
+        """
         self.directories = directories
         self._cordoned = cordoned
         self.where: dict[TopicPartition, LogDirectory] = {}
@@ -42,13 +70,13 @@ class DirectoryMap:
         self._counts: Counter[str] = Counter()  # of partitions, by the path of their directory
 
     def put(self, partition: TopicPartition, directory: LogDirectory) -> None:
-        """The log is there now, and in no other place."""
+        """Note the directory which has the log from now on."""
         self.take(partition)
         self.where[partition] = directory
         self._counts[directory.path] += 1
 
     def take(self, partition: TopicPartition) -> LogDirectory | None:
-        """The log is gone; where it was."""
+        """Forget a log, and return the directory which had the log."""
         self.awaited.pop(partition, None)
         directory = self.where.pop(partition, None)
         if directory is not None:
@@ -56,12 +84,12 @@ class DirectoryMap:
         return directory
 
     def take_everywhere(self, partition: TopicPartition) -> list[LogDirectory]:
-        """The partition is deleted; every directory that has a folder of it, withheld or not."""
+        """Forget a deleted partition, and return every directory with a folder of the partition, ambiguous or not."""
         held, directory = self.withheld.pop(partition, []), self.take(partition)
         return held if directory is None else [*held, directory]
 
     def no_longer(self, partition: TopicPartition, directory: LogDirectory) -> None:
-        """What is in this directory is none of it; if only one other copy is left, that is the log."""
+        """Forget the folder in `directory`, which is not the partition's log; a single other copy becomes the log."""
         others = [each for each in self.withheld.pop(partition, []) if each is not directory]
         if len(others) > 1:
             self.withheld[partition] = others
@@ -71,23 +99,25 @@ class DirectoryMap:
             self.take(partition)
 
     def has(self, partition: TopicPartition) -> bool:
-        """Whether there is a folder of it, or more than one."""
+        """Return whether a directory has a folder of the partition."""
         return partition in self.where or partition in self.withheld
 
     def await_whole(self, partition: TopicPartition, topic_id: bytes) -> None:
-        """There is an unfinished copy of it, and nothing that it could be a copy of: it is out of service."""
+        """Take a partition out of service of which only an unfinished copy was found, and no original."""
         self.awaited[partition] = topic_id
 
     def waits_for_copy(self, partition: TopicPartition) -> bool:
-        """Whether it is out of service for that."""
+        """Return whether only an unfinished copy of the partition was found."""
         return partition in self.awaited
 
     def give_up_copy(self, partition: TopicPartition) -> None:
-        """Another replica has all that the copy could have: the log may be made anew. The next start removes it."""
+        """Let the log be made anew: another replica has every record of the unfinished copy, and the next start removes
+        the copy.
+        """
         self.awaited.pop(partition, None)
 
     def found(self, partition: TopicPartition, directory: LogDirectory) -> None:
-        """There is a folder of it. Found twice it is withheld until `resolve_doubts`."""
+        """Note a folder of the partition. Two folders are ambiguous until `resolve_doubts`."""
         held = self.withheld.get(partition)
         if held is not None:
             held.append(directory)
@@ -100,24 +130,30 @@ class DirectoryMap:
             self.withheld[partition] = [other, directory]
 
     def in_directory(self, directory: LogDirectory) -> list[TopicPartition]:
-        """All that have a folder there, withheld or not."""
+        """Return all partitions with a folder in `directory`, ambiguous or not."""
         inside = [partition for partition, where in self.where.items() if where is directory]
         return inside + [partition for partition, held in self.withheld.items() if directory in held]
 
     @property
     def unseen(self) -> list[LogDirectory]:
-        """Directories of which nobody knows what is in them."""
+        """Return the unread directories, in which any partition may be."""
         return [directory for directory in self.directories if not directory.listed]
 
     def is_gone(self, directory_id: bytes) -> bool:
-        """Whether there was a directory of that id, and none of those that this broker has can be it."""
+        """Return whether a directory with the id existed and can't be any of the broker's directories."""
         if is_reserved(directory_id) or self.unseen:
             return False
         return all(each.id != directory_id for each in self.directories)
 
     def holder(self, partition: TopicPartition, assigned: bytes) -> bytes:
-        """The id of the directory that has the log: LOST if that is offline or can't be told, UNASSIGNED if there is
-        no log and it can be made. `assigned` is the id in the metadata."""
+        """Return the id of the directory with the log.
+
+        Args:
+            assigned: the directory id in the metadata.
+
+        Returns:
+            LOST if the directory is offline or unknown, UNASSIGNED if there is no log and it can be made.
+        """
         directory = self.where.get(partition)
         if directory is not None:
             return directory.id if directory.online else LOST
@@ -133,7 +169,7 @@ class DirectoryMap:
         assigned: Callable[[TopicPartition], bytes | None],
         topic_id: Callable[[str], bytes | None],
     ) -> None:
-        """Decide what the folders alone can't tell, by the directory ids in the metadata."""
+        """Decide by the directory ids in the metadata which of several copies is the log."""
         self.awaited = {key: known for key, known in self.awaited.items() if topic_id(key[0]) == known}
         for partition, held in list(self.withheld.items()):
             wanted = assigned(partition)
@@ -161,7 +197,7 @@ class DirectoryMap:
                 logger.warning("%s-%d is in %s; put aside in %s: %s", *partition, chosen.path, directory.path, aside)
 
     def _withhold_doubtful(self, assigned: Callable[[TopicPartition], bytes | None]) -> None:
-        """What is here but belongs into a directory that is not: there may be a better copy in it."""
+        """Withhold logs which the metadata places in an offline directory, where a better copy may be."""
         online = {directory.id for directory in self.directories if directory.online}
         for partition, directory in list(self.where.items()):
             wanted = assigned(partition)
@@ -171,9 +207,17 @@ class DirectoryMap:
                 logger.error("%s-%d is in %s, but its directory is another one", *partition, directory.path)
 
     def choose(self, partition: TopicPartition, assigned: bytes, *, new: bool) -> LogDirectory:
-        """Where to make the log: in the directory of that id, else in the one of those that are not cordoned (KIP-1066)
-        that holds the fewest. What is not `new` may have been made before, and be in any directory: a crash may have
-        come before a move was told."""
+        """Return the directory for a new log: the assigned directory, else the directory with the fewest partitions.
+
+        Cordoned directories are passed over (KIP-1066).
+
+        Args:
+            new: False for a log that may have been made before. It may be in any directory, since a crash may have come
+                before the metadata learned of a move.
+
+        Raises:
+            ApiError: KAFKA_STORAGE_ERROR, the log can't be made for now.
+        """
         if not new and self.unseen:
             paths = ", ".join(directory.path for directory in self.unseen)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log may be in {paths}, which can't be read")
@@ -196,8 +240,14 @@ class DirectoryMap:
         return directory.path in self._cordoned()
 
     def of_metadata_log(self, wanted: str, *, may_begin_anew: bool = False) -> LogDirectory:
-        """The directory of `__cluster_metadata-0`, where it is found or else `wanted`; `LogDirectoryError` rather than
-        beginning a second history, unless that is another node's and can be had from there."""
+        """Return the directory of `__cluster_metadata-0`: where the log is found, or else `wanted`.
+
+        Args:
+            may_begin_anew: whether other nodes keep the metadata log too, so that a new copy may be fetched from them.
+
+        Raises:
+            LogDirectoryError: a new log might begin a second history.
+        """
         held = self.withheld.get(_METADATA)
         if held is not None:
             places = " and in ".join(directory.path for directory in held)
@@ -220,9 +270,134 @@ class DirectoryMap:
 
 
 def put_aside(partition: TopicPartition, directory: LogDirectory, new_uuid: Callable[[], bytes]) -> str:
-    """A folder that is not the partition's log is kept under another name, which is returned. Raises OSError."""
+    """Keep a folder other than the partition's log under a new name, and return the name.
+
+    Raises:
+        OSError: the disk refused.
+    """
     aside = stray_name(partition, new_uuid())
     directory.fs.rename(directory.partition_path(partition), directory.file(aside))
     directory.fs.sync_directory(directory.path)
     directory.forget(partition)
     return aside
+
+
+# -- start
+
+
+def open_directories(manager: LogManager, with_metadata: bool) -> None:
+    """Lock, identify and recover every directory.
+
+    Args:
+        with_metadata: whether the metadata log must be there wherever there are partitions.
+    """
+    # as Kafka's tools name them, wherever the broker was started
+    directories = [LogDirectory(manager.fs, os.path.abspath(path)) for path in manager.config.data_dirs]
+    wanted = manager.config.metadata_log_dir
+    if wanted and os.path.abspath(wanted) not in map(os.path.abspath, manager.config.data_dirs):
+        directories.append(LogDirectory(manager.fs, wanted, metadata_only=True))
+    manager.directories += directories
+    for directory in directories:
+        manager.attempt(directory, directory.take)
+    _in_each(manager, _learn_cluster_id, _identify, _list)
+    if with_metadata:
+        manager.directory_of_metadata_log()
+    _in_each(manager, _open, _resolve_moves, _recover)
+
+
+def _in_each(manager: LogManager, *steps: Callable[[LogManager, LogDirectory], None]) -> None:
+    """Run the steps one after the other, each in every online directory."""
+    for step in steps:
+        for directory in manager.online():
+            manager.attempt(directory, step, manager, directory)
+    if not manager.online():
+        reasons = "; ".join(directory.trouble for directory in manager.directories)
+        raise LogDirectoryError(f"None of the log directories can be used: {reasons}")
+
+
+def _learn_cluster_id(manager: LogManager, directory: LogDirectory) -> None:
+    manager.cluster_id = manager.cluster_id or directory.read_cluster_id()
+
+
+def _identify(manager: LogManager, directory: LogDirectory) -> None:
+    if manager.metadata_is_elsewhere and not manager.cluster_id:
+        raise LogDirectoryError(
+            f"{directory.path} is of no cluster yet: `pykafka-broker format -c FILE -t CLUSTER_ID` says of which"
+        )
+    manager.cluster_id = manager.cluster_id or id_text(manager.new_uuid())
+    directory.identify(manager.config.node, manager.cluster_id, manager.new_uuid)
+    for other in manager.online():
+        if other is not directory and other.id == directory.id:
+            raise LogDirectoryError(f"{other.path} and {directory.path} have the same directory.id")
+
+
+def _list(manager: LogManager, directory: LogDirectory) -> None:
+    partitions, deleted = directory.list_folders()
+    for name in deleted:
+        manager.remove_folder_later(directory.file(name))
+    for partition in partitions:
+        manager.directory_map.found(partition, directory)
+
+
+def _open(manager: LogManager, directory: LogDirectory) -> None:
+    directory.write_identity()
+    directory.read_state()
+
+
+def _resolve_moves(manager: LogManager, directory: LogDirectory) -> None:
+    for name in directory.futures():
+        key = _resolve_future(manager.directory_map, directory, name)
+        if key is not None:
+            manager.directory_map.put(key, directory)
+
+
+def _resolve_future(directories: DirectoryMap, directory: LogDirectory, name: str) -> TopicPartition | None:
+    """Finish or undo a move between directories after a crash, and return the partition if the copy is the log now.
+
+    A copy whose original is there is removed. A whole copy takes the place of a missing original. While the original
+    may be in a directory that can't be read, the copy is left alone.
+    """
+    fs, path = directory.fs, directory.file(name)
+    topic, _, partition = name.rpartition(".")[0].rpartition("-")
+    if not topic or not partition.isdecimal():
+        return None
+    if directories.has((topic, int(partition))):
+        fs.remove_tree(path)
+        return None
+    key = topic, int(partition)
+    if directories.unseen or not fs.exists(f"{path}/{MOVED}"):
+        logger.warning("%s is left alone: it can't be told whether there is a newer %s-%s", path, topic, partition)
+        topic_id = read_partition_metadata(fs, f"{path}/{PARTITION_METADATA}")
+        if topic_id is not None:
+            directories.await_whole(key, topic_id)
+        return None
+    fs.rename(path, directory.partition_path(key))
+    fs.sync_directory(directory.path)
+    return key
+
+
+def _recover(manager: LogManager, directory: LogDirectory) -> None:
+    """Recover every partition, several at a time where threads are given.
+
+    Topics' own settings aren't known yet; of the broker's settings only the density of indexes matters.
+    """
+    config, files, wall = manager.config.topic_defaults, manager.files, manager.clock.wall
+
+    def recover(partition: TopicPartition) -> None:
+        topic, index = partition
+        path, offsets = directory.partition_path(partition), directory.offsets(partition)
+        try:
+            if topic == METADATA_TOPIC:
+                FolderRecovery(files, path, f"{topic}-{index}", config, offsets, wall, contiguous=True).run()
+            else:
+                recover_folder(files, path, f"{topic}-{index}", config, offsets, wall)
+        except DamagedLog as damage:
+            if topic == METADATA_TOPIC:
+                raise LogDirectoryError(f"{damage}; {remedy(directory.path)}") from damage
+            directory.whole = False
+            manager.out_of_service(partition, damage)
+
+    if not directory.clean:
+        partitions = manager.directory_map.in_directory(directory)
+        in_threads(manager.thread_pool, manager.config.num_recovery_threads_per_data_dir, recover, partitions)
+    directory.ready = True

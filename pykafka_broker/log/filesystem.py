@@ -1,8 +1,15 @@
 """The door to the disk.
 
-Rule: nothing in `log/` touches a file except through a `FileSystem`. Tests put one in its place that fails, runs
-full, or forgets what was not synced. A call either does all of its work or raises `OSError`; a short write never goes
+Rule: nothing in `log/` touches a file except through a `FileSystem`. Tests put another one in its place that fails,
+runs full, or forgets unsynced data. A call either does all of its work or raises `OSError`; a short write never goes
 unnoticed.
+
+After `DisposableFiles.revoke` no operation by a path is done, not even by a running job: another broker of the same
+process may own the path by then. Open files stay usable, so that a response on its way goes out whole.
+
+A whole file system is synced with one system call (`syncfs`) only where that call reports the errors of files written
+before: on Linux from 5.8 on, and on file systems that are known to do so. On others, as on the overlay of a container,
+a failed disk would go unnoticed.
 """
 
 from __future__ import annotations
@@ -10,19 +17,23 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import sys
+import threading
 from typing import NamedTuple, Protocol
 
 from pykafka_broker import system
 
 Buffer = bytes | bytearray | memoryview
-
 # The disk is well, there is only no room (or no descriptor) at the moment: appends fail, reads go on.
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 _IN_USE = (5, 32)  # what Windows says of a file or folder that somebody has open
+_FIRST_TO_REPORT = (5, 8)
+_REPORT_ERRORS = frozenset({"ext4", "xfs"})
+_MOUNTS = "/proc/self/mountinfo"
 
 
 def is_passing(error: OSError) -> bool:
-    """Whether it may go well the next time, and says nothing against the disk."""
+    """Return whether the call may succeed the next time, and the error says nothing against the disk."""
     return error.errno in _PASSING or getattr(error, "winerror", None) in _IN_USE
 
 
@@ -38,12 +49,12 @@ class DiskUsage(NamedTuple):
 
 
 class FileHandle(Protocol):
-    """An open file; it is closed when the last reference to it goes, so whoever holds it can use it."""
+    """An open file, closed with the last reference to the handle."""
 
     def fileno(self) -> int: ...
 
     def read_at(self, length: int, position: int) -> bytes:
-        """Up to `length` bytes; fewer only at the end of the file."""
+        """Return up to `length` bytes; fewer only at the end of the file."""
 
     def write_at(self, data: Buffer, position: int) -> None: ...
 
@@ -52,7 +63,7 @@ class FileHandle(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def allocate(self, size: int) -> None:
-        """Make the file at least this long, with room on disk for all of it."""
+        """Make the file at least `size` bytes long, with room on disk for all bytes."""
 
     def sync(self) -> None: ...
 
@@ -72,31 +83,38 @@ class FileSystem(Protocol):
     def exists(self, path: str) -> bool: ...
 
     def rename(self, source: str, target: str) -> None:
-        """Replaces `target` in one step if it exists."""
+        """Rename a file, replacing an existing `target` in a single step."""
 
     def remove(self, path: str) -> None: ...
 
     def remove_tree(self, path: str) -> None: ...
 
     def make_directory(self, path: str) -> None:
-        """With those above it that are missing; one that exists is left as it is."""
+        """Make a directory and its missing parents; an existing directory is left alone."""
 
     def list_directory(self, path: str) -> list[str]: ...
 
     def list_folders(self, path: str) -> list[str]:
-        """The directories alone."""
+        """Return the names of the directories alone."""
 
     def sync_directory(self, path: str) -> None:
-        """Makes creations, renames and removals in this directory outlive a power cut."""
+        """Make creations, renames and removals in the directory outlive a power cut."""
 
     def sync_all(self, path: str) -> bool:
-        """Makes everything on the file system of this directory outlive a power cut, in one go. False where the system
-        can't do that, or would not tell of an error: each file has to be synced then."""
+        """Make everything on the directory's file system outlive a power cut, with a single call.
+
+        Returns:
+            False where the system can't do that, or would not report an error: the caller has to sync each file.
+        """
 
     def disk_usage(self, path: str) -> DiskUsage: ...
 
     def lock(self, path: str) -> FileLock:
-        """An exclusive lock until it is released or the process ends; `BlockingIOError` if another one holds it."""
+        """Take an exclusive lock, held until `release` or the end of the process.
+
+        Raises:
+            BlockingIOError: another process or thread holds the lock.
+        """
 
 
 def read_file(fs: FileSystem, path: str) -> bytes:
@@ -105,7 +123,7 @@ def read_file(fs: FileSystem, path: str) -> bytes:
 
 
 def write_file(fs: FileSystem, path: str, data: bytes, *, sync: bool = True) -> None:
-    """Replace a small file so that a crash leaves the old or the new content, never a mixture."""
+    """Replace a small file. A crash leaves the old or the new content, never a mixture."""
     temporary = path + ".tmp"
     handle = fs.open(temporary, create=True)
     try:
@@ -121,7 +139,7 @@ def write_file(fs: FileSystem, path: str, data: bytes, *, sync: bool = True) -> 
 
 
 class OsFile:
-    """A descriptor that closes itself with its last reference."""
+    """A file descriptor, closed with the last reference."""
 
     __slots__ = ("_fd",)
 
@@ -168,8 +186,9 @@ class OsFile:
 
 
 def pretend_full(full: bool) -> None:
-    """Whether all disks of this process are to look full: nothing is written to any file until they are not. The
-    method itself is exchanged, so that an append asks nothing.
+    """Let all disks of the process look full, or no longer: every write to a file is refused until then.
+
+    The method itself is exchanged, so that an append asks nothing.
     """
     OsFile.write_at = _no_room if full else _WRITE_AT  # type: ignore[method-assign]
 
@@ -241,9 +260,7 @@ class OsFileSystem:
         system.sync_directory(path)
 
     def sync_all(self, path: str) -> bool:
-        from pykafka_broker.log import syncfs  # few brokers have so many logs
-
-        return syncfs.sync_all(path)
+        return sync_file_system(path)
 
     def disk_usage(self, path: str) -> DiskUsage:
         return DiskUsage(*system.disk_usage(path))
@@ -252,3 +269,103 @@ class OsFileSystem:
         file = OsFile(system.open_file(path, os.O_RDWR | os.O_CREAT))
         system.lock(file.fileno())
         return OsFileLock(file)
+
+
+class DisposableFiles(OsFileSystem):
+    """The file system of a broker which another broker of the process may replace.
+
+    hasty: leave out syncs while one broker replaces another, which has to be quick. A power cut would then take a state
+    that a test has asked for a moment ago.
+    """
+
+    def __init__(self) -> None:
+        self.hasty = False
+        self._revoked = False
+        self._turn = threading.Lock()  # so that no call is between its look at `_revoked` and the disk
+
+    def revoke(self) -> None:
+        """Refuse every call with a path for writing from now on."""
+        with self._turn:
+            self._revoked = True
+
+    def _check(self) -> None:
+        if self._revoked:
+            raise OSError(errno.ESTALE, "another broker has the directory now")
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> FileHandle:
+        flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
+        with self._turn:
+            self._check()
+            return _File(system.open_file(path, flags), self)
+
+    def rename(self, source: str, target: str) -> None:
+        with self._turn:
+            self._check()
+            super().rename(source, target)
+
+    def remove(self, path: str) -> None:
+        with self._turn:
+            self._check()
+            super().remove(path)
+
+    def make_directory(self, path: str) -> None:
+        with self._turn:
+            self._check()
+            super().make_directory(path)
+
+    def sync_directory(self, path: str) -> None:
+        if not self.hasty:
+            super().sync_directory(path)
+
+
+class _File(OsFile):
+    __slots__ = ("_files",)
+
+    def __init__(self, fd: int, files: DisposableFiles) -> None:
+        super().__init__(fd)
+        self._files = files
+
+    def sync(self) -> None:
+        if not self._files.hasty:
+            super().sync()
+
+
+def sync_file_system(path: str) -> bool:
+    """Sync a whole file system (see `FileSystem.sync_all`)."""
+    if sys.platform != "linux" or _kernel_release() < _FIRST_TO_REPORT:
+        return False
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if file_system_type(os.fstat(fd).st_dev) not in _REPORT_ERRORS:
+            return False
+        import ctypes  # needed at the shutdown of many logs, not at every start
+
+        syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+        if syncfs is None:
+            return False
+        if syncfs(fd):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), path)
+        return True
+    finally:
+        os.close(fd)
+
+
+def _kernel_release() -> tuple[int, ...]:
+    """Return the first two numbers of the kernel's release."""
+    numbers = os.uname().release.split(".")[:2]
+    return tuple(int(number) if number.isdecimal() else 0 for number in numbers)
+
+
+def file_system_type(device: int) -> str | None:
+    """Return the system's name for the type of file system on a device, None if unknown."""
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        with open(_MOUNTS, encoding="utf-8", errors="replace") as mounts:
+            for line in mounts:
+                fields = line.split()
+                if fields[2] == wanted:
+                    return fields[fields.index("-") + 1]
+    except (OSError, ValueError, IndexError):
+        pass
+    return None

@@ -23,7 +23,7 @@ _RETRY_MS = 1000
 
 
 class FlushJob:
-    """Syncs one log up to where it ends now; `closed`: with all that a clean shutdown promises."""
+    """A sync of a log up to the present end; `closed`: including everything promised by a clean shutdown."""
 
     def __init__(self, flusher: Flusher, now: int, *, closed: bool = False) -> None:
         self._flusher = flusher
@@ -67,14 +67,14 @@ def _sync_directory(fs: FileSystem, path: str) -> None:
 
 
 def _for_good(error: OSError) -> OSError:
-    """A sync that found no room does not pass as a write that found none does: what was lost can't be known."""
+    """Return the error of a sync as a lasting error: unlike a write without room, a failed sync may have lost data."""
     if not is_passing(error):
         return error
     return OSError(errno.EIO, f"sync failed: {error.strerror}", error.filename)
 
 
 def close_log(log: PartitionLog, now: int) -> None:
-    """Leave a log's files as a clean shutdown leaves them, all of them synced."""
+    """Leave a log's files synced, as after a clean shutdown."""
     unsynced = log.is_unsynced
     log.seal()
     if unsynced:
@@ -90,7 +90,7 @@ class _Waiting(NamedTuple):
 
 
 class Flusher:
-    """The syncs of one log, and who waits for them."""
+    """The syncs of a log, and the waiting callers."""
 
     __slots__ = ("_again", "_running", "_submit", "_syncing", "_target", "log")
 
@@ -103,7 +103,7 @@ class Flusher:
         self._syncing: list[_Waiting] = []
 
     def request(self, now: int, waiter: Waiter | None = None) -> None:
-        """Sync what is in the log by now; `waiter` hears when that is done, or that it failed."""
+        """Sync the records in the log by now; `waiter` is called at the end, with the error if the sync failed."""
         log = self.log
         if waiter is not None:
             if log.recovery_point >= log.log_end_offset:
@@ -116,12 +116,12 @@ class Flusher:
             self._again = True
 
     def catch_up(self, now: int) -> None:
-        """More is unsynced than may be: see to it that it is synced."""
+        """Start a sync if none runs: more records are unsynced than `flush.messages` allows."""
         if not self._running:
             self._start(now)
 
     def truncated(self, offset: int) -> None:
-        """The log ends at `offset` now: whoever waits for what was behind it waits in vain."""
+        """Fail the waiters for records beyond `offset`, where the log ends now."""
         cut = [one for one in self._syncing if one.offset > offset]
         self._syncing = [one for one in self._syncing if one.offset <= offset]
         for one in cut:
@@ -157,14 +157,14 @@ class Flusher:
             one.waiter(error if one.offset > log.recovery_point else None)
 
     def give_up(self, error: OSError) -> None:
-        """Nothing is synced any more: whoever waits is told why."""
+        """Fail every waiter: nothing is synced any more."""
         waiting, self._syncing = self._syncing, []
         for one in waiting:
             one.waiter(error)
 
 
 class Flushers:
-    """Those of all logs of a manager."""
+    """The flushers of all logs of a manager."""
 
     def __init__(self, submit: Submit) -> None:
         self._submit = submit
@@ -182,13 +182,15 @@ class Flushers:
         self._flushers.pop(key, None)
 
     def give_up(self, error: OSError) -> None:
-        """Nothing is synced any more."""
+        """Fail every waiter of every log: nothing is synced any more."""
         flushers, self._flushers = self._flushers, {}
         for flusher in flushers.values():
             flusher.give_up(error)
 
     def retry(self, now: int) -> None:
-        """There was no descriptor, or no room: what waits for a sync and has nobody who asks for it is tried again."""
+        """Sync overdue logs again in a second: a descriptor or room was missing, and no request may come to start a
+        sync.
+        """
         self._retry_at = now + _RETRY_MS
 
     def next_deadline(self) -> int | None:

@@ -27,7 +27,7 @@ _MADE_AT_ONCE = 200
 
 
 class FreshFolders:
-    """Those that nobody has loaded a log from, by their paths."""
+    """The folders of created partitions with logs never loaded, by path."""
 
     def __init__(self, fs: FileSystem, submit: Submit, on_error: Callable[[str, OSError], object]) -> None:
         self._fs = fs
@@ -41,7 +41,7 @@ class FreshFolders:
         self._in_hand: str | None = None  # the job is making it
 
     def note(self, path: str, topic_id: bytes) -> None:
-        """A partition is created: its folder is to be made. There is nothing of that name."""
+        """Have a created partition's folder made, in a job; no file of the name exists."""
         self._topic_ids[path] = topic_id
         with self._turn:
             self._waiting[path] = topic_id
@@ -51,10 +51,10 @@ class FreshFolders:
         return path in self._topic_ids
 
     def take(self, path: str) -> bytes | None:
-        """The id of its topic if no log has been loaded from that folder; it is there then, and holds nothing else.
+        """Return the topic id if no log has been loaded from the folder, which exists then and holds nothing else.
 
         Raises:
-            OSError: it can't be made. It stays as it is, to be asked for again.
+            OSError: the folder can't be made. The caller may ask again.
         """
         topic_id = self._topic_ids.get(path)
         if topic_id is None:
@@ -65,11 +65,11 @@ class FreshFolders:
         return topic_id
 
     def forget(self, path: str) -> bool:
-        """The partition is deleted. Whether its folder may not be there: it was not made yet, or not wholly."""
+        """Forget a deleted partition, and return whether the folder may be missing or incomplete."""
         return self._topic_ids.pop(path, None) is not None and self._claim(path)
 
     def abandon(self, directory: str) -> None:
-        """Nothing is made in that directory any more."""
+        """Make no more folders in the directory."""
         for path in [path for path in self._topic_ids if os.path.dirname(path) == directory]:
             del self._topic_ids[path]
             with self._turn:
@@ -77,7 +77,7 @@ class FreshFolders:
                 self._refused.pop(path, None)
 
     def finish(self) -> None:
-        """Make all that can be made, now."""
+        """Make all waiting folders now."""
         failed = []
         for path, topic_id in self._topic_ids.items():
             if self._claim(path):
@@ -88,8 +88,9 @@ class FreshFolders:
         self._tell(failed)
 
     def _claim(self, path: str) -> bool:
-        """Whether this folder is still to be made, which the job won't do from now on. One that it is just making is
-        waited for.
+        """Take a folder away from the job, and return whether the folder must still be made.
+
+        A folder that the job is just making is waited for.
         """
         with self._turn:
             self._turn.wait_for(lambda: self._in_hand != path)
@@ -102,7 +103,7 @@ class FreshFolders:
             self._submit(MakeFoldersJob(self))
 
     def make_some(self, most: int = _MADE_AT_ONCE) -> list[tuple[str, OSError]]:
-        """The job's part beside the loop. What could not be made, and why."""
+        """Make up to `most` waiting folders in the job's thread, and return the failures."""
         failed = []
         for _ in range(most):
             with self._turn:
@@ -121,7 +122,7 @@ class FreshFolders:
         return failed
 
     def made(self, failed: list[tuple[str, OSError]]) -> None:
-        """The job's part on the loop."""
+        """Finish a job on the loop, and start the next."""
         self._job_submitted = False
         if self._waiting:
             self._make_later()
@@ -137,7 +138,7 @@ class FreshFolders:
             self._on_error(path, error)
 
     def _try(self, path: str, topic_id: bytes) -> None:
-        """What can't be made is tried again when its log is asked for, or when the broker stops."""
+        """Make a folder; after a failure a load of the log or the shutdown tries again."""
         try:
             self._make(path, topic_id)
         except OSError:
@@ -145,8 +146,10 @@ class FreshFolders:
             raise
 
     def _make(self, path: str, topic_id: bytes) -> None:
-        """Nobody reads the file before it is whole, so there is nothing to replace. Kafka takes a directory offline for
-        one that is empty.
+        """Make a folder and the file with the topic id.
+
+        Nobody reads the file before it is whole, so there is nothing to replace. A failed write is removed: Kafka takes
+        a directory offline for an empty file.
         """
         self._fs.make_directory(path)
         file = f"{path}/{PARTITION_METADATA}"
@@ -170,5 +173,5 @@ class MakeFoldersJob:
         self._folders.made(self._failed)
 
     def failed(self, error: OSError) -> None:
-        """Not by the disk, whose errors are noted where they arise."""
+        """Finish the job; errors of the disk are noted where a folder is made."""
         self._folders.made(self._failed)

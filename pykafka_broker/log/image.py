@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pykafka_broker.log import checkpoints
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.log_directory import DELETE_SUFFIX, LogDirectory, TopicPartition, write_clean_marker
-from pykafka_broker.log.segment_files import CLEANED, DELETED, SWAP, segment_name
+from pykafka_broker.log.segment import CLEANED, DELETED, SWAP, segment_name
 
 if TYPE_CHECKING:
     from pykafka_broker.log.manager import LogManager
@@ -36,8 +36,10 @@ _PIECE_BYTES = 8 << 20
 
 
 def take_image(manager: LogManager, directory: LogDirectory, target: str) -> None:
-    """Make `target`, which is not there, an image of a directory. Raises ApiError or OSError; then there may be a part
-    of it.
+    """Make an image of a directory under the new path `target`.
+
+    Raises:
+        ApiError, OSError: the image could not be made; `target` may hold a part of it.
     """
     os.makedirs(target)
     ends: dict[TopicPartition, int] = {}
@@ -64,7 +66,7 @@ def take_image(manager: LogManager, directory: LogDirectory, target: str) -> Non
 
 
 def _completed(manager: LogManager, key: TopicPartition, path: str) -> PartitionLog | None:
-    """The log of a partition with all of its files up to date; None where nobody has touched it since the start."""
+    """Return the log of a partition with all files up to date; None if the log was not touched since the start."""
     log = manager.loaded.get(key)
     if log is None:
         last = _last_segment(os.listdir(path))
@@ -80,7 +82,7 @@ def _completed(manager: LogManager, key: TopicPartition, path: str) -> Partition
 
 
 def lay_image(image: str, directory: str) -> None:
-    """Put what an image holds into a directory, which has none of it. The image stays as it is."""
+    """Put the content of an image into an empty directory. The image stays unchanged."""
     with os.scandir(image) as entries:
         for entry in entries:
             target = f"{directory}/{entry.name}"
@@ -91,7 +93,7 @@ def lay_image(image: str, directory: str) -> None:
 
 
 def _lay_folder(source: str, target: str) -> None:
-    """The folder of a partition."""
+    """Lay the folder of a partition."""
     os.mkdir(target)
     names = os.listdir(source)
     last = _last_segment(names)
@@ -104,7 +106,7 @@ def _lay_folder(source: str, target: str) -> None:
 
 
 def _last_segment(names: Collection[str]) -> str:
-    """The name of the segment that is written to, without an ending."""
+    """Return the name of the active segment, without an ending."""
     length = len(segment_name(0))
     return max((name[:length] for name in names if name.endswith(_LOG)), default="")
 
@@ -119,7 +121,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _copy(source: str, target: str) -> None:
-    """The system shares the blocks where its file system can."""
+    """Copy a file; the system shares the blocks where the file system can."""
     with open(source, "rb", buffering=0) as old, open(target, "xb", buffering=0) as new:
         copy = getattr(os, "copy_file_range", None)
         left = os.fstat(old.fileno()).st_size
@@ -132,14 +134,15 @@ def _copy(source: str, target: str) -> None:
 
 
 def aside_in(directory: str, uuid: bytes) -> str:
-    """The path of a folder for what is put aside. Its name is that of a deleted partition, so that the next start
-    removes it if we don't.
+    """Return the path of a folder for files put aside.
+
+    Its name is the name of a deleted partition's folder, so that the next start removes what is left.
     """
     return f"{directory}/{_ASIDE}{uuid.hex()}{DELETE_SUFFIX}"
 
 
 def set_aside(directory: str, aside: str, keep: Collection[str]) -> None:
-    """Take what a broker has in a directory out of it, except for `keep`."""
+    """Move a broker's files out of a directory, except for `keep`."""
     os.mkdir(aside)
     stays = {SNAPSHOTS, checkpoints.LOCK, *keep}
     for name in os.listdir(directory):
@@ -149,7 +152,7 @@ def set_aside(directory: str, aside: str, keep: Collection[str]) -> None:
 
 
 def put_back(aside: str, directory: str) -> None:
-    """Undo it."""
+    """Undo `set_aside`."""
     for name in os.listdir(aside):
         os.replace(f"{aside}/{name}", f"{directory}/{name}")
     os.rmdir(aside)

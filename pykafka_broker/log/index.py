@@ -1,10 +1,15 @@
-"""The sparse indexes of a segment: from an offset to a place in the file, and from a timestamp to an offset.
+"""The indexes of a segment: by offset, by time, and of its aborted transactions.
 
-Rule: an index only speeds things up. What it says is checked against the batch found there, and it can always be
-rebuilt from the log. Entries are appended in memory and written a page at a time, when the segment is flushed, rolled
-or closed; an idle index holds no bytes. What its pages begin with is remembered from the first search on. Formats
-(Kafka's): offset index, 8 bytes: relative offset of a batch's last record, position of the batch. Time index, 12
-bytes: the greatest timestamp so far, relative offset of the batch that brought it.
+Rule: an index only speeds things up. What it says is checked against the batches, and it can always be rebuilt from the
+log. Entries of the two sparse indexes are appended in memory and written a page at a time, when the segment is flushed,
+rolled or closed; an idle index holds no bytes. The first key of each page is remembered from the first search on.
+
+The transaction index (`.txnindex`) has an entry for each transaction whose ABORT marker lies in the segment, in the
+order of the markers. `last_stable_offset` of an entry tells from where on a search for aborted transactions may stop. A
+file with entries that can't belong to its segment is not used.
+
+Formats (Kafka's): offset index, 8 bytes: relative offset of a batch's last record, position of the batch. Time index,
+12 bytes: the greatest timestamp so far, relative offset of the batch that brought it.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import struct
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from pykafka_broker.log.files import CachedFile
 
@@ -22,14 +28,14 @@ _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
-
 _NO_ENTRY = (-1, -1)
-
 NO_TIMESTAMP = -1
+_TRANSACTION_ENTRY = struct.Struct(">hqqqq")
+_TRANSACTION_VERSION = 0
 
 
 class SparseIndex:
-    """Fixed-size entries in ascending order: those before `_written` are in the file, the rest in `_tail`."""
+    """Fixed-size entries in ascending order: the first `_written` are in the file, the rest in `_tail`."""
 
     __slots__ = ("_last", "_page_firsts", "_tail", "_written", "base_offset", "file")
     ENTRY: struct.Struct
@@ -61,7 +67,7 @@ class SparseIndex:
                 self.write_out()
 
     def write_out(self) -> None:
-        """Bring the file up to date, and into being."""
+        """Write the rest of the entries to the file, and make a missing file."""
         written = self.count - len(self._tail) // self.ENTRY.size
         if self._tail:
             self.file.create().write_at(self._tail, written * self.ENTRY.size)
@@ -92,7 +98,7 @@ class SparseIndex:
             self.file.handle().truncate(0)
 
     def last_entry(self) -> tuple[int, int] | None:
-        """The last entry as stored (the offset relative), or None."""
+        """Return the last entry as stored (with a relative offset), or None."""
         if self._last is None and self.count:
             self._last = self.entry(self.count - 1)
         return self._last
@@ -109,15 +115,15 @@ class SparseIndex:
         return values[0], values[1]
 
     def entries(self) -> Iterator[tuple[int, ...]]:
-        """Every entry as stored."""
+        """Yield every entry as stored."""
         self.write_out()
         if self._written:
             data = self.file.handle().read_at(self._written * self.ENTRY.size, 0)
             yield from self.ENTRY.iter_unpack(data)
 
     def _floor(self, target: int, key: struct.Struct, shift: int) -> tuple[int, tuple[int, int]]:
-        """The last entry whose field `key` at `shift` is at most `target`, and its number, which is -1 if there is
-        none.
+        """Return the index and the entry of the last entry with a field `key` at `shift` of at most `target`; index -1
+        for none.
         """
         size = self.ENTRY.size
         total = self.count
@@ -150,7 +156,7 @@ class SparseIndex:
         return number, (first, second)
 
     def _firsts(self, pages: int, key: struct.Struct, shift: int) -> array[int]:
-        """What field `key` is at the beginning of each page."""
+        """Return the field `key` of the first entry of each page."""
         firsts = self._page_firsts.setdefault(shift, array("q"))
         if len(firsts) < pages:
             handle = self.file.handle()
@@ -176,11 +182,11 @@ class OffsetIndex(SparseIndex):
         self._append(offset - self.base_offset, position)
 
     def floor(self, offset: int) -> tuple[int, int] | None:
-        """The last entry (offset, position) at or before `offset`."""
+        """Return the last entry (offset, position) at or before `offset`."""
         return self._absolute(*self._floor(offset - self.base_offset, _INT32, 0))
 
     def floor_position(self, position: int) -> tuple[int, int] | None:
-        """The last entry (offset, position) whose batch starts at or before `position`."""
+        """Return the last entry (offset, position) of a batch which starts at or before `position`."""
         return self._absolute(*self._floor(position, _INT32, 4))
 
     def _absolute(self, number: int, entry: tuple[int, int]) -> tuple[int, int] | None:
@@ -196,7 +202,7 @@ class TimeIndex(SparseIndex):
     ENTRY = _TIME_ENTRY
 
     def last(self) -> tuple[int, int]:
-        """The greatest timestamp and its offset; (-1, base offset) when empty."""
+        """Return the greatest timestamp and the last offset of the batch; (-1, base offset) when empty."""
         last = self.last_entry()
         return (last[0], self.base_offset + last[1]) if last is not None else (NO_TIMESTAMP, self.base_offset)
 
@@ -205,12 +211,128 @@ class TimeIndex(SparseIndex):
             self._append(timestamp, offset - self.base_offset)
 
     def floor(self, timestamp: int) -> tuple[int, int]:
-        """The last entry (timestamp, offset) at or before `timestamp`; (-1, base offset) if there is none."""
+        """Return the last entry (timestamp, offset) at or before `timestamp`; (-1, base offset) for none."""
         number, (stamp, offset) = self._floor(timestamp, _INT64, 0)
         if number < 0:
             return NO_TIMESTAMP, self.base_offset
         return stamp, self.base_offset + offset
 
     def truncate_to(self, offset: int) -> None:
-        """Forget entries whose offset is at or above `offset`."""
+        """Forget entries with an offset at or above `offset`."""
         self.truncate_entries(self._floor(offset - self.base_offset - 1, _INT32, 8)[0] + 1)
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class CorruptTransactionIndex(ValueError):
+    """A transaction index with an impossible size, version or entry."""
+
+
+class TransactionIndex:
+    __slots__ = ("_base_offset", "_entries", "_ragged", "file", "unsynced")
+
+    def __init__(self, file: CachedFile, base_offset: int = 0, *, fresh: bool) -> None:
+        self.file = file
+        self._base_offset = base_offset
+        self._entries: list[AbortedTransaction] | None = [] if fresh else None
+        self._ragged = False  # the file holds more than that
+        self.unsynced = not fresh  # the file, if there is one, was written to since it was synced
+
+    @property
+    def entries(self) -> list[AbortedTransaction]:
+        if self._entries is None:
+            self._entries = self._load()
+        return self._entries
+
+    def is_sound(self) -> bool:
+        """Return whether the file is missing or has possible entries."""
+        try:
+            self._entries = self.entries
+        except CorruptTransactionIndex:
+            return False
+        return True
+
+    def _load(self) -> list[AbortedTransaction]:
+        size = self.file.size()
+        if not size:
+            return []
+        data = self.file.handle().read_at(size, 0)
+        if size % _TRANSACTION_ENTRY.size:
+            raise CorruptTransactionIndex(f"{self.file.path} has {size} bytes, which are no whole entries")
+        rows = list(_TRANSACTION_ENTRY.iter_unpack(data))
+        if any(row[0] != _TRANSACTION_VERSION for row in rows):
+            raise CorruptTransactionIndex(f"unknown version in {self.file.path}")
+        entries = [AbortedTransaction(*row[1:]) for row in rows]
+        before = self._base_offset - 1
+        for entry in entries:
+            if not before < entry.last_offset >= entry.first_offset:
+                raise CorruptTransactionIndex(f"{self.file.path} can't have {entry}")
+            before = entry.last_offset
+        return entries
+
+    def correct(self, entries: list[AbortedTransaction]) -> None:
+        """Make the file hold the entries, synced.
+
+        A file that is right already is not touched, since its synced content would be at stake.
+        """
+        try:
+            known = self._load()
+        except CorruptTransactionIndex:
+            known = None
+        self._entries = entries
+        if known != entries:
+            self.replace(entries)
+            self.file.handle().sync()
+
+    def replace(self, entries: list[AbortedTransaction]) -> None:
+        """Make the file anew."""
+        self.unsynced = True
+        handle = self.file.create()
+        handle.truncate(0)
+        handle.write_at(b"".join(_TRANSACTION_ENTRY.pack(_TRANSACTION_VERSION, *entry) for entry in entries), 0)
+        self._entries = entries
+
+    def append(self, transaction: AbortedTransaction) -> None:
+        self.complete()
+        entries = self.entries
+        self._ragged = self.unsynced = True
+        self.file.create().write_at(
+            _TRANSACTION_ENTRY.pack(_TRANSACTION_VERSION, *transaction), len(entries) * _TRANSACTION_ENTRY.size
+        )
+        entries.append(transaction)
+        self._ragged = False
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget transactions ending at or after `offset`."""
+        entries = self.entries
+        if entries and entries[-1].last_offset >= offset:
+            self._entries = [entry for entry in entries if entry.last_offset < offset]
+            self._ragged = self.unsynced = True
+            self.complete()
+
+    def complete(self) -> None:
+        """Cut bytes of a failed write: the file holds the known entries alone then."""
+        if self._ragged:
+            self.file.create().truncate(len(self.entries) * _TRANSACTION_ENTRY.size)
+            self._ragged = False
+
+    def collect(self, first_offset: int, upper_offset: int) -> tuple[list[AbortedTransaction], bool]:
+        """Return the transactions in [first_offset, upper_offset), and whether later segments can't hold any more of
+        them.
+        """
+        found = []
+        for entry in self.entries:
+            if entry.last_offset >= first_offset and entry.first_offset < upper_offset:
+                found.append(entry)
+            if entry.last_stable_offset >= upper_offset:
+                return found, True
+        return found, False
+
+    def sync(self) -> None:
+        if self.entries:
+            self.file.handle().sync()

@@ -1,13 +1,21 @@
 """Work that may block for long, kept off the event loop.
 
 Rule: `run` is called in a thread and touches only what the job holds; `apply` is called on the loop afterwards and may
-touch anything. Whoever owns the threads is handed each job through a `Submit`; without one jobs run where they arise.
+touch anything. The owner of the threads is handed each job through a `Submit`; without threads a job runs where it
+arises. `in_threads` is for a start and a stop alone, when no request waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+_Item = TypeVar("_Item")
+_SHARES_OF_A_THREAD = 16
+ThreadPool = Callable[[int], "Executor"]  # makes so many threads, as `ThreadPoolExecutor` does
 
 
 class Job(Protocol):
@@ -30,3 +38,23 @@ def run_inline(job: Job) -> None:
         job.failed(error)
     else:
         job.apply()
+
+
+def in_threads(
+    thread_pool: ThreadPool | None, threads: int, work: Callable[[_Item], object], items: Sequence[_Item]
+) -> None:
+    """Call `work` with each of the items, in threads; without a thread pool in the calling thread."""
+
+    def work_on(some: Sequence[_Item]) -> None:
+        for item in some:
+            work(item)
+
+    if thread_pool is None or len(items) < 2:
+        work_on(items)
+        return
+    # a hand-over costs more than many an item, and no thread should be left with the longest share
+    size = max(1, len(items) // (threads * _SHARES_OF_A_THREAD))
+    shares = [items[start : start + size] for start in range(0, len(items), size)]
+    with thread_pool(min(threads, len(shares))) as pool:
+        for _ in pool.map(work_on, shares):
+            pass

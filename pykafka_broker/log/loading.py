@@ -1,7 +1,13 @@
-"""From a folder to a `PartitionLog`, and the folder of a new one.
+"""The way from a partition's folder to its `PartitionLog`, for a new log, a clean one and one after a crash (Kafka:
+LogLoader).
 
-Rule: after a clean shutdown only the end of the last segment is read. Everything else a log needs it reads when it is
-asked for.
+Rule: after a clean shutdown only the end of the last segment is read; everything else is read when it is asked for.
+
+After a crash `FolderRecovery` leaves the folder as a clean shutdown could have left it. What was synced (below the
+recovery point) must be whole; if it is not, recovery refuses, since a cut there would lose records that were promised.
+A log that is whole but ends before the recovery point is read from its start (`recover_folder`). Beyond the recovery
+point the log ends at the first batch that is not whole: the rest was never promised to anybody and is cut off, with the
+number of bytes logged. Indexes, transaction index, producer snapshot and leader epochs are rebuilt from the batches.
 """
 
 from __future__ import annotations
@@ -13,19 +19,36 @@ from typing import NamedTuple
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.config.topic import TopicConfig
-from pykafka_broker.log.checkpoints import MOVED, PARTITION_METADATA, read_partition_metadata, write_partition_metadata
+from pykafka_broker.log.checkpoints import (
+    GAP,
+    MOVED,
+    PARTITION_METADATA,
+    read_gap,
+    read_partition_metadata,
+    write_gap,
+    write_partition_metadata,
+)
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem
-from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
-from pykafka_broker.log.leader_epochs import LeaderEpochs
+from pykafka_broker.log.index import AbortedTransaction
+from pykafka_broker.log.leader_epochs import EPOCHS_FILE, LeaderEpochs
 from pykafka_broker.log.partition_log import LogKeeper, PartitionLog
-from pykafka_broker.log.producer_loading import rebuild_transactions, remove_strays, restore_producers
-from pykafka_broker.log.producer_snapshot import forget_snapshots
-from pykafka_broker.log.producer_state import ProducerState
-from pykafka_broker.log.scan import scan
-from pykafka_broker.log.segment import LogSegment
-from pykafka_broker.log.segment_files import CLEANED, DELETED, SWAP, segment_name
+from pykafka_broker.log.producer_state import (
+    QUICKLY_READ_BYTES,
+    ProducerState,
+    forget_snapshots,
+    rebuild_transactions,
+    remove_strays,
+    replay_batch,
+    restore_producers,
+    snapshot_name,
+    snapshot_offsets,
+    take_snapshot,
+)
+from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
+from pykafka_broker.log.segment import CLEANED, DELETED, SWAP, LogSegment, segment_name
 from pykafka_broker.log.segments import Segments
+from pykafka_broker.records.header import NO_PRODUCER_ID
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +60,7 @@ _LEFTOVERS = (DELETED, CLEANED, MOVED, ".tmp")
 
 
 class Offsets(NamedTuple):
-    """What the checkpoint files of a log directory say of a partition."""
+    """A partition's entries in the checkpoint files of the log directory."""
 
     log_start_offset: int = 0
     recovery_point: int = 0
@@ -54,7 +77,7 @@ def create_log(
     clock: Clock,
     keeper: LogKeeper,
 ) -> PartitionLog:
-    """A new, empty log in a folder of its own, which is made."""
+    """Make a folder with a new, empty log."""
     fs = files.fs
     fs.make_directory(directory)
     if topic_id != ZERO_ID:
@@ -75,8 +98,7 @@ def begin_log(
     clock: Clock,
     keeper: LogKeeper,
 ) -> PartitionLog:
-    """An empty log in a folder that is there, and in which there is only the topic's id; the files that would be empty
-    come with the first batch."""
+    """Return an empty log for a folder with nothing but the topic's id; the first batch makes the files."""
     segment = LogSegment(files, directory, 0, size=0, created_ms=clock.wall, fresh=True)
     return PartitionLog(
         topic,
@@ -106,7 +128,7 @@ def load_log(
     clock: Clock,
     keeper: LogKeeper,
 ) -> PartitionLog:
-    """A log that was closed cleanly."""
+    """Load a log after a clean shutdown."""
     fs = files.fs
     names = remove_leftovers(files, directory, clock.wall)
     segments = open_segments(files, directory, names, offsets.log_start_offset, clock.wall)
@@ -121,7 +143,7 @@ def load_log(
     restore_producers(fs, directory, names, producers, segments, log_start_offset, log_end_offset)
     if not segments.active.transactions.is_sound():  # it is about to be written to
         rebuild_transactions(fs, directory, segments, segments.active)
-    return PartitionLog(
+    log = PartitionLog(
         topic,
         partition,
         topic_id=read_partition_metadata(fs, f"{directory}/{PARTITION_METADATA}") or ZERO_ID,
@@ -135,15 +157,20 @@ def load_log(
         log_end_offset=log_end_offset,
         recovery_point=min(offsets.recovery_point, log_end_offset),
         high_watermark=offsets.high_watermark,
+        gap=read_gap(fs, directory) if GAP in names else None,
         now=clock.now,
         keeper=keeper,
     )
+    if log.gap is not None and log.gap >= log_end_offset:
+        log.forget_gap()  # a crash came when the log was cut there
+    return log
 
 
 def begin_anew(files: FileCache, directory: str, segments: Segments, start: int, wall: int) -> None:
-    """Replace all segments by an empty one at `start`: what was left of the log lies below its start, and offsets below
-    that, given once more, would be lost at the next load. Nothing is known of the producers then: the end of a
-    transaction that is open here may be among what is lost (Kafka: UnifiedLog.truncateFullyAndStartAt).
+    """Replace all segments by an empty segment at `start`, since the rest of the log lies below the start.
+
+    Offsets below the start, given once more, would be lost at the next load. The producers are forgotten: the end of an
+    open transaction may be among the lost records (Kafka: UnifiedLog.truncateFullyAndStartAt).
     """
     logger.warning("%s ends before its start, and goes on there, at %d", directory, start)
     fs = files.fs
@@ -159,7 +186,7 @@ def begin_anew(files: FileCache, directory: str, segments: Segments, start: int,
 
 
 def open_segments(files: FileCache, directory: str, names: list[str], log_start_offset: int, wall: int) -> Segments:
-    """Every segment in the folder; a new one if there is none."""
+    """Return every segment in the folder; a new segment for none."""
     bases = sorted(int(name[:20]) for name in names if _SEGMENT.fullmatch(name))
     if not bases:
         segment = LogSegment(files, directory, log_start_offset, size=0, created_ms=wall, fresh=True)
@@ -175,7 +202,7 @@ def open_segments(files: FileCache, directory: str, names: list[str], log_start_
 
 
 def _complete_indexes(segments: Segments, names: set[str]) -> None:
-    """Make the index files that are missing."""
+    """Make missing index files."""
     for segment in segments:
         stem = segment_name(segment.base_offset)
         if segment.size and not {f"{stem}.index", f"{stem}.timeindex"} <= names:
@@ -183,7 +210,7 @@ def _complete_indexes(segments: Segments, names: set[str]) -> None:
 
 
 def remove_leftovers(files: FileCache, directory: str, wall: int) -> list[str]:
-    """Finish what an interrupted deletion, cleaning or checkpoint left; the names that are there then."""
+    """Finish an interrupted deletion, cleaning or checkpoint, and return the names of the files then."""
     fs, names = files.fs, []
     for name in fs.list_directory(directory):
         if name.endswith(_LEFTOVERS):
@@ -205,7 +232,7 @@ def remove_leftovers(files: FileCache, directory: str, wall: int) -> list[str]:
 def load_epochs(
     fs: FileSystem, directory: str, segments: Segments, log_start_offset: int, log_end_offset: int
 ) -> LeaderEpochs:
-    """What the checkpoint says; if it is missing, damaged or not of this log, what the batches say."""
+    """Return the epochs in the checkpoint; if missing, damaged or of another log, the epochs of the batches."""
     epochs = LeaderEpochs.load(fs, f"{directory}/{EPOCHS_FILE}")
     if correct_epochs(epochs, segments, log_start_offset, log_end_offset):
         epochs.write(sync=False)
@@ -213,7 +240,7 @@ def load_epochs(
 
 
 def correct_epochs(epochs: LeaderEpochs, segments: Segments, log_start_offset: int, log_end_offset: int) -> bool:
-    """Learn them anew where the log's ends show that they are wrong; whether that was so."""
+    """Learn the epochs from the batches if the log's ends prove the entries wrong, and return whether so."""
     if epochs.entries:
         last_epoch = segments.active.last_epoch() if segments.active.size else None
         wrong = not epochs.can_be_of(log_start_offset, log_end_offset, last_epoch)
@@ -233,3 +260,238 @@ def learn_epochs(epochs: LeaderEpochs, segments: Iterable[LogSegment]) -> None:
             continue  # epochs only rise, so none begins in here
         for batch in scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False):
             epochs.assign(batch.header.partition_leader_epoch, batch.header.base_offset)
+
+
+# -- recovery after a crash
+
+
+class EndsEarly(DamagedLog):
+    """A sound log ends before the recovery point: the rest is lost, or the checkpoint is wrong."""
+
+
+class Recovered(NamedTuple):
+    """The outcome of a recovery.
+
+    gap: beyond the synced part, the end of the first segment that the next segment does not follow at once; None
+    without such a segment.
+    """
+
+    log_end_offset: int
+    read_bytes: int
+    cut_bytes: int
+    gap: int | None = None
+
+
+class FolderRecovery:
+    """The recovery of a partition's folder.
+
+    contiguous: the log is never compacted, so it ends at its first gap.
+    """
+
+    def __init__(
+        self,
+        files: FileCache,
+        directory: str,
+        name: str,
+        config: TopicConfig,
+        offsets: Offsets,
+        wall: int,
+        *,
+        contiguous: bool = False,
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._config = config
+        self._offsets = offsets
+        self._wall = wall
+        self._contiguous = contiguous
+        self._producers = ProducerState(name)
+        self._epochs = LeaderEpochs.load(files.fs, f"{directory}/{EPOCHS_FILE}")
+        self._epochs_on_disk = list(self._epochs.entries)
+        self._read_bytes = self._cut_bytes = 0
+
+    def run(self) -> Recovered:
+        """Recover the folder.
+
+        Raises:
+            DamagedLog: the synced part is not whole.
+        """
+        fs = self._files.fs
+        names = remove_leftovers(self._files, self._directory, self._wall)
+        segments = open_segments(self._files, self._directory, names, self._offsets.log_start_offset, self._wall)
+        unflushed = segments.starting_from(self._offsets.recovery_point)
+        start = unflushed[0].base_offset
+        if start == self._offsets.recovery_point > segments.first.base_offset:
+            self._complete(segments[segments.index_of(start) - 1])
+        if len(unflushed) == 1 and self._is_whole(unflushed[0], names):
+            return Recovered(self._offsets.recovery_point, 0, 0)
+        restore_producers(fs, self._directory, names, self._producers, segments, self._offsets.log_start_offset, start)
+        if not self._epochs.entries:
+            learn_epochs(self._epochs, [segment for segment in segments if segment.base_offset < start])
+        end, gap = start, None
+        for number, segment in enumerate(unflushed):
+            if segment.base_offset < end and not segment.size:
+                self._drop(segments, [segment])  # made by a roll that failed
+                continue
+            if segment.base_offset < end:
+                raise DamagedLog(segment.log.path, 0, f"it begins before the segment ahead of it ends, at {end}")
+            lost_from = max(end, self._offsets.log_start_offset)
+            if segment.base_offset > lost_from and gap is None:
+                if self._contiguous:
+                    self._drop(segments, unflushed[number:])
+                    fs.sync_directory(self._directory)
+                    break
+                # Compaction leaves gaps. A power cut that took whole batches from the end of the file before leaves the
+                # same, so a follower fetches on from here (`PartitionLog.gap`); without a leader the rest is kept.
+                gap = lost_from
+            end, whole = self._recover_segment(segment)
+            self._take_snapshot(end)
+            if not whole:
+                self._drop(segments, unflushed[number + 1 :])
+                # or the next power cut brings back what is cut here, behind what has been appended since
+                segment.log.handle().sync()
+                fs.sync_directory(self._directory)
+                break
+        self._check_synced(segments, end)
+        end = self._start_over(segments, end)
+        self._finish(segments, end)
+        return Recovered(end, self._read_bytes, self._cut_bytes, gap)
+
+    def _complete(self, segment: LogSegment) -> None:
+        """Complete the files of the last complete segment before the recovery point.
+
+        Its batches were synced while it was the active segment. What was done to its files when it was complete may be
+        lost: unused preallocated room may be there, and entries of its indexes may be missing.
+        """
+        handle, path = segment.log.handle(), segment.log.path
+        try:
+            complete = segment.has_whole_indexes() and segment.time_index.last() == segment.greatest_timestamp()
+        except DamagedLog:
+            complete = False
+        if not complete:
+            size, end = segment.size, 0
+            try:
+                for batch in scan(handle, path, 0, size, verify=False):
+                    end = batch.position + batch.header.size
+            except DamagedLog as damage:
+                if any(handle.read_at(size - damage.position, damage.position)):
+                    raise
+                end = damage.position
+                handle.truncate(end)
+            segment.size = end
+            segment.rebuild_indexes(self._config.index_interval_bytes)
+        segment.close()
+
+    def _is_whole(self, segment: LogSegment, names: list[str]) -> bool:
+        """Return whether nothing was written after the last sync; the folder is as after a clean shutdown then."""
+        end = self._offsets.recovery_point
+        if self._offsets.log_start_offset > end:
+            return False
+        if not segment.size:
+            # Kafka allocates indexes in advance, and a killed Kafka leaves them so: they are cut in a recovery.
+            return end == segment.base_offset == 0 and segment.offset_index.file.size() == 0
+        stem = segment_name(segment.base_offset)
+        if not {f"{stem}.index", f"{stem}.timeindex"} <= set(names) or not self._epochs.entries:
+            return False
+        if snapshot_name(end) not in names and not self._needs_no_snapshot(segment, names):
+            return False
+        try:
+            return segment.has_whole_indexes() and segment.end_offset() == end
+        except DamagedLog:
+            return False
+
+    def _needs_no_snapshot(self, segment: LogSegment, names: list[str]) -> bool:
+        """Return whether a log is short and without idempotent producers: a shutdown of very many logs writes no
+        snapshot then.
+        """
+        if segment.base_offset or segment.size > QUICKLY_READ_BYTES or snapshot_offsets(names):
+            return False
+        batches = scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False)
+        try:
+            return all(batch.header.producer_id == NO_PRODUCER_ID for batch in batches)
+        except DamagedLog:
+            return False
+
+    def _recover_segment(self, segment: LogSegment) -> tuple[int, bool]:
+        """Return the end offset of the segment, and whether the segment was whole."""
+        size = segment.size
+        self._read_bytes += size
+        segment.clear_indexes()
+        aborted: list[AbortedTransaction] = []
+        end, whole = segment.base_offset, True
+        try:
+            for batch in scan(segment.log.handle(), segment.log.path, 0, size, verify=True):
+                header = batch.header
+                if header.base_offset < end or not segment.fits(header.last_offset):
+                    raise DamagedLog(segment.log.path, batch.position, f"offset {header.base_offset} after {end - 1}")
+                aborted += self._learn(segment, batch)
+                end = header.next_offset
+        except DamagedLog as damage:
+            if end < self._offsets.recovery_point or damage.old_format:
+                raise
+            self._cut_bytes += size - segment.size
+            logger.warning("Cut %d bytes at the end of %s: %s", size - segment.size, segment.log.path, damage.reason)
+            segment.log.handle().truncate(segment.size)
+            whole = False
+        segment.transactions.correct(aborted)
+        return end, whole
+
+    def _learn(self, segment: LogSegment, batch: ScannedBatch) -> list[AbortedTransaction]:
+        header = batch.header
+        if header.partition_leader_epoch > self._epochs.latest:
+            self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+        segment.index(header.size, header.last_offset, header.max_timestamp, self._config.index_interval_bytes)
+        aborted = replay_batch(self._producers, batch)
+        return [] if aborted is None else [aborted]
+
+    def _drop(self, segments: Segments, later: list[LogSegment]) -> None:
+        for segment in later:
+            self._cut_bytes += segment.size
+            logger.warning("Removed %s (%d bytes), which came after the cut", segment.log.path, segment.size)
+            segment.remove()
+        if later:
+            segments.replace(later, [])
+
+    def _check_synced(self, segments: Segments, end: int) -> None:
+        if end < self._offsets.recovery_point:
+            reason = f"it ends at offset {end}, but had been synced up to {self._offsets.recovery_point}"
+            raise EndsEarly(segments.active.log.path, segments.active.size, reason)
+
+    def _start_over(self, segments: Segments, end: int) -> int:
+        """Return the offset at which the log continues: the log start, if the records below were deleted and not
+        synced.
+        """
+        start = self._offsets.log_start_offset
+        if end >= start:
+            return end
+        self._producers.clear(start)
+        begin_anew(self._files, self._directory, segments, start, self._wall)
+        return start
+
+    def _finish(self, segments: Segments, end: int) -> None:
+        self._epochs.truncate_from_end(end)
+        correct_epochs(self._epochs, segments, max(self._offsets.log_start_offset, segments.first.base_offset), end)
+        if self._epochs.entries != self._epochs_on_disk:
+            self._epochs.write(sync=False)
+        for segment in segments.starting_from(self._offsets.recovery_point):
+            segment.close()
+
+    def _take_snapshot(self, offset: int) -> None:
+        take_snapshot(self._files.fs, self._directory, self._producers, offset)
+
+
+def recover_folder(
+    files: FileCache, directory: str, name: str, config: TopicConfig, offsets: Offsets, wall: int
+) -> Recovered:
+    """Recover a partition written by clients. A log ending before the recovery point is reported once, and checked from
+    the start. A gap is written into the folder, before a sync raises the recovery point beyond the gap.
+    """
+    try:
+        recovered = FolderRecovery(files, directory, name, config, offsets, wall).run()
+    except EndsEarly as early:
+        logger.error("%s; it is recovered from its start and goes on where it ends", early)
+        from_start = Offsets(offsets.log_start_offset, 0)
+        recovered = FolderRecovery(files, directory, name, config, from_start, wall).run()
+    if recovered.gap is not None:
+        write_gap(files.fs, directory, recovered.gap)
+    return recovered

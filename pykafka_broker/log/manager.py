@@ -2,7 +2,7 @@
 
 Rule: a start after a clean shutdown lists folders and opens nothing; the first request for a log loads it. After a
 crash every log is recovered before the first request: unsynced records are checked. A directory that fails goes offline
-alone.
+alone. The manager knows one `LogListener`, from its constructor on, and tells the rest of the broker nothing else.
 """
 
 from __future__ import annotations
@@ -16,26 +16,32 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.checkpoint_writer import CheckpointWriter
-from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID, PARTITION_METADATA, RECOVERY_POINTS, same_but_damaged
-from pykafka_broker.log.closing import close_directory
+from pykafka_broker.log.checkpoints import (
+    METADATA_TOPIC_ID,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    UNASSIGNED,
+    CheckpointWriter,
+    same_but_damaged,
+)
 from pykafka_broker.log.compaction.cleaner import Cleaner
-from pykafka_broker.log.deletion import Deletions
-from pykafka_broker.log.directory_ids import UNASSIGNED
-from pykafka_broker.log.directory_map import DirectoryMap, put_aside
+from pykafka_broker.log.deletion import Deletions, Remover
+from pykafka_broker.log.directory_map import DirectoryMap, open_directories, put_aside
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem, is_passing
 from pykafka_broker.log.flush import Flushers, Waiter
 from pykafka_broker.log.fresh_folders import FreshFolders
-from pykafka_broker.log.jobs import Submit, run_inline
-from pykafka_broker.log.listener import LogListener
+from pykafka_broker.log.jobs import Submit, ThreadPool, run_inline
 from pykafka_broker.log.loading import ZERO_ID, begin_log, create_log, load_log
-from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, LogDirectoryError, TopicPartition
+from pykafka_broker.log.log_directory import (
+    METADATA_TOPIC,
+    LogDirectory,
+    LogDirectoryError,
+    TopicPartition,
+    close_directory,
+)
 from pykafka_broker.log.moving import Moves
-from pykafka_broker.log.opening import open_directories
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.pool import ThreadPool
-from pykafka_broker.log.removal import Remover
 from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.upkeep import Upkeep
@@ -43,8 +49,33 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.system import open_files_limit
 
 logger = logging.getLogger(__name__)
+
 _OPEN_FILES = 4096
 _HANDED_OVER = OSError(errno.ESTALE, "another broker has the directory now")
+
+
+class LogListener:
+    """A listener for logs without a node, without any action; the broker overrides every method."""
+
+    def is_replicated(self, partition: TopicPartition) -> bool:
+        """Return whether the partition has other replicas; the log then begins with the checkpointed high watermark."""
+        return False
+
+    def synced(self, log: PartitionLog) -> None:
+        """Act on more durable records in the log."""
+
+    def lost(self, log: PartitionLog, offset: int, error: OSError) -> None:
+        """Act on the loss of the records from `offset` on, by a truncation or a failed sync."""
+
+    def directory_failed(self, directory: LogDirectory, partitions: list[TopicPartition]) -> None:
+        """Act on a directory gone offline with some partitions."""
+
+    def moving(self, partition: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
+        """Announce a coming move of the partition to `target`; call `waiter` when the metadata is synced."""
+        waiter(None)
+
+    def moved(self, partition: TopicPartition) -> None:
+        """Act on a partition's move to another directory."""
 
 
 def _open_files() -> int:
@@ -68,7 +99,7 @@ def _metadata_topic_config(config: BrokerConfig) -> TopicConfig:
 
 
 class LogManager:
-    """The logs in `log.dirs`, by partition; also the `LogKeeper` of these logs."""
+    """The logs in `log.dirs`, by partition; also the `LogKeeper` of the logs."""
 
     def __init__(
         self,
@@ -83,7 +114,7 @@ class LogManager:
         cluster_id: str = "",
         listener: LogListener | None = None,
     ) -> None:
-        """Make the manager of `log.dirs`; `start` reads them.
+        """Make the manager of `log.dirs`; `start` reads the directories.
 
         Args:
             clock: the broker's; None for a clock that shows the time of the last call.
@@ -110,7 +141,6 @@ class LogManager:
         self.topics_are_known = True
         self.loaded: dict[TopicPartition, PartitionLog] = {}
         self.damaged: dict[TopicPartition, DamagedLog] = {}  # out of service until the next start
-        self.gaps: dict[TopicPartition, int] = {}  # found by the recovery in logs that are not loaded yet
         self.directory_map = DirectoryMap(self.directories, lambda: [*map(os.path.abspath, self.config.cordoned_dirs)])
         self._where = self.directory_map.where
         self._flushers = Flushers(lambda job: self.submit(job))
@@ -132,7 +162,7 @@ class LogManager:
     # -- life
 
     def start(self, now: int, *, with_metadata: bool = False) -> None:
-        """Open the directories and recover the logs in them.
+        """Open the directories and recover the logs.
 
         Raises:
             LogDirectoryError: no directory can be used; or, `with_metadata`, the metadata log is missing.
@@ -173,8 +203,9 @@ class LogManager:
         close_directory(directory, logs, self.thread_pool, self._upkeep.write_checkpoints, now)
 
     def hand_over(self) -> None:
-        """Leave the directories to another broker: no path in them is used any more. Open files stay usable for their
-        readers. The caller calls `give_up` next.
+        """Leave the directories to another broker: no path in a directory is used any more.
+
+        Open files stay usable for their readers. The caller calls `give_up` next.
         """
         self._is_closing = self._is_handed_over = True
         self.stop_jobs()
@@ -203,7 +234,7 @@ class LogManager:
     # -- logs
 
     def get(self, topic: str, partition: int) -> PartitionLog:
-        """Return the log of a partition; the first call loads it.
+        """Return the log of a partition; the first call loads the log.
 
         Raises:
             ApiError: UNKNOWN_TOPIC_OR_PARTITION if there is no log here, KAFKA_STORAGE_ERROR if its disk fails or the
@@ -240,14 +271,15 @@ class LogManager:
         except DamagedLog as damage:
             self.out_of_service(key, damage)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
-        log.note_gap(self.gaps.pop(key, None))
         self.loaded[key] = log
         if log.overdue:  # a crash has left it in the system's memory
             self.must_sync(log)
         return log
 
     def out_of_service(self, key: TopicPartition, damage: DamagedLog) -> None:
-        """Take a damaged partition out of service and log why. Damage of the metadata ends the start, which logs it."""
+        """Take a damaged partition out of service and log the damage. Damage of the metadata ends the start, which logs
+        it.
+        """
         self.damaged[key] = damage
         if key[0] == METADATA_TOPIC:
             return
@@ -280,7 +312,7 @@ class LogManager:
             raise self.directory_failed(directory, error) from error
 
     def partitions(self) -> Iterable[TopicPartition]:
-        """Return all partitions that have a folder here."""
+        """Return all partitions with a folder."""
         return self._where.keys()
 
     def create(
@@ -293,9 +325,15 @@ class LogManager:
         directory_id: bytes = UNASSIGNED,
         new: bool = True,
     ) -> PartitionLog:
-        """A new log, in the directory of that id, else in the one that holds the fewest; or the one that exists. Not
-        `new`: it may have been made before a restart. Raises KAFKA_STORAGE_ERROR if it can't be made for now, or may
-        be where nobody can look; it may be asked for again."""
+        """Return a new log, in the named directory or the directory with the fewest partitions; or the existing log.
+
+        Args:
+            new: False if the log may have been made before a restart.
+
+        Raises:
+            ApiError: KAFKA_STORAGE_ERROR, the log can't be made for now, or may be in an unreadable directory. The
+                caller may ask again.
+        """
         key = topic, partition
         if key in self._where:
             log = self.get(topic, partition)
@@ -327,8 +365,11 @@ class LogManager:
         directory_id: bytes = UNASSIGNED,
         new: bool = True,
     ) -> None:
-        """As `create`, but the log is loaded when it is first asked for, and its folder made beside the loop or then.
-        Raises as `create`, save for the folder: whether that could be made is heard by whoever asks for the log."""
+        """Make a log as `create` does, to be loaded by the first request; a job makes the folder.
+
+        Raises:
+            ApiError: as `create`, except for the folder: a failure to make it shows when the log is asked for.
+        """
         key = topic, partition
         if key in self._where or self._config_of(topic).preallocate:
             self.create(topic, partition, topic_id, now, directory_id=directory_id, new=new)
@@ -356,8 +397,11 @@ class LogManager:
             raise self.directory_failed(self._where[log.topic, log.partition], error) from error
 
     def metadata_log(self, now: int) -> PartitionLog:
-        """`__cluster_metadata-0`, in `metadata.log.dir` or else the first directory; made if there is none. Raises
-        `LogDirectoryError` if it can't be had."""
+        """Return `__cluster_metadata-0`, in `metadata.log.dir` or else the first directory; a missing log is made.
+
+        Raises:
+            LogDirectoryError: the log can't be had.
+        """
         directory = self.directory_of_metadata_log()
         try:
             if (METADATA_TOPIC, 0) in self._where:
@@ -377,15 +421,18 @@ class LogManager:
         return _metadata_topic_config(self.config) if topic == METADATA_TOPIC else self.topic_config(topic)
 
     def reconfigure(self, topic: str, partitions: Iterable[int], config: TopicConfig) -> None:
-        """Apply the changed settings of a topic to its loaded logs."""
+        """Apply changed settings to a topic's loaded logs."""
         for partition in partitions:
             log = self.loaded.get((topic, partition))
             if log is not None:
                 log.reconfigure(config)
 
     def delete(self, topic: str, partition: int, now: int) -> None:
-        """Take the partition away. Its folder gets another name, at once or as soon as the disk allows it, and is
-        removed after `file.delete.delay.ms`. Never raises: whatever the disk says, the partition is gone."""
+        """Delete a partition. Never raises: whatever the disk says, the partition is gone.
+
+        Its folder gets another name, at once or as soon as the disk allows, and is removed after
+        `file.delete.delay.ms`.
+        """
         key = topic, partition
         self.moves.cancel(key)
         directories = self.directory_map.take_everywhere(key)
@@ -398,13 +445,14 @@ class LogManager:
                 self._deletions.delete(key, directory, log, config.file_delete_delay_ms, now)
 
     def copies(self) -> list[tuple[TopicPartition, LogDirectory]]:
-        """Everything that has a folder, with each directory where it has one."""
+        """Return every folder of a partition, as pairs of the partition and the directory."""
         found = list(self._where.items())
         return found + [(key, each) for key, held in self.directory_map.withheld.items() for each in held]
 
     def put_aside(self, key: TopicPartition, directory: LogDirectory) -> None:
-        """Keep a folder that is no log of this node any more under another name. Where the disk refuses that, the log
-        is out of service. Only retention may have loaded the log since the start.
+        """Keep a folder under another name which is no longer a log of the node.
+
+        Where the disk refuses that, the log is out of service. Only retention may have loaded the log since the start.
         """
         if self._where.get(key) is directory:
             self.loaded.pop(key, None)
@@ -419,12 +467,15 @@ class LogManager:
             self.directory_map.no_longer(key, directory)
 
     def disown(self, directory: LogDirectory, *keys: TopicPartition) -> None:
-        """The partitions are about to be in this directory, or to go from it: its checkpoints say nothing of what was
-        there any more. Raises OSError."""
+        """Remove partitions from a directory's checkpoints, before the logs come or go.
+
+        Raises:
+            OSError: the disk refused.
+        """
         self._upkeep.disown(directory, *keys)
 
     def moved(self, key: TopicPartition, old_folder: str, target: LogDirectory) -> PartitionLog:
-        """The partition is in `target` now; what was its folder waits to be removed."""
+        """Note a partition's move to `target`, and have the old folder removed later."""
         log = self.loaded[key]
         self._remover.log_later(self.clock.now + log.config.file_delete_delay_ms, old_folder, log)
         self._where[key].forget(key)
@@ -472,7 +523,7 @@ class LogManager:
             self._remover.later(due, segment.remove)
 
     def flush(self, log: PartitionLog, now: int, waiter: Waiter | None = None) -> None:
-        """Sync what is in the log by now, off the event loop; `waiter` hears of the end."""
+        """Sync the records in the log by now, off the event loop; `waiter` is called at the end."""
         self._flushers.of(log).request(now, waiter)
 
     # -- failure
@@ -483,7 +534,7 @@ class LogManager:
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory.path}: {error}")
 
     def path_failed(self, path: str, error: OSError) -> None:
-        """A file in a log directory, or the directory itself, could not be written or synced."""
+        """Handle a failed write or sync of a file in a log directory, or of the directory itself."""
         for directory in self.directories:
             if path == directory.path or path.startswith(directory.path + "/"):
                 self.directory_failed(directory, error)
@@ -492,7 +543,7 @@ class LogManager:
         logger.warning("Could not remove what was deleted, the next start at the latest tries again: %s", error)
 
     def take_offline(self, directory: LogDirectory, error: Exception) -> None:
-        """Serve nothing from this directory any more."""
+        """Take a directory out of service until the next start."""
         if not directory.online:
             return
         directory.error = error
@@ -522,7 +573,7 @@ class LogManager:
             each.on_deadline(now)
 
     def look_now(self, now: int) -> None:
-        """Retention, expiry of producers and compaction are due now."""
+        """Let retention, expiry of producers and compaction be due now."""
         self._upkeep.look_now(now)
         self.cleaner.look_now(now)
 

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.log.checkpoints import (
+    GAP,
     LOG_START_OFFSETS,
     MOVED,
     PARTITION_METADATA,
@@ -27,10 +28,10 @@ from pykafka_broker.log.checkpoints import (
 )
 from pykafka_broker.log.files import CachedFile
 from pykafka_broker.log.filesystem import FileHandle, FileSystem, write_file
-from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
+from pykafka_broker.log.leader_epochs import EPOCHS_FILE
 from pykafka_broker.log.log_directory import FUTURE_SUFFIX, LogDirectory, TopicPartition, deleted_name
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.producer_snapshot import snapshot_name, snapshot_offsets
+from pykafka_broker.log.producer_state import snapshot_name, snapshot_offsets
 from pykafka_broker.log.segment import LogSegment
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Piece(NamedTuple):
 def _copy_pieces(
     fs: FileSystem, folder: str, pieces: list[Piece], cancelled: Callable[[], bool] = lambda: False
 ) -> None:
-    """Copy and sync; a copy counts only after this."""
+    """Copy the pieces and sync the copies."""
     for piece in pieces:
         source = piece.open()
         if source is None:
@@ -87,7 +88,9 @@ def _copy_pieces(
 
 
 def _segment_piece(file: CachedFile, start: int, end: int) -> Piece:
-    """Return a piece of a file that retention may rename, but does not remove while the piece is wanted."""
+    """Return a piece of a segment's file. Retention may rename the file, but not remove the file while the piece is
+    wanted.
+    """
 
     def opened() -> FileHandle:
         try:
@@ -104,7 +107,7 @@ def _index_pieces(segment: LogSegment) -> list[Piece]:
 
 
 def _whole_file(fs: FileSystem, path: str) -> Piece:
-    """Return a small file, which may be deleted before its turn comes."""
+    """Return a piece of a small file, which may be deleted before the copy."""
 
     def opened() -> FileHandle | None:
         try:
@@ -116,7 +119,7 @@ def _whole_file(fs: FileSystem, path: str) -> Piece:
 
 
 class CopyJob:
-    """Copies pieces beside the event loop."""
+    """A job copying pieces beside the event loop."""
 
     def __init__(self, move: Move, pieces: list[Piece]) -> None:
         self._move = move
@@ -133,7 +136,7 @@ class CopyJob:
 
 
 class _SecureJob:
-    """Syncs the new folder and the topic id in it."""
+    """A sync of the new folder and the topic id."""
 
     def __init__(self, move: Move) -> None:
         self._move = move
@@ -152,7 +155,7 @@ class _SecureJob:
 
 
 class _MarkerRemovalJob:
-    """Removes the marker, once the folder's new name is synced."""
+    """A removal of the marker, once the folder's new name is synced."""
 
     def __init__(self, manager: LogManager, target: LogDirectory, folder: str) -> None:
         self._manager = manager
@@ -166,14 +169,14 @@ class _MarkerRemovalJob:
             fs.remove(f"{self._folder}/{MOVED}")
 
     def apply(self) -> None:
-        """Nothing waits for it."""
+        """Do nothing: no caller waits for the removal."""
 
     def failed(self, error: OSError) -> None:
         self._manager.directory_failed(self._target, error)
 
 
 class Move:
-    """One partition on its way to `target`."""
+    """A move of a partition to `target`."""
 
     def __init__(self, moves: Moves, key: TopicPartition, log: PartitionLog, target: LogDirectory) -> None:
         manager = moves.manager
@@ -220,7 +223,7 @@ class Move:
             self.fail(error)
 
     def advance(self) -> None:
-        """Copy what has come meanwhile, or finish."""
+        """Copy new records, or finish."""
         if self.cancelled:
             self._give_up()
             return
@@ -230,6 +233,7 @@ class Move:
             return
         try:
             if not self.announced and (self._has_caught_up() or self._rounds >= _MOST_ROUNDS):
+                self._moves.tell_log_start(self)
                 self._manager.submit(_SecureJob(self))
                 return
             pieces = self._pieces()
@@ -243,7 +247,7 @@ class Move:
 
     @property
     def _is_cut(self) -> bool:
-        """Whether the log was truncated since the copy began."""
+        """Return whether the log was truncated since the copy began."""
         return self.log.truncations != self._truncations
 
     def _begin_anew(self) -> None:
@@ -252,7 +256,7 @@ class Move:
         self._end()
 
     def announce(self) -> None:
-        """Only once the folder is there for certain."""
+        """Tell the metadata of the new directory, once the folder is synced."""
         if self.cancelled:
             self._give_up()
         else:
@@ -260,8 +264,9 @@ class Move:
             self._moves.announce(self)
 
     def told(self, error: OSError | None) -> None:
-        """The metadata names the new directory for certain, or can't be told; ENOENT: it knows no such replica here any
-        more, and this node will hear of that.
+        """Go on when the metadata names the new directory, or end the move after an error.
+
+        ENOENT: the metadata knows no such replica on this node any more, and this node will hear of that.
         """
         if error is None:
             self.advance()
@@ -272,8 +277,9 @@ class Move:
             self.abort(f"the metadata can't be told: {error}")
 
     def _has_caught_up(self) -> bool:
-        """Whether all that there was is in the copy, so that the metadata may name its directory: a Kafka that starts
-        on these directories after a crash takes the copy for the log then, whole or not.
+        """Return whether the copy has every record so far, and the metadata may name the new directory.
+
+        A Kafka that starts on these directories after a crash then takes the copy for the log, whole or not.
         """
         missing = sum(segment.size - self._copied.get(segment.base_offset, 0) for segment in self.log.segments)
         if any(segment.base_offset not in self._copied for segment in self.log.segments):
@@ -296,15 +302,15 @@ class Move:
         return pieces
 
     def _finish(self, pieces: list[Piece]) -> None:
-        """The log stands still for these few bytes and syncs; afterwards it is in the other directory."""
+        """Copy the last few bytes while the log stands still, and exchange the folders."""
         log, fs = self.log, self.fs
         log.seal()
         pieces += _index_pieces(log.segments.active)
         names = fs.list_directory(log.directory)
         for offset in set(snapshot_offsets(names)) - self._indexed:
             pieces.append(_whole_file(fs, f"{log.directory}/{snapshot_name(offset)}"))
-        if EPOCHS_FILE in names:
-            pieces.append(_whole_file(fs, f"{log.directory}/{EPOCHS_FILE}"))
+        for name in {EPOCHS_FILE, GAP} & {*names}:
+            pieces.append(_whole_file(fs, f"{log.directory}/{name}"))
         self._drop_what_left()
         _copy_pieces(fs, self.folder, pieces)
         write_file(fs, f"{self.folder}/{MOVED}", b"")
@@ -312,7 +318,7 @@ class Move:
         self._moves.exchange(self)
 
     def _drop_what_left(self) -> None:
-        """Retention or a cleaning may have taken segments from the log since they were copied."""
+        """Remove copies of segments which retention or a cleaning has taken from the log since."""
         present = {segment.base_offset for segment in self.log.segments}
         for name in self.fs.list_directory(self.folder):
             stem = name.partition(".")[0]
@@ -320,12 +326,14 @@ class Move:
                 self.fs.remove(f"{self.folder}/{name}")
 
     def cancel(self) -> None:
-        """The log was deleted, or goes somewhere else."""
+        """Cancel the move: the log was deleted, or goes to another directory."""
         self.cancelled = True
 
     def fail(self, error: OSError) -> None:
-        """End the move; the directory that failed goes offline. A source that has become shorter was cut, and says
-        nothing against its disk: if there is more to the error, the next copy meets it again.
+        """End the move, and take the failed directory offline.
+
+        A source that has become shorter was cut, which says nothing against its disk: if there is more to the error,
+        the next copy meets it again.
         """
         if self._is_cut:
             self.advance()
@@ -343,7 +351,9 @@ class Move:
         self._give_up()
 
     def _give_up(self) -> None:
-        """The log is where it was. The folder goes when the metadata says so too, if it ever said anything else."""
+        """Remove the copy. If the metadata was told of the move, the folder goes when the metadata names the old
+        directory again.
+        """
         if self.announced:
             self._moves.take_back(self, self._taken_back)
         else:
@@ -362,7 +372,7 @@ class Move:
 
 
 class Moves:
-    """All partitions that are on their way."""
+    """All unfinished moves."""
 
     def __init__(self, manager: LogManager) -> None:
         self.manager = manager
@@ -375,7 +385,7 @@ class Moves:
         return self._moves.get(key)
 
     def start(self, key: TopicPartition, target: LogDirectory) -> None:
-        """Bring the partition to `target`; asked for where it is already, an unfinished move is given up."""
+        """Move the partition to `target`; the present directory means to give up an unfinished move."""
         self.cancel(key)
         if self.manager.directory_of(key) is target:
             return
@@ -396,11 +406,11 @@ class Moves:
             del self._moves[move.key]
 
     def announce(self, move: Move) -> None:
-        """Call `move.told` when the metadata names the new directory, and that is synced."""
+        """Call `move.told` when the metadata names the new directory and is synced."""
         self.manager.listener.moving(move.key, move.target, move.told)
 
     def take_back(self, move: Move, waiter: Waiter) -> None:
-        """Let the metadata name the directory that has the log, unless another move has named one since."""
+        """Let the metadata name the log's directory again, unless another move has named a directory since."""
         manager, other = self.manager, self._moves.get(move.key)
         source = manager.directory_of(move.key)
         if source is None or (other is not None and other.announced):
@@ -409,13 +419,12 @@ class Moves:
             manager.listener.moving(move.key, source, waiter)
 
     def exchange(self, move: Move) -> None:
-        """The copy is whole and synced: from here on it is the log."""
+        """Make the whole and synced copy the log."""
         manager, key, target = self.manager, move.key, move.target
         source = manager.directory_of(key)
         assert source is not None
-        manager.disown(target, key)
         cleaned_to = source.cleaner_offsets.get(key)
-        self._tell_log_start(move)
+        self.tell_log_start(move)
         aside, final = source.file(deleted_name(key, manager.new_uuid())), target.partition_path(key)
         self._swap(move, source, aside, final)
         self.forget(move)
@@ -426,15 +435,22 @@ class Moves:
         logger.info("%s-%d has moved to %s", *key, target.path)
         manager.listener.moved(key)
 
-    def _tell_log_start(self, move: Move) -> None:
-        """Or a crash would bring back, in the new place, what DeleteRecords took away long ago."""
+    def tell_log_start(self, move: Move) -> None:
+        """Write the log start into the target's checkpoint, in place of earlier entries for the partition.
+
+        That is done before the metadata names the target. If both directories outlive a crash from then on, Kafka takes
+        the copy for the log, and without the start the records that DeleteRecords took away would be back.
+        """
         log, target, writer = move.log, move.target, self.manager.checkpoints
+        self.manager.disown(target, move.key)
         if log.log_start_offset > log.segments.first.base_offset:
             target.log_start_offsets[move.key] = log.log_start_offset
             writer.now(target.file(LOG_START_OFFSETS), dict(target.log_start_offsets))
 
     def _swap(self, move: Move, source: LogDirectory, aside: str, final: str) -> None:
-        """The old folder goes, for certain before the new one comes. If that fails the log stays where it was."""
+        """Rename the old folder away, for certain before the copy gets the name. A failure leaves the old log in place
+        for now.
+        """
         fs, original = move.fs, source.partition_path(move.key)
         for folder in (original, move.folder):
             self.manager.files.let_go(folder)

@@ -1,30 +1,53 @@
-"""What a partition knows of its producers: epochs, the last five batches of each, open transactions.
+"""The producers of a partition: epochs, their last five batches, open transactions (Kafka: ProducerStateManager).
 
-Rule: `check` decides and changes nothing, `apply` records a batch that is in the log. A batch seen before is not an
-error: its first append answers again (KIP-98, KIP-360). A producer that nothing is known of may start with any
-sequence, since its records may have expired.
+Rule: `check` decides and changes nothing, `apply` records a batch that is in the log. A repeated batch is not an error:
+the producer gets the answer of the first append again (KIP-98, KIP-360). An unknown producer may start with any
+sequence number, since its earlier records may have expired.
+
+A snapshot (`<offset>.snapshot`) holds the state of all producers as of its offset, so that a start need not read the
+whole log. A snapshot that is damaged or lies beyond the log's end is thrown away: an older one and the batches after it
+give the same state. Format: int16 version 1, uint32 CRC-32C of the rest, int32 count, then 42 bytes for each producer.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import re
+import struct
 from collections import deque
 from typing import NamedTuple
 
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.transaction_index import AbortedTransaction
+from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
+from pykafka_broker.log.index import AbortedTransaction
+from pykafka_broker.log.scan import ScannedBatch, scan
+from pykafka_broker.log.segment import LogSegment
+from pykafka_broker.log.segments import Segments
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.records.control import EndTransactionMarker
+from pykafka_broker.records.control import EndTransactionMarker, read_end_transaction_marker
+from pykafka_broker.records.crc import crc32c
 from pykafka_broker.records.header import NO_SEQUENCE, BatchHeader
+
+logger = logging.getLogger(__name__)
 
 NO_EPOCH = -1
 NO_OFFSET = -1
 MAX_SEQUENCE = 0x7FFFFFFF
 MAX_EPOCH = 0x7FFF
 CACHED_BATCHES = 5
+_SNAPSHOT_SUFFIX = ".snapshot"
+_SNAPSHOT_HEADER = struct.Struct(">hIi")
+_SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
+_SNAPSHOT_CRC_END = 6
+_SNAPSHOT_VERSION = 1
+_SNAPSHOT_NAME = re.compile(r"[0-9]{20}\.snapshot")
+# A log that is no longer and has never had an idempotent producer needs no snapshot: it is read when it is opened.
+QUICKLY_READ_BYTES = 64 << 10
 
 
 class BatchMetadata(NamedTuple):
-    """A batch as the duplicate check remembers it."""
+    """A batch remembered for the duplicate check."""
 
     last_sequence: int
     last_offset: int
@@ -86,7 +109,7 @@ class ProducerState:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset that belongs to a transaction whose end is not known to all replicas."""
+        """Return the first offset of a transaction which is open, or ended at or above the high watermark."""
         first = next(iter(self._open.values())) if self._open else None
         for ended, _ in self.ended:
             if first is None or ended < first:
@@ -101,9 +124,10 @@ class ProducerState:
         return entry is not None and entry.txn_first_offset != NO_OFFSET and entry.epoch == epoch
 
     def on_try(self, producer_id: int, epoch: int, sequence: int, implicit: bool) -> None:
-        """A transaction is to begin here with this sequence, if the coordinator agrees (KIP-890). Until one has begun
-        nothing of the producer gets into the log behind the lowest sequence that was tried; and a new one that joins
-        by producing (`implicit`, as its first try says) begins with 0.
+        """Note a first produce of a transaction before the coordinator has agreed (KIP-890).
+
+        Until a transaction has begun nothing of the producer gets into the log behind the lowest sequence that was
+        tried. A new producer that joins by producing (`implicit`, as its first try says) begins with 0.
         """
         known_epoch, lowest, implicit = self._tried.get(producer_id, (NO_EPOCH, 0, implicit))
         if epoch > known_epoch or (epoch == known_epoch and sequence < lowest):
@@ -120,7 +144,11 @@ class ProducerState:
         return None
 
     def check(self, batch: BatchHeader, base_offset: int, *, check_sequence: bool) -> None:
-        """`ApiError` if this batch, to be written at `base_offset`, must not follow what its producer wrote before."""
+        """Check whether a batch may follow the producer's earlier batches at `base_offset`.
+
+        Raises:
+            ApiError: it may not.
+        """
         entry = self.entries.get(batch.producer_id)
         if entry is not None and batch.producer_epoch < entry.epoch:
             raise self._old_epoch(batch.producer_id, batch.producer_epoch, base_offset, entry.epoch)
@@ -138,8 +166,10 @@ class ProducerState:
             )
 
     def _check_tried(self, batch: BatchHeader, is_new: bool) -> None:
-        """Whether this is behind what was tried. Kafka looks at all that the producer writes, in a transaction or not,
-        and not at the epoch."""
+        """Refuse a batch behind a sequence tried before.
+
+        Kafka looks at every batch of the producer, in a transaction or not, and not at the epoch.
+        """
         producer_id, first = batch.producer_id, batch.base_sequence
         tried = self._tried.get(producer_id)
         if tried is None:
@@ -174,8 +204,10 @@ class ProducerState:
             )
 
     def check_marker(self, marker: EndTransactionMarker, transaction_version: int = 0) -> None:
-        """`ApiError` if this marker must not be written. In transactions of version 2 a marker carries a raised epoch
-        (KIP-890).
+        """Check whether a marker may be written. With transaction version 2 a marker carries a raised epoch (KIP-890).
+
+        Raises:
+            ApiError: it may not.
         """
         entry = self.entries.get(marker.producer_id)
         if entry is None:
@@ -202,7 +234,7 @@ class ProducerState:
         )
 
     def apply(self, batch: BatchHeader, base_offset: int) -> None:
-        """A data batch of an idempotent or transactional producer is in the log."""
+        """Record a data batch of an idempotent or transactional producer, which is in the log."""
         entry = self.entries.get(batch.producer_id)
         if entry is None:
             entry = self.entries[batch.producer_id] = ProducerEntry(batch.producer_id, batch.producer_epoch)
@@ -222,8 +254,8 @@ class ProducerState:
             self._open[batch.producer_id] = base_offset
 
     def aborted_by(self, marker: EndTransactionMarker) -> AbortedTransaction | None:
-        """What the transaction index must hold of the transaction that this marker ends, if it is aborted and wrote
-        anything here.
+        """Return the transaction index's entry for the transaction ended by a marker; None if committed or without
+        records.
         """
         first_offset = self._open.get(marker.producer_id)
         if first_offset is None or marker.commit:
@@ -232,7 +264,7 @@ class ProducerState:
         return AbortedTransaction(marker.producer_id, first_offset, marker.offset, next(others, marker.offset + 1))
 
     def apply_marker(self, marker: EndTransactionMarker) -> None:
-        """A transaction has ended. What was tried for the next one, which the marker's epoch tells, stays tried."""
+        """Record the end of a transaction. A noted try of the next transaction, told by the marker's epoch, stays."""
         tried = self._tried.get(marker.producer_id)
         if tried is not None and not (tried[2] and tried[0] == marker.producer_epoch):
             del self._tried[marker.producer_id]
@@ -256,8 +288,10 @@ class ProducerState:
         self._open = {producer_id: first_offset for first_offset, producer_id in sorted(opened)}
 
     def expire(self, wall: int, expiration_ms: int) -> None:
-        """Forget producers that wrote nothing for long and have no transaction open (KIP-854), and who never did. How
-        long is told by the timestamps of their records, and so by the wall clock."""
+        """Forget tries, and producers without an open transaction or recent records (KIP-854).
+
+        The age of a record is told by its timestamp, and so by the wall clock.
+        """
         self._tried.clear()
         gone = [
             entry.producer_id
@@ -273,3 +307,219 @@ class ProducerState:
         self._open.clear()
         self.ended.clear()
         self.snapshot_offset = offset
+
+
+# -- snapshots
+
+
+class CorruptSnapshot(ValueError):
+    """A producer snapshot with a wrong CRC, length, version or offset."""
+
+
+def snapshot_name(offset: int) -> str:
+    return f"{offset:020d}{_SNAPSHOT_SUFFIX}"
+
+
+def encode_snapshot(state: ProducerState) -> bytes:
+    body = bytearray()
+    for _, entry in sorted(state.entries.items()):
+        last = entry.batches[-1] if entry.batches else BatchMetadata(NO_SEQUENCE, -1, 0, entry.last_timestamp)
+        body += _SNAPSHOT_ENTRY.pack(
+            entry.producer_id,
+            entry.epoch,
+            last.last_sequence,
+            last.last_offset,
+            last.offset_delta,
+            entry.last_timestamp,
+            entry.coordinator_epoch,
+            entry.txn_first_offset,
+        )
+    count = struct.pack(">i", len(state.entries))
+    return _SNAPSHOT_HEADER.pack(_SNAPSHOT_VERSION, crc32c(count + body), len(state.entries)) + bytes(body)
+
+
+def decode_snapshot(data: bytes) -> list[ProducerEntry]:
+    if len(data) < _SNAPSHOT_HEADER.size:
+        raise CorruptSnapshot(f"{len(data)} bytes are no snapshot")
+    version, crc, count = _SNAPSHOT_HEADER.unpack_from(data)
+    if version != _SNAPSHOT_VERSION:
+        raise CorruptSnapshot(f"unknown version {version}")
+    if crc32c(data[_SNAPSHOT_CRC_END:]) != crc:
+        raise CorruptSnapshot("the CRC does not match")
+    if count * _SNAPSHOT_ENTRY.size != len(data) - _SNAPSHOT_HEADER.size:
+        raise CorruptSnapshot(f"{count} producers in {len(data)} bytes")
+    return [_entry(*row) for row in _SNAPSHOT_ENTRY.iter_unpack(data[_SNAPSHOT_HEADER.size :])]
+
+
+def _entry(
+    producer_id: int,
+    epoch: int,
+    last_sequence: int,
+    last_offset: int,
+    offset_delta: int,
+    timestamp: int,
+    coordinator_epoch: int,
+    txn_first_offset: int,
+) -> ProducerEntry:
+    entry = ProducerEntry(producer_id, epoch)
+    if last_offset >= 0:
+        entry.batches.append(BatchMetadata(last_sequence, last_offset, offset_delta, timestamp))
+    entry.last_timestamp = timestamp
+    entry.coordinator_epoch = coordinator_epoch
+    entry.txn_first_offset = txn_first_offset
+    return entry
+
+
+def write_snapshot(fs: FileSystem, path: str, state: ProducerState, *, sync: bool = True) -> None:
+    write_file(fs, path, encode_snapshot(state), sync=sync)
+
+
+def take_snapshot(fs: FileSystem, directory: str, producers: ProducerState, offset: int) -> None:
+    """Write the state as of `offset`, the log's end, into the log's folder."""
+    if offset > producers.snapshot_offset:
+        write_snapshot(fs, f"{directory}/{snapshot_name(offset)}", producers, sync=False)
+        producers.snapshot_offset = offset
+
+
+def snapshot_offsets(names: list[str]) -> list[int]:
+    """Return the offsets of the snapshots among the file names, in order."""
+    return sorted(int(name[:20]) for name in names if _SNAPSHOT_NAME.fullmatch(name))
+
+
+def forget_snapshots(fs: FileSystem, directory: str) -> None:
+    """Remove every snapshot in a folder: nothing is known of the producers any more."""
+    for offset in snapshot_offsets(fs.list_directory(directory)):
+        forget_snapshot(fs, directory, offset)
+
+
+def forget_snapshot(fs: FileSystem, directory: str, offset: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        fs.remove(f"{directory}/{snapshot_name(offset)}")
+
+
+def read_snapshot(fs: FileSystem, path: str) -> list[ProducerEntry]:
+    return decode_snapshot(read_file(fs, path))
+
+
+# -- the state of a log that is opened
+
+
+def remove_strays(fs: FileSystem, directory: str, names: list[str], segments: Segments) -> None:
+    """Remove the snapshots of earlier shutdowns, at no segment's base offset.
+
+    The newest of them stays if it lies beyond the last segment's base (Kafka:
+    ProducerStateManager.removeStraySnapshots).
+    """
+    strays = set(snapshot_offsets(names)) - {segment.base_offset for segment in segments}
+    if strays and max(strays) > segments.active.base_offset:
+        strays.remove(max(strays))
+    for offset in sorted(strays):
+        name = snapshot_name(offset)
+        _remove(fs, f"{directory}/{name}")
+        names.remove(name)
+
+
+def restore_producers(
+    fs: FileSystem,
+    directory: str,
+    names: list[str],
+    producers: ProducerState,
+    segments: Segments,
+    log_start_offset: int,
+    end_offset: int,
+) -> None:
+    """Restore `producers` as of `end_offset`, from the newest sound snapshot and the batches after the snapshot."""
+    start = log_start_offset
+    producers.clear(0)
+    for offset in reversed(snapshot_offsets(names)):
+        path = f"{directory}/{snapshot_name(offset)}"
+        if offset > end_offset:
+            _remove(fs, path)
+            continue
+        entries = _read_or_remove(fs, path, offset)
+        if entries is None:
+            continue
+        producers.restore(entries)
+        producers.snapshot_offset = start = offset
+        break
+    if start < end_offset:
+        replay_producers(producers, segments, start, end_offset)
+
+
+def replay_producers(producers: ProducerState, segments: Segments, start: int, end_offset: int) -> None:
+    """Bring `producers` from `start` to `end_offset` by the log's batches.
+
+    A batch that holds `start` counts: so the log begins after DeleteRecords.
+    """
+    for segment in segments.starting_from(start):
+        if segment.base_offset >= end_offset:
+            return
+        handle = segment.log.handle()
+        position = segment.position_of(start) if start > segment.base_offset else 0
+        for batch in scan(handle, segment.log.path, position, segment.size, verify=False):
+            if batch.header.base_offset >= end_offset:
+                return
+            if batch.header.last_offset >= start:
+                replay_batch(producers, batch)
+
+
+def rebuild_transactions(fs: FileSystem, directory: str, segments: Segments, segment: LogSegment) -> None:
+    """Rebuild the transaction index of a segment."""
+    segment.transactions.replace(find_aborted(fs, directory, segments, segment))
+
+
+def find_aborted(fs: FileSystem, directory: str, segments: Segments, segment: LogSegment) -> list[AbortedTransaction]:
+    """Return the entries of a segment's transaction index, by the transactions open at the base and the batches."""
+    producers = ProducerState(directory)
+    start = segments.first.base_offset
+    for offset in reversed(snapshot_offsets(fs.list_directory(directory))):
+        if offset <= segment.base_offset:
+            with contextlib.suppress(CorruptSnapshot):
+                producers.restore(read_snapshot(fs, f"{directory}/{snapshot_name(offset)}"))
+                start = offset
+                break
+    replay_producers(producers, segments, start, segment.base_offset)
+    found = []
+    for batch in scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False):
+        aborted = replay_batch(producers, batch)
+        if aborted is not None:
+            found.append(aborted)
+    return found
+
+
+def replay_batch(producers: ProducerState, batch: ScannedBatch) -> AbortedTransaction | None:
+    """Record a batch in the log, and return the resulting entry of the transaction index, if any."""
+    header = batch.header
+    if header.producer_id < 0:
+        return None
+    if not header.is_control:
+        producers.apply(header, header.base_offset)
+        return None
+    marker = read_end_transaction_marker(batch.data, header)
+    if marker is None:
+        return None
+    aborted = producers.aborted_by(marker)
+    producers.apply_marker(marker)
+    return aborted
+
+
+def _read_or_remove(fs: FileSystem, path: str, offset: int) -> list[ProducerEntry] | None:
+    """Return the entries of a snapshot as of `offset`; a damaged file is removed."""
+    try:
+        entries = read_snapshot(fs, path)
+        if any(entry.txn_first_offset >= offset or _last_offset(entry) >= offset for entry in entries):
+            raise CorruptSnapshot("it knows of later offsets than its own")
+        return entries
+    except CorruptSnapshot as error:
+        logger.warning("Removed %s: %s", path, error)
+        _remove(fs, path)
+        return None
+
+
+def _last_offset(entry: ProducerEntry) -> int:
+    return entry.batches[-1].last_offset if entry.batches else -1
+
+
+def _remove(fs: FileSystem, path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        fs.remove(path)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log import checkpoints
-from pykafka_broker.log.checkpoint_writer import CheckpointWriter
+from pykafka_broker.log.checkpoints import CheckpointWriter
 from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, TopicPartition
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.scan import DamagedLog
@@ -35,7 +35,7 @@ _LOOK_PAUSE_MS = 10
 
 
 class _Task:
-    """Work at an interval, in rounds. left: the logs that the current round has not reached."""
+    """Work at an interval, in rounds. left: logs not reached by the current round."""
 
     __slots__ = ("_hurried", "due", "interval_ms", "left", "run")
 
@@ -83,7 +83,7 @@ class _Round(_Task):
 
 
 class Upkeep:
-    """The periodic tasks of one log manager."""
+    """The periodic tasks of a log manager."""
 
     def __init__(self, manager: LogManager) -> None:
         config = manager.config
@@ -137,7 +137,7 @@ class Upkeep:
         self._due = min(task.due for task in self._tasks)
 
     def look_now(self, now: int) -> None:
-        """Run retention and the expiry of producers now, not only after their intervals."""
+        """Run retention and the expiry of producers now, whatever the intervals."""
         self._retention.begin_round(now)
         self._expiry.begin_round(now)
         self._due = now
@@ -150,8 +150,10 @@ class Upkeep:
             self._manager.flush(log, now)
 
     def _retain(self, now: int) -> None:
-        """Retain some logs at a time. Logs that no request has loaded are loaded for it, since their records expire
-        too; logs that were made since the start and never loaded are empty.
+        """Retain some logs at a time.
+
+        Logs that no request has loaded are loaded for it, since their records expire too; logs that were made since the
+        start and never loaded are empty.
         """
         manager, task = self._manager, self._retention
         if not manager.topics_are_known:
@@ -203,7 +205,7 @@ class Upkeep:
         return directory.recovery_points.copy()
 
     def log_start_offsets(self, directory: LogDirectory) -> dict[TopicPartition, int]:
-        """Return the log starts that lie above the base offset of the first segment."""
+        """Return the log starts above the base offset of the first segment."""
         self._noted(directory, _note_log_start)
         return directory.log_start_offsets.copy()
 
@@ -221,13 +223,14 @@ class Upkeep:
         ]
 
     def write_checkpoints(self, directory: LogDirectory) -> None:
-        """Write every checkpoint of a directory before this returns."""
+        """Write every checkpoint of a directory and return when the writes are done."""
         for name, offsets in self.offsets(directory):
             self.checkpoints.now(directory.file(name), offsets)
 
     def disown(self, directory: LogDirectory, *keys: TopicPartition) -> None:
-        """Remove partitions from the checkpoints: logs of these names are about to be made or put aside. Otherwise,
-        after a crash, offsets of the earlier log would be taken for the new one's.
+        """Remove partitions from the checkpoints before logs of the same names are made or put aside.
+
+        Otherwise, after a crash, offsets of the earlier log would be taken for the new one's.
         """
         for key in keys:
             directory.forget(key)

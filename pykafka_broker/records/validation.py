@@ -1,11 +1,13 @@
-"""What a broker asks of a producer's records. Rule: what Kafka refuses is refused and what it takes is taken.
+"""A broker's check of a producer's records, and the search for a record by its time.
 
-Kafka reads uncompressed records in full: each has the length that it names, and its header keys are there; nobody looks
-at offset deltas. In a batch that stays compressed it passes over keys, values and headers by their own lengths and
-never asks for the record's; but offset deltas have to be the numbers from 0 on. Where the codec changes it reads in
-full too, and numbers the records anew. Lengths below zero mean null.
+Rule: records that Kafka refuses are refused, and records that Kafka takes are taken. Kafka reads uncompressed records
+in full: each has the length that it names, and its header keys are there; offset deltas are not looked at. In a batch
+that stays compressed Kafka passes over keys, values and headers by their own lengths and never looks at the record's
+length; but offset deltas have to be the numbers from 0 on. Where the codec changes Kafka reads in full too, and numbers
+the records anew. Lengths below zero mean null.
 
-The steps of a check are short, and what they hold is small, however much comes out of the compressed bytes.
+A step of a check or a search takes about a millisecond and little memory, however much comes out of the compressed
+bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ from pykafka_broker.records.header import HEADER_SIZE, LOG_APPEND_TIME_BIT, NO_T
 from pykafka_broker.records.record import read_varint, wrap_int64
 
 Steps = Generator[None, None, None]
-
 _LOOKS_A_STEP = 2_000  # a millisecond
 _LOOKS_OF_ONE = 8  # for a record that is not of the common form, or a header
 _BYTES_A_STEP = 256 << 10
@@ -31,8 +32,8 @@ _MOST_REFUSED = 100_000  # that are named
 _ALL = (NEVER, 1 << 62)
 _NONE: tuple[int, int] = (1, 0)
 _NO_ROOM = (1 << 31) - 2  # of which Java can't make an array
-
 WITHOUT_KEY, OUT_OF_TIME, WRONG_TYPE = range(3)
+_NO_TIMES = (1, 0)
 
 
 class Limits(NamedTuple):
@@ -284,3 +285,29 @@ def sound_at_once(batch: Buffer, header: BatchHeader, limits: Limits) -> int | N
         return None
     newest = header.max_timestamp if header.attributes & LOG_APPEND_TIME_BIT else header.base_timestamp + high
     return newest if newest > NO_TIMESTAMP else NO_TIMESTAMP
+
+
+# -- search by time
+
+_NOTHING_ASKED = Limits(0, (1 << 63) - 1, (1 << 63) - 1, append_time=False, key_required=False)
+
+
+class TimeSearch(RecordCheck):
+    """For the first record, from `start_offset` on, whose timestamp is as great as the one asked for."""
+
+    def __init__(self, batch: Buffer, header: BatchHeader, timestamp: int, start_offset: int) -> None:
+        super().__init__(batch, header, _NOTHING_ASKED)
+        self._timestamp = timestamp
+        self._first_delta = start_offset - header.base_offset
+        self._found: tuple[int, int] | None = None
+        self._times = _NO_TIMES if header.log_append_time else (NEVER, timestamp - 1 - header.base_timestamp)
+
+    def search(self) -> Generator[None, None, tuple[int, int] | None]:
+        """Its timestamp and offset. Raises `InvalidRecord` or `CorruptBatch` where the records can't be read."""
+        yield from self._records()
+        return self._found
+
+    def _judge(self, timestamp: int, offset_delta: int, has_key: bool) -> None:
+        if timestamp >= self._timestamp and offset_delta >= self._first_delta:
+            self._found = timestamp, self._header.base_offset + offset_delta
+            self._end = 0  # no further

@@ -18,10 +18,9 @@ from typing import Any
 from pykafka_broker import system
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Pieces
-from pykafka_broker.server.answers import KEPT_BYTES
+from pykafka_broker.server.event_loop import KEPT_BYTES, EventLoop
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.transport import READ, WRITE, FilePiece, Transport
-from pykafka_broker.server.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +50,7 @@ class Channel:
         "last_active",
     )
 
-    def __init__(self, turns: Turns, transport: Transport, reader: FrameReader) -> None:
+    def __init__(self, turns: EventLoop, transport: Transport, reader: FrameReader) -> None:
         self._turns = turns
         self._transport = transport
         self._fd = transport.fileno()
@@ -92,7 +91,7 @@ class Channel:
         reader = self._reader
         of_large_frame = reader.partial is not None
         if of_large_frame:
-            self._turns.answers.let_go()  # it may take its time
+            self._turns.answers.flush()  # it may take its time
         count = self._transport.recv_into(reader.target())
         if not count:
             self._end_of_input()
@@ -128,7 +127,7 @@ class Channel:
                 self.last_active = self._turns.clock.now
                 if self._reader.resume(self._deliver, self._turns.share):
                     self._go_on_soon()
-                self._turns.answers.let_go()  # more of this channel may be served in this turn
+                self._turns.answers.flush()  # more of this channel may be served in this turn
             if self._transport.has_buffered and not (self.closed or self._out or self.holds or self._will_go_on):
                 self._receive()
             self._want_input()
@@ -145,7 +144,7 @@ class Channel:
         """In the next turn, after others had theirs; whoever holds the channel calls `go_on` instead."""
         if not (self.closed or self._out or self.holds or self._will_go_on):
             self._will_go_on = True
-            self._turns.soon(self._go_on_now)
+            self._turns.call_soon(self._go_on_now)
 
     def _go_on_now(self) -> None:
         self._will_go_on = False
@@ -200,9 +199,9 @@ class Channel:
             frame = _joined(pieces)
             answers = self._turns.answers
             if answers.gathers and not self._reader.more and frame is not None and len(frame) <= KEPT_BYTES:
-                answers.keep(self, frame)
+                answers.add(self, frame)
                 return
-            answers.let_go()
+            answers.flush()
             if self._out or frame is None:
                 self._out.extend(pieces)
                 self._flush()
@@ -286,7 +285,7 @@ class Channel:
     def close(self, why: str) -> None:
         if self.closed:
             return
-        self._turns.answers.let_go()
+        self._turns.answers.flush()
         if self.closed:  # by a failure to send what was kept
             return
         self.closed = self.holds = True

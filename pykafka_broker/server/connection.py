@@ -19,11 +19,10 @@ from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Buffer, Pieces
 from pykafka_broker.server.channel import Channel
-from pykafka_broker.server.framing import FrameReader
-from pykafka_broker.server.request_memory import RequestMemory
+from pykafka_broker.server.event_loop import EventLoop
+from pykafka_broker.server.framing import FrameReader, RequestMemory
 from pykafka_broker.server.system_clock import nanoseconds
 from pykafka_broker.server.transport import FilePiece, Transport
-from pykafka_broker.server.turns import Turns
 
 _MOST_READS = 256  # of what a client had sent when another broker took over; a client may send without end
 
@@ -99,7 +98,7 @@ class Serving(Protocol):
     @property
     def broker(self) -> Broker: ...
     @property
-    def turns(self) -> Turns: ...
+    def turns(self) -> EventLoop: ...
     @property
     def purgatory(self) -> Purgatory: ...
     @property

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from pykafka_broker.server.turns import Turns
+from pykafka_broker.server.event_loop import EventLoop
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _MOST_BYTES = 1 << 20
 class UrlDocument:
     """See `security.sasl.realm.Document`."""
 
-    def __init__(self, url: str, turns: Turns) -> None:
+    def __init__(self, url: str, turns: EventLoop) -> None:
         self.content = b""
         self.error = ""
         self.failures = 0
@@ -62,7 +62,7 @@ class UrlDocument:
 class Documents:
     """One for each URL, however often it is asked for."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: EventLoop) -> None:
         self._turns = turns
         self._known: dict[str, UrlDocument] = {}
 
@@ -96,7 +96,7 @@ def _read(url: str, headers: Mapping[str, str] | None = None, body: bytes | None
     from http.client import HTTPException  # most listeners read nothing
     from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-    class Redirects(HTTPRedirectHandler):
+    class _Redirects(HTTPRedirectHandler):
         def redirect_request(self, *args: Any) -> Request | None:  # what is sent may be a secret, for nobody else
             return None if body is not None else super().redirect_request(*args)
 
@@ -104,7 +104,7 @@ def _read(url: str, headers: Mapping[str, str] | None = None, body: bytes | None
         if _scheme(url) not in _SCHEMES:
             return b"", f"its URL must begin with one of {', '.join(_SCHEMES)}"
         request = Request(url, body, dict(headers or {}))
-        with build_opener(Redirects).open(request, timeout=_TIMEOUT_S) as answer:
+        with build_opener(_Redirects).open(request, timeout=_TIMEOUT_S) as answer:
             content: bytes = answer.read(_MOST_BYTES + 1)
     except OSError as error:
         return b"", str(error)

@@ -2,17 +2,22 @@
 
 Rule: every request that `send` has taken gets exactly one call of its `on_reply`, with the answer or with a
 `LinkError`, and never before `send` has returned. Answers come in the order of the requests; when one fails to come in
-time, those behind it can't come either, so the connection is given up, as Kafka's clients do it.
+time, those behind it can't come either, so the connection is closed, as Kafka's clients do it.
 
-A link connects when there is something to send. When the connection is lost, requests that had left are failed (whoever
-sent them knows whether to repeat them); those still waiting stay, within their time, for the next connection, which is
-tried after a pause that grows with each failure. With settings that are not `patient` they fail with the attempt.
+A link connects when there is something to send. When the connection is lost, requests that had left fail (the caller
+knows whether to repeat them); requests that still wait stay, within their time, for the next connection, which is tried
+after a pause that grows with each failure. With settings that are not `patient` they fail with the attempt.
+
+`Dial` opens the connection beside everything else: a name is looked up in a thread, and its addresses are tried one
+after the other. Names, units and defaults of `LinkSettings` are those of Kafka's client configs.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import random
 import socket
 from collections import deque
@@ -27,7 +32,7 @@ from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.channel import Channel
-from pykafka_broker.server.dial import Dial
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.link_codec import (
     Greeting,
@@ -36,12 +41,140 @@ from pykafka_broker.server.link_codec import (
     decode_response,
     encode_request,
 )
-from pykafka_broker.server.link_settings import LinkSettings
-from pykafka_broker.server.transport import PlainTransport, Transport
-from pykafka_broker.server.turns import Turns
+from pykafka_broker.server.transport import WRITE, PlainTransport, Transport, prepare
 
 if TYPE_CHECKING:
     from pykafka_broker.server.link_security import LinkLogin
+
+
+_MOST_DOUBLINGS = 20
+
+
+class LinkSettings:
+    """Kafka's client configs of these names, with their defaults there; `max_waiting` requests wait for their turn."""
+
+    def __init__(
+        self,
+        *,
+        client_id: str | None = "pykafka-broker",
+        reconnect_backoff_ms: int = 50,
+        reconnect_backoff_max_ms: int = 1_000,
+        socket_connection_setup_timeout_ms: int = 10_000,
+        max_in_flight_requests_per_connection: int = 5,
+        max_waiting: int = 1_000,
+        max_response_bytes: int = 100 << 20,
+        patient: bool = True,
+    ) -> None:
+        self.client_id = client_id
+        self.reconnect_backoff_ms = reconnect_backoff_ms
+        self.reconnect_backoff_max_ms = reconnect_backoff_max_ms
+        self.socket_connection_setup_timeout_ms = socket_connection_setup_timeout_ms
+        self.max_in_flight_requests_per_connection = max_in_flight_requests_per_connection
+        self.max_waiting = max_waiting
+        self.max_response_bytes = max_response_bytes
+        self.patient = patient  # requests wait for the next connection when one can't be made
+
+    def pause_ms(self, failures: int, drawn: float) -> int:
+        """Before the next attempt after so many; a fifth up or down (`drawn` is within 0 to 1), so that those who lost
+        the same peer don't come back at once.
+        """
+        grown = self.reconnect_backoff_ms << min(failures - 1, _MOST_DOUBLINGS)
+        return int(min(grown, self.reconnect_backoff_max_ms) * (0.8 + 0.4 * drawn))
+
+
+class Dial:
+    """One attempt to reach a host and port."""
+
+    def __init__(
+        self,
+        turns: EventLoop,
+        host: str,
+        port: int,
+        connected: Callable[[socket.socket], None],
+        failed: Callable[[OSError], None],
+    ) -> None:
+        self._turns = turns
+        # What is ASCII needs no table of all characters (IDNA), which takes a megabyte.
+        self._host: str | bytes = host.encode() if host.isascii() else host
+        self._port = port
+        self._connected, self._failed = connected, failed
+        self._addresses: list[Any] = []
+        self._sock: socket.socket | None = None
+        self._lookup: asyncio.Future[Any] | None = None
+        self._cancelled = False
+        turns.call_soon(self._begin)
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        if self._lookup is not None:
+            self._lookup.cancel()
+        self._drop_socket()
+
+    def _begin(self) -> None:
+        if self._cancelled:
+            return
+        try:
+            self._addresses = socket.getaddrinfo(
+                self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+            )
+        except socket.gaierror:  # a name
+            loop = self._turns.loop
+            self._lookup = loop.create_task(loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM))
+            self._lookup.add_done_callback(lambda lookup: self._turns.run(lambda: self._looked_up(lookup)))
+        else:
+            self._try_next(OSError(errno.EADDRNOTAVAIL, "no address"))
+
+    def _looked_up(self, lookup: asyncio.Future[Any]) -> None:
+        if self._cancelled:
+            return
+        error = lookup.exception()
+        if error is None:
+            self._addresses = lookup.result()
+            self._try_next(OSError(errno.EADDRNOTAVAIL, "no address"))
+        else:
+            self._failed(error if isinstance(error, OSError) else OSError(str(error)))
+
+    def _try_next(self, error: OSError) -> None:
+        """`error` is what became of the address before."""
+        while self._addresses:
+            family, kind, protocol, _, address = self._addresses.pop(0)
+            try:
+                self._sock = sock = socket.socket(family, kind, protocol)
+                prepare(sock)
+                sock.connect(address)
+            except BlockingIOError:  # as it should be
+                self._turns.watch(self, sock.fileno(), WRITE)
+                return
+            except OSError as refused:
+                error = refused
+                self._drop_socket()
+            else:
+                self._hand_over(sock)
+                return
+        self._failed(error)
+
+    def on_ready(self, events: int) -> None:
+        sock = self._sock
+        if sock is None:
+            return
+        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self._drop_socket()
+            self._try_next(OSError(code, os.strerror(code)))
+        else:
+            self._turns.forget(sock.fileno())
+            self._hand_over(sock)
+
+    def _hand_over(self, sock: socket.socket) -> None:
+        self._sock = None
+        self._connected(sock)
+
+    def _drop_socket(self) -> None:
+        if self._sock is not None:
+            self._turns.forget(self._sock.fileno())
+            self._sock.close()
+            self._sock = None
+
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +203,7 @@ _NEXT = {
 _SETTING_UP = (LinkState.DIALLING, LinkState.SECURING, LinkState.GREETING, LinkState.LOGGING_IN)
 
 
-class Security(Protocol):
+class TransportSecurity(Protocol):
     """What stands between a socket and requests on it."""
 
     def transport(self, sock: socket.socket, host: str) -> Transport:
@@ -128,7 +261,7 @@ class _Wire(Channel):
 
     __slots__ = ("_link",)
 
-    def __init__(self, link: Link, turns: Turns, transport: Transport, max_bytes: int) -> None:
+    def __init__(self, link: Link, turns: EventLoop, transport: Transport, max_bytes: int) -> None:
         self._link = link
         super().__init__(turns, transport, FrameReader(turns.scratch, turns.buffers, max_bytes))
 
@@ -149,12 +282,12 @@ class Link:
 
     def __init__(
         self,
-        turns: Turns,
+        turns: EventLoop,
         host: str,
         port: int,
         settings: LinkSettings | None = None,
         *,
-        security: Security = PLAIN,
+        security: TransportSecurity = PLAIN,
         draw: Callable[[], float] = random.random,
         admits: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -358,7 +491,7 @@ class Link:
                 self._fail([exchange], error)
                 continue
             if exchange.unanswered:
-                self._turns.soon(partial(exchange.on_reply, exchange.spec.response_class()()))
+                self._turns.call_soon(partial(exchange.on_reply, exchange.spec.response_class()()))
             else:
                 self._in_flight.append(exchange)
             self._put(pieces)
@@ -433,7 +566,7 @@ class Link:
     def _fail(self, exchanges: list[_Exchange], error: LinkError) -> None:
         """In the next turn, so that nobody is called back while he calls."""
         for exchange in exchanges:
-            self._turns.soon(partial(exchange.on_reply, error))
+            self._turns.call_soon(partial(exchange.on_reply, error))
 
     # -- time
 

@@ -12,19 +12,18 @@ from functools import partial
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.roles import roles_of
 from pykafka_broker.peers import Address, Peer
-from pykafka_broker.server.link import PLAIN, Link, Security
-from pykafka_broker.server.link_settings import LinkSettings
+from pykafka_broker.server.event_loop import EventLoop
+from pykafka_broker.server.link import PLAIN, Link, LinkSettings, TransportSecurity
 from pykafka_broker.server.listeners import PLAINTEXT, security_protocol_of
-from pykafka_broker.server.turns import Turns
 
 
 class LinkPeers:
     """`admits` says whether an address may be dialled; after it has become another one `cut` drops what is open."""
 
-    def __init__(self, turns: Turns, config: BrokerConfig | None = None) -> None:
+    def __init__(self, turns: EventLoop, config: BrokerConfig | None = None) -> None:
         self._turns = turns
         self._links: weakref.WeakKeyDictionary[Link, Address] = weakref.WeakKeyDictionary()
-        self._securities: dict[str, Security] = {}  # by the name of the listener
+        self._securities: dict[str, TransportSecurity] = {}  # by the name of the listener
         self._config = config
         self.admits: Callable[[Address], bool] = lambda address: True
 
@@ -45,7 +44,7 @@ class LinkPeers:
         self._links[link] = address
         return link
 
-    def _security_of(self, listener: str) -> Security:
+    def _security_of(self, listener: str) -> TransportSecurity:
         if self._config is None:
             return PLAIN
         if listener not in self._securities:
@@ -53,7 +52,7 @@ class LinkPeers:
         return self._securities[listener]
 
     @staticmethod
-    def _made(config: BrokerConfig, listener: str) -> Security:
+    def _made(config: BrokerConfig, listener: str) -> TransportSecurity:
         if security_protocol_of(config, listener) == PLAINTEXT:
             return PLAIN
         from pykafka_broker.server.link_security import LinkSecurity  # brings OpenSSL

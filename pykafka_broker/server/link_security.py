@@ -1,15 +1,18 @@
-"""How links to one listener of other nodes are secured, as this node's settings of that listener say.
+"""How links to one listener of other nodes are secured: TLS from the client's side, and a login by SASL.
 
-Rule: the security protocol of a listener's name is the same on all nodes (`listener.security.protocol.map`). Settings
-are read when the first link is opened to that listener, and what is wrong with them is told there. A login that has to
-wait for somebody else, for a token or a ticket, does so in a thread, and the link's time for its setup goes on.
+Rule: the security protocol of a listener's name is the same on all nodes (`listener.security.protocol.map`). This
+node's settings of that listener count: they are read when the first link to the listener is opened, and a mistake in
+them is told there. A login that has to wait for a token or a ticket does so in a thread, and the link's time for its
+setup goes on. Nothing may be sent before `on_established`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -27,10 +30,41 @@ from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.sasl.login import Login, LoginFailed, NewLogin, login_of
 from pykafka_broker.security.tls.contexts import client_context
 from pykafka_broker.server.documents import fetched
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.listeners import security_protocol_of
-from pykafka_broker.server.tls_client import TlsClientTransport, Unhurried
+from pykafka_broker.server.tls_transport import TlsTransport
 from pykafka_broker.server.transport import PlainTransport, Transport
-from pykafka_broker.server.turns import Turns
+
+_SCRATCH_BYTES = 64 << 10
+
+
+class Unhurried:
+    """The `Pace` of links: there are few of them, and each was asked for."""
+
+    def __init__(self) -> None:
+        self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
+
+    def begin(self, transport: TlsTransport) -> None: ...
+
+    def end(self, transport: TlsTransport) -> None: ...
+
+    def step(self, do: Callable[[], None]) -> None:
+        do()
+
+
+class TlsClientTransport(TlsTransport):
+    """Of a socket that is connected to `host`."""
+
+    __slots__ = ()
+
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext, pace: Unhurried, host: str) -> None:
+        super().__init__(sock, context, pace)
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=False, server_hostname=host)
+        with contextlib.suppress(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+        self._flush_soon()
+
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +88,7 @@ class LinkLogin:
         """The first request, and its version."""
         return SaslHandshakeRequest(self._mechanism), _HANDSHAKE_VERSION
 
-    def go_on(self, answer: Message, versions: Versions, turns: Turns, then: Then) -> None:
+    def go_on(self, answer: Message, versions: Versions, turns: EventLoop, then: Then) -> None:
         """`then` is called with what follows from the answer to the last one: at once, or in a later turn where that
         has to be waited for. Raises FrameError.
         """
@@ -67,7 +101,7 @@ class LinkLogin:
         args = (answer, versions, turns, then)
         threading.Thread(target=self._go_on_beside, args=args, daemon=True, name="login").start()
 
-    def _go_on_beside(self, answer: Message, versions: Versions, turns: Turns, then: Then) -> None:
+    def _go_on_beside(self, answer: Message, versions: Versions, turns: EventLoop, then: Then) -> None:
         try:
             following: Asked | FrameError | None = self._next(answer, versions)
         except FrameError as error:

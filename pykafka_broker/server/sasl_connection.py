@@ -21,9 +21,8 @@ from pykafka_broker.config import ConfigError, UnusableError
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import Pieces
-from pykafka_broker.security.sasl.exchange import Exchange
-from pykafka_broker.security.sasl.listener import SaslListener
-from pykafka_broker.security.sasl.realm import Around
+from pykafka_broker.security.sasl.exchange import SaslExchange, SaslListener
+from pykafka_broker.security.sasl.mechanism import Around
 from pykafka_broker.server.connection import Connection, Serving
 from pykafka_broker.server.documents import Documents
 from pykafka_broker.server.transport import Transport
@@ -45,7 +44,7 @@ class SaslConnection(Connection):
         self, server: Serving, transport: Transport, context: ConnectionContext, listener: SaslListener
     ) -> None:
         self._listener = listener
-        self._exchange = context.login = Exchange(listener, context)
+        self._exchange = context.login = SaslExchange(listener, context)
         self._served_until = _NOT_YET
         super().__init__(server, transport, context)
         self._max_request_bytes = self._reader.max_bytes

@@ -2,36 +2,163 @@
 
 Rule: the machines below are told the time; the timer is armed for the earliest of their deadlines, once at the end of
 each turn.
+
+How a connection begins is decided by the security protocol of its listener, when the listener is bound: a mistake in a
+certificate or a password is told before the first client comes. A plain listener costs what it would cost if there were
+no others; what TLS and SASL need is imported by the first listener that has them.
+
+Clients above their quota are muted: one deadline serves all of them, and a client whose time is over is served in the
+next turn, among all others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import heapq
 import logging
 import socket
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.emulated_router import new_router
 from pykafka_broker.cluster.controller import CheckListener
-from pykafka_broker.server.accepting import Accepting
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.server.accepting import Accepting, ConnectionQuota
 from pykafka_broker.server.connection import Connection, Dispatching, Serving
-from pykafka_broker.server.connection_quota import ConnectionQuota
-from pykafka_broker.server.doors import Door, door_of
-from pykafka_broker.server.framing import FrameReader
+from pykafka_broker.server.event_loop import EventLoop
+from pykafka_broker.server.framing import FrameReader, LimitedFrameReader, RequestMemory
 from pykafka_broker.server.listeners import Listener
-from pykafka_broker.server.muting import Muting, TurnedAway
-from pykafka_broker.server.request_memory import LimitedFrameReader, RequestMemory
-from pykafka_broker.server.sockets import as_java_writes, listening, plain_address, prepare
 from pykafka_broker.server.system_clock import nanoseconds
-from pykafka_broker.server.turns import Turns
+from pykafka_broker.server.transport import PlainTransport, Transport, as_java_writes, listening, plain_address, prepare
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
     from pykafka_broker.config import BrokerConfig
     from pykafka_broker.server.controller_serving import ControllerServing
+
+
+_ROOM = 64  # for places in the queue of those who have gone
+
+
+class Mutable(Protocol):
+    """A connection."""
+
+    def mute(self) -> None:
+        """Serve nothing more."""
+
+    def unmute(self) -> None:
+        """Go on."""
+
+
+class RejectedConnection:
+    """A socket that is closed when its time is over. Nothing of it is read."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    def mute(self) -> None:
+        """It never speaks."""
+
+    def unmute(self) -> None:
+        self._sock.close()
+
+
+class Muting:
+    """Who is muted, and until when."""
+
+    def __init__(self) -> None:
+        self._muted: dict[int, tuple[int, Mutable]] = {}
+        self._queue: list[tuple[int, int]] = []  # (until, id), the earliest first; some are not so any more
+
+    def __len__(self) -> int:
+        return len(self._muted)
+
+    def mute(self, id: int, connection: Mutable, until_ms: int) -> None:
+        """The longer of two times counts."""
+        before = self._muted.get(id)
+        if before is not None and before[0] >= until_ms:
+            return
+        connection.mute()
+        self._muted[id] = until_ms, connection
+        heapq.heappush(self._queue, (until_ms, id))
+        if len(self._queue) > 2 * len(self._muted) + _ROOM:
+            self._queue = sorted((until, id) for id, (until, _) in self._muted.items())
+
+    def forget(self, id: int) -> None:
+        """It has gone."""
+        self._muted.pop(id, None)
+
+    @property
+    def next_deadline(self) -> int | None:
+        """When the next one is due."""
+        queue = self._queue
+        while queue and self._until(queue[0][1]) != queue[0][0]:
+            heapq.heappop(queue)
+        return queue[0][0] if queue else None
+
+    def _until(self, id: int) -> int | None:
+        muted = self._muted.get(id)
+        return None if muted is None else muted[0]
+
+    def on_deadline(self, now: int) -> None:
+        """Let those go on whose time is over."""
+        while (due := self.next_deadline) is not None and due <= now:
+            _, id = heapq.heappop(self._queue)
+            self._muted.pop(id)[1].unmute()
+
+    def release_all(self) -> None:
+        """Let everybody go on: what was counted is forgotten."""
+        muted, self._muted, self._queue = self._muted, {}, []
+        for _, connection in muted.values():
+            connection.unmute()
+
+
+_BUILDER = "principal.builder.class"
+NewTransport = Callable[[socket.socket], Transport]
+NewConnection = Callable[[Serving, Transport, ConnectionContext], Connection]
+
+
+class ListenerSecurity(NamedTuple):
+    """What stands between a socket and a request, and who serves the requests."""
+
+    server: Serving
+    new_transport: NewTransport
+    new_connection: NewConnection
+    checks: tuple[CheckListener, ...] = ()  # of what is altered while it serves
+
+    def connect(self, sock: socket.socket, context: ConnectionContext) -> Connection:
+        """A client has come."""
+        return self.new_connection(self.server, self.new_transport(sock), context)
+
+
+def security_of(listener: Listener, server: Serving) -> ListenerSecurity:
+    """Raises ConfigError if its certificates or mechanisms can't be used."""
+    new_transport: NewTransport = PlainTransport
+    new_connection: NewConnection = Connection
+    checks: tuple[CheckListener, ...] = ()
+    if listener.has_tls:
+        from pykafka_broker.server.tls_listener import TlsListener
+
+        tls = TlsListener(listener.name, server)
+        new_transport, new_connection, checks = tls.new_transport, tls.new_connection, (tls.check,)
+    if listener.has_sasl:  # then the name counts by which it logs in
+        from pykafka_broker.server.sasl_connection import sasl_connections
+
+        new_connection, check = sasl_connections(listener.name, server)
+        checks = (*checks, check)
+    elif not listener.has_tls and _has_builder(listener, server.broker.config):
+        from pykafka_broker.server.named_connection import NamedConnections
+
+        new_connection = NamedConnections(listener.name, server).new_connection
+    return ListenerSecurity(server, new_transport, new_connection, checks)
+
+
+def _has_builder(listener: Listener, config: BrokerConfig) -> bool:
+    """Whether a class gives clients their names that have not said who they are."""
+    return _BUILDER in config.static or f"listener.name.{listener.name.lower()}.{_BUILDER}" in config.extras
+
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +170,7 @@ _PAUSE_MS = 1_000  # after a defect at a deadline
 class Server:
     """Accepts connections for a broker and drives its deadlines."""
 
-    def __init__(self, broker: Broker, turns: Turns) -> None:
+    def __init__(self, broker: Broker, turns: EventLoop) -> None:
         config = broker.config
         self.broker = broker
         self.turns = turns
@@ -54,7 +181,7 @@ class Server:
         )
         self.purgatory = broker.services.purgatory
         self.nobody_yields = config.own.parked_fetch  # a fetch that waits keeps its connection, as in Kafka
-        self.request_memory = RequestMemory(config.queued_max_request_bytes, turns.soon)
+        self.request_memory = RequestMemory(config.queued_max_request_bytes, turns.call_soon)
         self._loop = turns.loop
         self._clock = turns.clock
         self._max_request_bytes: int = config.socket_request_max_bytes
@@ -65,7 +192,7 @@ class Server:
         )
         self._started = False
         self._connections: dict[int, Connection] = {}
-        self._doors: dict[str, Door] = {}  # by the name of the listener
+        self._securities: dict[str, ListenerSecurity] = {}  # by the name of the listener
         self._controllers: ControllerServing | None = None
         self._checks: list[CheckListener] = []  # of those whose settings may be altered
         self._next_id = 0
@@ -150,8 +277,8 @@ class Server:
         """
         config = self.broker.config
         for listener in listeners:
-            self._doors[listener.name] = door = door_of(listener, self._serving(listener))
-            self._checks += door.checks
+            self._securities[listener.name] = security = security_of(listener, self._serving(listener))
+            self._checks += security.checks
             sock = listening(listener.host, listener.port, _backlog(config), config.socket_receive_buffer_bytes)
             listener.port = sock.getsockname()[1]
             self._accepting.add(sock, listener)
@@ -213,13 +340,13 @@ class Server:
         """One of an address that is above its rate is kept from coming again at once."""
         log.info("closing %s in %d ms: connections come too fast from there", peer, hold_ms)
         self._next_id += 1
-        self._muting.mute(self._next_id, TurnedAway(sock), self._clock.now + hold_ms)
+        self._muting.mute(self._next_id, RejectedConnection(sock), self._clock.now + hold_ms)
         self._see_what_is_due()
 
     def serve(self, sock: socket.socket, context: ConnectionContext) -> None:
         """A client that has been let in."""
         log.debug("%s:%d connects to %s", context.client_host, context.client_port, context.listener)
-        self._connections[context.id] = self._doors[context.listener].open(sock, context)
+        self._connections[context.id] = self._securities[context.listener].connect(sock, context)
 
     def turn_away(self, sock: socket.socket, context: ConnectionContext) -> None:
         """A client that is not let in after all."""

@@ -1,17 +1,25 @@
-"""One broker as one process.
+"""One broker as one process: its start, its threads for what may block, its garbage collector, its end.
 
 Rule: listeners are bound before the logs are read, so that a taken port is told at once and early clients wait in the
-backlog; the last thing on the way out is the clean-shutdown marker, so that it is only there when everything else is on
-disk. A broker whose log directories have all failed ends, with exit code 1, so that whoever watches it hears of it.
+backlog. The last thing on the way out is the clean-shutdown marker, so that the marker is only there when everything
+else is on disk. A broker whose log directories have all failed ends with exit code 1, so that its supervisor hears of
+the failure.
+
+A broker whose controllers are other nodes lets clients in before the controller sends them, and tells so when the
+controller unfences it. The reason for which the controller refuses this broker is the last line of the log, and the
+process ends. Before a shutdown the controller is asked first.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import logging
 import random
 import uuid
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -21,24 +29,183 @@ from pykafka_broker.broker.setup import Setup
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.roles import roles_of
 from pykafka_broker.log.filesystem import FileSystem
-from pykafka_broker.log.jobs import Submit
+from pykafka_broker.log.jobs import Job, Submit
 from pykafka_broker.server import Announce
-from pykafka_broker.server.collector import Collector
-from pykafka_broker.server.job_runner import JobRunner
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.listeners import Listener, listeners_of
 from pykafka_broker.server.readiness import new_event_loop
 from pykafka_broker.server.server import Server
 from pykafka_broker.server.signals import StopSignals
-from pykafka_broker.server.system_clock import SystemClock
-from pykafka_broker.server.turns import Turns
+from pykafka_broker.server.system_clock import SystemClock, seconds
 
 if TYPE_CHECKING:
+    from pykafka_broker.broker.startup import BrokerStartup
     from pykafka_broker.server.link_peers import LinkPeers
+    from pykafka_broker.server.server import Server
+
+
+_LONG_S = 0.01
+
+
+class Collector:
+    """Watches collections between `start` and `stop`."""
+
+    def __init__(self, now: Callable[[], float] = seconds, freeze: Callable[[], None] = gc.freeze) -> None:
+        self._now = now
+        self._freeze = freeze
+        self._begun = 0.0
+
+    def start(self) -> None:
+        self._freeze()  # what a start leaves behind lives as long as the process
+        gc.callbacks.append(self.on_collection)
+
+    def stop(self) -> None:
+        with contextlib.suppress(ValueError):  # it was never started
+            gc.callbacks.remove(self.on_collection)
+
+    def on_collection(self, phase: str, info: Mapping[str, int]) -> None:
+        if info["generation"] < 2:
+            return
+        if phase == "start":
+            self._begun = self._now()
+        elif self._now() - self._begun >= _LONG_S:
+            self._freeze()
+
 
 log = logging.getLogger(__name__)
 
 
-class Share(NamedTuple):
+class JobRunner:
+    """Runs jobs beside the event loop; outcomes are applied in what is handed to `in_turn`."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, threads: int, in_turn: Callable[[Callable[[], None]], None]
+    ) -> None:
+        self._loop = loop
+        self._in_turn = in_turn
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="disk")
+        self._resting = threads  # those that don't look for jobs
+        self._rested: deque[None] = deque()  # one for each that has just found none
+        self._left = 0  # jobs that were not applied yet
+        self._none_left = asyncio.Event()
+        self._waiting: deque[Job] = deque()
+        self._done: deque[tuple[Job, Exception | None]] = deque()
+        self._handing_over = False  # the loop will wake threads
+        self._called = False  # the loop will look at what is done
+
+    def submit(self, job: Job) -> None:
+        self._left += 1
+        self._waiting.append(job)
+        if not self._handing_over:
+            self._handing_over = True
+            self._loop.call_soon(self._hand_over)
+
+    def _hand_over(self) -> None:
+        self._handing_over = False
+        while self._rested:
+            self._rested.pop()
+            self._resting += 1
+        for _ in range(min(self._resting, len(self._waiting))):
+            self._resting -= 1
+            self._executor.submit(self._work)
+
+    def _work(self) -> None:
+        """In a thread, as long as there are jobs."""
+        while True:
+            try:
+                job = self._waiting.popleft()
+            except IndexError:
+                break
+            error: Exception | None = None
+            try:
+                job.run()
+            except Exception as raised:
+                error = raised
+            self._done.append((job, error))
+            if not self._called:
+                self._called = True
+                self._loop.call_soon_threadsafe(self._finish)
+        self._rested.append(None)
+        if self._waiting:  # submitted in between, when this thread still seemed to look for jobs
+            self._loop.call_soon_threadsafe(self._hand_over)
+
+    def _finish(self) -> None:
+        self._called = False  # before the first look: whatever ends from now on calls again, or is seen here
+        self._in_turn(self._apply)
+
+    def _apply(self) -> None:
+        while self._done:
+            job, error = self._done.popleft()
+            self._left -= 1
+            try:
+                _conclude(job, error)
+            except Exception:
+                log.exception("a defect in %s", type(job).__name__)
+        if not self._left:
+            self._none_left.set()
+
+    @property
+    def is_idle(self) -> bool:
+        """Every job was applied."""
+        return not self._left
+
+    async def all_done(self) -> None:
+        """Wait until every job was applied, those included that came meanwhile."""
+        while self._left:
+            self._none_left.clear()
+            await self._none_left.wait()
+
+    async def drain(self) -> None:
+        """The same, and there will be no more."""
+        await self.all_done()
+        self._executor.shutdown()
+
+
+def _conclude(job: Job, error: Exception | None) -> None:
+    if error is None:
+        job.apply()
+    elif isinstance(error, OSError):
+        job.failed(error)
+    else:
+        log.error("a defect in %s", type(job).__name__, exc_info=error)
+        job.failed(OSError(f"{type(error).__name__}: {error}"))
+
+
+class Unfenced:
+    """Waits for it. `stopped` is set when the process is to end."""
+
+    def __init__(self, startup: BrokerStartup, server: Server, stopped: asyncio.Event) -> None:
+        self.is_refused = False
+        self._server = server
+        self._stopped = stopped
+        self._settled = asyncio.Event()  # it is unfenced, or never will be
+        startup.on_serving = server.accept
+        startup.on_unfenced = self._settled.set
+        startup.on_refused = self._refuse
+
+    def _refuse(self, why: str) -> None:
+        if not self.is_refused:
+            log.critical("%s: the broker ends", why)
+        self.is_refused = True
+        self._stopped.set()
+
+    async def wait(self) -> None:
+        """Until clients are sent here, or the process is to end."""
+        self._server.begin()
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._settled, self._stopped)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for each in waits:
+            each.cancel()
+
+    async def leave(self) -> None:
+        """Until the controller says that the broker may go."""
+        if not self.is_refused:
+            left = asyncio.Event()
+            self._server.turns.run(lambda: self._server.broker.leave(left.set))
+            await left.wait()
+
+
+class BrokerShare(NamedTuple):
     """What one broker has of the process: the door to its files, and to the threads for its jobs."""
 
     files: FileSystem
@@ -49,21 +216,21 @@ class Running(NamedTuple):
     """The parts of a process that serves."""
 
     server: Server
-    turns: Turns
+    turns: EventLoop
     clock: SystemClock
     jobs: JobRunner
     listeners: list[Listener]
     peers: LinkPeers | None  # a node alone has none
-    new_broker: Callable[[Setup, Share | None], Broker]  # with the settings of the first; not started
+    new_broker: Callable[[Setup, BrokerShare | None], Broker]  # with the settings of the first; not started
 
 
-class Beside(Protocol):
+class ProcessExtension(Protocol):
     """What else the process serves, on the same loop."""
 
     def new_clock(self) -> SystemClock:
         """The clock that it wants the broker to have."""
 
-    def share(self, submit: Submit) -> Share:
+    def share(self, submit: Submit) -> BrokerShare:
         """What it wants the first broker to have, where jobs go to `submit`."""
 
     async def open(self, running: Running) -> None:
@@ -74,7 +241,7 @@ class Beside(Protocol):
 
 
 def run_process(
-    config: BrokerConfig, on_ready: Announce, signals: StopSignals, setup: Setup, beside: Beside | None
+    config: BrokerConfig, on_ready: Announce, signals: StopSignals, setup: Setup, beside: ProcessExtension | None
 ) -> int:
     """What `pykafka_broker.server.run` does."""
     loop = new_event_loop()
@@ -94,12 +261,12 @@ async def _serve(
     on_ready: Announce,
     signals: StopSignals,
     setup: Setup,
-    beside: Beside | None,
+    beside: ProcessExtension | None,
 ) -> bool:
     """Until the end; whether that came since there is no log directory left."""
     listeners = listeners_of(config)
     clock = SystemClock() if beside is None else beside.new_clock()
-    turns = Turns(loop, clock)
+    turns = EventLoop(loop, clock)
     jobs = JobRunner(loop, config.background_threads, turns.run)
     stopped, useless, is_starting = asyncio.Event(), False, True
     waiting = None
@@ -114,7 +281,7 @@ async def _serve(
         useless = True
         stopped.set()
 
-    def new_broker(setup: Setup, share: Share | None) -> Broker:
+    def new_broker(setup: Setup, share: BrokerShare | None) -> Broker:
         broker = Broker(
             config,
             clock=turns.clock,
@@ -124,7 +291,7 @@ async def _serve(
             thread_pool=ThreadPoolExecutor,
             fs=None if share is None else share.files,
             setup=setup,
-            later=turns.soon,
+            later=turns.call_soon,
             peers=peers,
         )
         broker.on_useless = give_up
@@ -149,8 +316,6 @@ async def _serve(
         if broker.startup is None:
             server.start()
         else:
-            from pykafka_broker.server.unfenced import Unfenced  # no other start waits for it
-
             waiting = Unfenced(broker.startup, server, stopped)
             await waiting.wait()
         if beside is not None:
@@ -174,7 +339,7 @@ async def _serve(
     return useless or (waiting is not None and waiting.is_refused)
 
 
-def peers_of(turns: Turns, config: BrokerConfig) -> LinkPeers | None:
+def peers_of(turns: EventLoop, config: BrokerConfig) -> LinkPeers | None:
     """The way to other nodes; None for a node alone. Raises ConfigError if this one could not log in there."""
     if roles_of(config).alone:
         return None

@@ -1,17 +1,30 @@
-"""TLS on one listener: what the connections to come begin with.
+"""TLS on one listener: its contexts, the handshakes under way, and the connections of clients that have shaken hands.
 
-Rule: the context and the rules are made when the listener is bound, so that what is wrong with them is told then. When
-settings of this broker have been altered, the stores are read again for the next client, also if they are the same
-files as before; where they can't be used it stays as it was and says so. Connections keep what they began with.
+Rule: the context and the mapping rules are made when the listener is bound, so that a mistake in them is told then.
+When settings of this broker have been altered, the stores are read again for the next client, even if the files have
+the same names; where the new ones can't be used the old ones stay in force and the log says so. Connections keep the
+context that they began with.
+
+A handshake step may cost milliseconds, so a turn spends a bounded time on handshakes. A client that has not shaken
+hands in time is disconnected: thousands of such clients cost their sockets only, and not for long. Before its first
+request a client has the name of its certificate, or the name for clients without one.
+
+Imported by the first listener with TLS.
 """
 
 from __future__ import annotations
 
 import logging
+import signal
 import socket
-from collections.abc import Callable, Collection
+import ssl
+import threading
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 from pykafka_broker.broker.context import ANONYMOUS, ConnectionContext
+from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.config.values import invalid
 from pykafka_broker.errors import FrameError
@@ -19,17 +32,133 @@ from pykafka_broker.security.hooks.loading import HookFailed
 from pykafka_broker.security.hooks.login import BuiltPrincipals, Identity
 from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.tls.contexts import server_context
-from pykafka_broker.security.tls.mapping_rules import MappingRules
-from pykafka_broker.security.tls.principals import Principals
-from pykafka_broker.security.tls.replacing import check_replacement, refused
+from pykafka_broker.security.tls.principals import MappingRules, Principals
+from pykafka_broker.security.tls.stores import check_replacement, refused
 from pykafka_broker.server.connection import Connection, Serving
-from pykafka_broker.server.cpu_limit import TooLong, cpu_limit
-from pykafka_broker.server.handshakes import Handshakes
-from pykafka_broker.server.tls_connection import TlsConnection
+from pykafka_broker.server.system_clock import nanoseconds
 from pykafka_broker.server.tls_transport import TlsTransport
 from pykafka_broker.server.transport import Transport
+from pykafka_broker.system import HAS_CPU_TIMER
+
+
+class TooLong(Exception):
+    """The limit is exceeded."""
+
+
+@contextmanager
+def cpu_limit(seconds: float) -> Iterator[None]:
+    """Raises TooLong where it is when its time is over. Of the main thread, which a broker runs in; elsewhere, and on
+    Windows, there is no limit.
+    """
+    if not HAS_CPU_TIMER or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGVTALRM, _over)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _over(number: int, frame: FrameType | None) -> None:
+    raise TooLong
+
+
+class TlsConnection(Connection):
+    """principal_of: from a certificate in DER, or None, and a host to the text of a principal; raises FrameError."""
+
+    __slots__ = ("_principal_of",)
+
+    def __init__(
+        self,
+        server: Serving,
+        transport: TlsTransport,
+        context: ConnectionContext,
+        principal_of: Callable[[bytes | None, str], str],
+    ) -> None:
+        self._principal_of = principal_of
+        transport.on_established = self._established
+        super().__init__(server, transport, context)
+
+    def _established(self, tls: ssl.SSLObject) -> None:
+        certificate = tls.getpeercert(binary_form=True)
+        self.context.principal = self._principal_of(certificate, self.context.client_host)
+
 
 log = logging.getLogger(__name__)
+
+TIMEOUT_MS = 30_000
+_SCRATCH_BYTES = 64 << 10  # a connection keeps as much memory as it has once received
+_NANOSECONDS_A_TURN = 2_000_000  # the last step may exceed it
+
+
+class Handshakes:
+    """The `Pace` of a listener's transports."""
+
+    def __init__(self, server: Serving, listener: str) -> None:
+        self._server = server
+        self._listener = listener
+        self._spent = 0  # in this turn, in nanoseconds
+        self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self._unfinished: dict[TlsTransport, int] = {}  # and until when, the earliest first
+        self._watched = False
+
+    def __len__(self) -> int:
+        return len(self._unfinished)
+
+    def step(self, do: Callable[[], None]) -> None:
+        """Do one more, unless this turn has done enough: then BlockingIOError."""
+        if self._spent >= _NANOSECONDS_A_TURN:
+            raise BlockingIOError
+        if not self._spent:
+            self._server.turns.call_soon(self._next_turn)
+        begun = nanoseconds()
+        try:
+            do()
+        finally:
+            self._spent += max(1, nanoseconds() - begun)
+
+    def _next_turn(self) -> None:
+        self._spent = 0
+
+    def begin(self, transport: TlsTransport) -> None:
+        """There is one more."""
+        deadline = self._server.turns.clock.now + TIMEOUT_MS
+        self._unfinished[transport] = deadline
+        self._watch(deadline)
+
+    def end(self, transport: TlsTransport) -> None:
+        """It is done, or its client has gone."""
+        self._unfinished.pop(transport, None)
+
+    def _watch(self, deadline: int) -> None:
+        if not self._watched:
+            self._watched = True
+            self._server.purgatory.park(Parked(deadline, expire=self._look))
+
+    def _look(self, now: int) -> bool:
+        """Give up those whose time is over. A broker that gives its place to another one asks before its time."""
+        self._watched = False
+        late = []
+        for transport, deadline in self._unfinished.items():
+            if deadline > now:
+                self._watch(deadline)
+                break
+            late.append(transport)
+        for transport in late:
+            self.end(transport)
+            transport.give_up()
+        if late:
+            log.info(
+                "listener %s: closed %d connections without a TLS handshake after %d ms",
+                self._listener,
+                len(late),
+                TIMEOUT_MS,
+            )
+        return True
+
 
 _MOST_SECONDS_OF_RULES = 0.05
 _RULES = "ssl.principal.mapping.rules"

@@ -30,7 +30,7 @@ _LARGEST_RECORD_BYTES = _RECORD_HEADER_BYTES + (16 << 10) + 256
 _HELLO = b"\x16\x03"  # how the record of a ClientHello begins
 
 
-class Pace(Protocol):
+class HandshakePace(Protocol):
     """What keeps handshakes from holding up others."""
 
     scratch: memoryview  # for bytes as they come from a socket
@@ -70,7 +70,7 @@ class TlsTransport:
 
     write_on = WRITE
 
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext, pace: Pace) -> None:
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext, pace: HandshakePace) -> None:
         self._sock = sock
         self._fd = sock.fileno()
         self._context = context

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.features import api_versions
+from pykafka_broker.client.quorum import api_versions
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.messages.api_versions_response import ApiVersion
 from pykafka_broker.tools.frame import Tool, ToolParser

@@ -1,6 +1,6 @@
 """`kafka-delete-records`.
 
-Rule: what a partition refuses is printed in its line, and the exit code is 0 all the same.
+Rule: a partition's error is printed in its line, and the exit code is 0 all the same.
 """
 
 from __future__ import annotations
@@ -8,16 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.leaders import Answered, Place, ask_leaders
-from pykafka_broker.client.offsets import by_topic
+from pykafka_broker.client.leaders import Answered, Place, ask_leaders, by_topic
 from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from pykafka_broker.tools.frame import Tool, ToolParser
+from pykafka_broker.tools.frame import Tool, ToolParser, required
 from pykafka_broker.tools.json_file import field, json_array, json_number, json_object, json_text, read_json
-from pykafka_broker.tools.usage import required
 
 SUMMARY = "delete records of partitions up to an offset"
 _VERSION = 1  # of the file
@@ -52,7 +50,7 @@ async def run(tool: Tool) -> int:
 
 
 def _offsets(path: str) -> dict[Place, int]:
-    """Raises ClientError."""
+    """Read the offset of each partition from a file. Raises ClientError."""
     content = json_object(read_json(path))
     version = json_number(content.get("version", _VERSION))
     if version != _VERSION:

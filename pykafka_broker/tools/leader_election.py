@@ -1,6 +1,6 @@
 """`kafka-leader-election`.
 
-Rule: a partition whose leader is already the one that would be elected is no error; any other one that was not elected
+Rule: a partition that already has the leader that would be elected is no error; any other partition without an election
 makes the exit code 1.
 """
 
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykafka_broker.client.errors import ClientError, Refused, TimedOut, check
-from pykafka_broker.client.java_text import integer
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, check
+from pykafka_broker.client.properties import integer
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
-from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, UsageError
+from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.json_file import field, json_array, json_number, json_object, json_text, read_json
 
 SUMMARY = "elect leaders of partitions: preferred ones, or unclean ones"
@@ -37,7 +37,7 @@ def options(parser: ToolParser) -> None:
 async def run(tool: Tool) -> int:
     chosen = tool.options
     if chosen.election_type is None:
-        raise UsageError("Missing required option(s): election-type")
+        raise ToolUsageError("Missing required option(s): election-type")
     places = _places(tool)
     try:
         async with tool.connect() as client:
@@ -58,7 +58,7 @@ def _tell(tool: Tool, kind: str, answer: Any) -> int:
     ]
     elected = [place for place, code, _ in results if code == ErrorCode.NONE]
     there = [place for place, code, _ in results if code == ErrorCode.ELECTION_NOT_NEEDED]
-    failed = [(place, Refused(code, text)) for place, code, text in results if place not in (*elected, *there)]
+    failed = [(place, KafkaError(code, text)) for place, code, text in results if place not in (*elected, *there)]
     if elected:
         tool.print(f"Successfully completed leader election ({kind}) for partitions {_listed(elected)}")
     if there:
@@ -83,19 +83,19 @@ def _listed(places: list[TopicPartition]) -> str:
 
 
 def _places(tool: Tool) -> list[TopicPartition] | None:
-    """None for all. Raises UsageError."""
+    """Return the partitions of the flags, None for all. Raises ToolUsageError."""
     chosen = tool.options
     ways = [chosen.topic is not None, chosen.all_topic_partitions, chosen.path_to_json_file is not None]
     if ways.count(True) != 1:
-        raise UsageError(
+        raise ToolUsageError(
             "One and only one of the following options is required: topic, all-topic-partitions, path-to-json-file"
         )
     if chosen.topic is not None:
         if chosen.partition is None:
-            raise UsageError("Missing required option(s): partition")
+            raise ToolUsageError("Missing required option(s): partition")
         return [TopicPartition(chosen.topic, chosen.partition)]
     if chosen.partition is not None:
-        raise UsageError("Option partition is only allowed if topic is used")
+        raise ToolUsageError("Option partition is only allowed if topic is used")
     return None if chosen.all_topic_partitions else _in_file(chosen.path_to_json_file)
 
 
@@ -105,7 +105,7 @@ def _in_file(path: str) -> list[TopicPartition]:
         found.append(TopicPartition(json_text(field(each, "topic")), json_number(field(each, "partition"))))
     twice = sorted({each for each in found if found.count(each) > 1})
     if twice:
-        raise UsageError(f"Replica election data contains duplicate partitions: [{_listed(twice)}]")
+        raise ToolUsageError(f"Replica election data contains duplicate partitions: [{_listed(twice)}]")
     return found
 
 

@@ -1,40 +1,42 @@
 """`kafka-share-groups`.
 
-Rule: what goes wrong with groups is printed on standard output, and the exit code is 0 all the same; a wrong use, and
-the reset of a group that can't be reset, end with 1.
+Rule: errors of groups are printed on standard output, and the exit code is 0 all the same; a wrong use, and the reset
+of a group that can't be reset, end with 1.
 """
 
 from __future__ import annotations
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, Refused, TimedOut
-from pykafka_broker.client.group_description import GroupView
-from pykafka_broker.client.groups import list_groups
-from pykafka_broker.client.leaders import Place
-from pykafka_broker.client.offsets import by_topic
-from pykafka_broker.client.share_groups import (
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut
+from pykafka_broker.client.groups import (
+    GroupView,
     alter_share_group_starts,
     delete_share_group_starts,
     describe_share_group,
+    list_groups,
     share_group_starts,
 )
+from pykafka_broker.client.leaders import Place, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
-from pykafka_broker.tools.group_deletions import delete_listed_groups, print_deleted
-from pykafka_broker.tools.group_failures import why
-from pykafka_broker.tools.group_options import (
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, one_of, required
+from pykafka_broker.tools.group_commands import (
     INACTIVE,
     add_group_flags,
+    add_scenarios,
     check_group_flags,
     connect,
+    delete_listed_groups,
     only_group,
+    parse_topics,
+    places_within,
+    print_deleted,
     print_groups,
+    print_table,
+    scenario_of,
+    targets,
     wanted,
+    why,
 )
-from pykafka_broker.tools.group_table import print_table
-from pykafka_broker.tools.reset_offsets import add_scenarios, scenario_of, targets
-from pykafka_broker.tools.topic_partitions import parse_topics, places_within
-from pykafka_broker.tools.usage import given, one_of, required
 
 SUMMARY = "list, describe and delete share groups, and reset where they begin"
 
@@ -62,23 +64,23 @@ async def run(tool: Tool) -> int:
 
 
 def _check(tool: Tool, action: str) -> None:
-    """Raises UsageError."""
+    """Check which flags go together. Raises ToolUsageError."""
     check_group_flags(tool, action)
     if action in ("describe", "delete") and not given(tool, "group") and not tool.options.all_groups:
-        raise UsageError(f"--{action} takes one of these options: --all-groups, --group")
+        raise ToolUsageError(f"--{action} takes one of these options: --all-groups, --group")
     if action == "delete_offsets":
         required(tool, "topic", "group")
     if action == "reset_offsets":
         required(tool, "group")
         scenario_of(tool, _SCENARIOS)
         if not tool.options.execute and not tool.options.dry_run:
-            raise UsageError("--reset-offsets takes one of these options: --execute, --dry-run")
+            raise ToolUsageError("--reset-offsets takes one of these options: --execute, --dry-run")
         if not given(tool, "topic") and not tool.options.all_topics:
-            raise UsageError("--reset-offsets takes one of these options: --all-topics, --topic")
+            raise ToolUsageError("--reset-offsets takes one of these options: --all-topics, --topic")
 
 
 async def _listed(client: Client) -> dict[str, str]:
-    """The state of each share group."""
+    """Return the state of each share group."""
     return {each.group_id: each.group_state for each in await list_groups(client, types=["share"])}
 
 
@@ -176,14 +178,14 @@ async def _reset_offsets(tool: Tool, client: Client) -> None:
     group = only_group(tool)
     try:
         state = (await describe_share_group(client, group)).state
-    except Refused as error:
+    except KafkaError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
-            raise UsageError(str(error)) from None
+            raise ToolUsageError(str(error)) from None
         state = "Dead"
     except ClientError as error:
-        raise UsageError(str(error)) from None
+        raise ToolUsageError(str(error)) from None
     if state not in INACTIVE:
-        raise UsageError(f"Share group '{group}' is not empty.")
+        raise ToolUsageError(f"Share group '{group}' is not empty.")
     places: list[Place]
     if given(tool, "topic"):
         places = await places_within(client, parse_topics(tool.options.topic))

@@ -1,29 +1,249 @@
 """`kafka-transactions`.
 
-Rule: a hanging transaction is one that a partition holds open, with nothing new for as long as any may take, while the
-coordinator of its producer knows nothing of it there.
+Rule: coordinators know transactions by their ids, leaders know producers. A transaction hangs if a partition holds it
+open, with nothing new for longer than any transaction may take, while the coordinator of its producer does not have the
+partition in a transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.java_text import integer, long
-from pykafka_broker.client.leaders import Place
-from pykafka_broker.client.transactions import (
-    Producer,
-    abort_transaction,
-    describe_producers,
-    describe_transaction,
-    fence_producer,
-    list_transactions,
+from pykafka_broker.client.errors import ClientError, KafkaError, check
+from pykafka_broker.client.leaders import Answered, Place, ask_leaders, by_topic
+from pykafka_broker.client.properties import integer, long
+from pykafka_broker.protocol.enums import CoordinatorType
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
+from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
+from pykafka_broker.protocol.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
 )
-from pykafka_broker.tools.columns import print_columns
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
-from pykafka_broker.tools.hanging import find_hanging, places_to_search
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
+
+# -- transactions
+
+
+_LIST_HIGHEST = 2
+_UNTIL_IT_ENDS_MS = 100
+
+
+class Listed(NamedTuple):
+    """A transaction in the list of a coordinator."""
+
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    state: str
+
+
+class ActiveProducer(NamedTuple):
+    """A producer known to a partition. start_offset: of the open transaction, None without."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    start_offset: int | None
+
+
+async def list_transactions(
+    client: Client, *, producer_ids: Collection[int] = (), duration_ms: int = -1, pattern: str | None = None
+) -> list[Listed]:
+    """Return the transactions of all coordinators. Raises ClientError."""
+    lowest = 2 if pattern is not None else 1 if duration_ms >= 0 else 0
+
+    def make(_: int) -> ListTransactionsRequest:
+        return ListTransactionsRequest([], list(producer_ids), duration_ms, pattern)
+
+    await client.refresh(call="listTransactions(api=METADATA)")
+    answers = await client.ask_each(make, versions=(lowest, _LIST_HIGHEST), call="listTransactions")
+    found = []
+    for node, answer in answers.items():
+        check(answer.error_code)
+        for each in answer.transaction_states:
+            found.append(Listed(each.transactional_id, node, each.producer_id, each.transaction_state))
+    return found
+
+
+async def describe_transaction(client: Client, transactional_id: str) -> tuple[int, Any]:
+    """Return a transaction's coordinator and description. Raises ClientError."""
+    call = "describeTransactions(api=FIND_COORDINATOR)"
+    await client.refresh(call=call)
+    answer = await client.ask_coordinator(
+        CoordinatorType.TRANSACTION,
+        transactional_id,
+        DescribeTransactionsRequest([transactional_id]),
+        lambda answer: int(answer.transaction_states[0].error_code),
+    )
+    (state,) = answer.transaction_states
+    if state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        raise KafkaError(
+            state.error_code,
+            f"DescribeTransactions request for transactionalId `{transactional_id}` failed because the ID could not be "
+            "found",
+        )
+    check(state.error_code)
+    return await client.coordinator(CoordinatorType.TRANSACTION, transactional_id), state
+
+
+async def describe_producers(
+    client: Client, places: Collection[Place], node_id: int | None = None
+) -> dict[Place, list[ActiveProducer] | ClientError]:
+    """Return the producers of each partition, from the leader or from the given node. Raises ClientError."""
+
+    def make(asked: Sequence[Place]) -> DescribeProducersRequest:
+        return DescribeProducersRequest([TopicRequest(topic, indexes) for topic, indexes in by_topic(asked)])
+
+    if node_id is None:
+        return await ask_leaders(client, places, make, _producers, call="describeProducers")
+    await client.refresh()
+    if node_id not in client.nodes:
+        raise ClientError(f"there is no broker {node_id}")
+    answered = _producers(await client.ask(make(sorted(places)), node_id))
+    return {place: KafkaError(code) if code else found for place, (code, found) in answered.items()}
+
+
+def _producers(answer: Any) -> Answered:
+    return {
+        (topic.name, each.partition_index): (each.error_code, [_producer(one) for one in each.active_producers])
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+def _producer(told: Any) -> ActiveProducer:
+    start = None if told.current_txn_start_offset < 0 else told.current_txn_start_offset
+    who = told.producer_id, told.producer_epoch, told.coordinator_epoch
+    return ActiveProducer(*who, told.last_sequence, told.last_timestamp, start)
+
+
+async def abort_transaction(
+    client: Client, place: Place, producer_id: int, producer_epoch: int, coordinator_epoch: int
+) -> None:
+    """Write the abort marker missed by the coordinator. Raises ClientError."""
+    topics = [WritableTxnMarkerTopic(place[0], [place[1]])]
+    marker = WritableTxnMarker(producer_id, producer_epoch, False, topics, max(0, coordinator_epoch))
+    call = "abortTransaction"
+    found = await ask_leaders(client, [place], lambda _: WriteTxnMarkersRequest([marker]), _markers, call=call)
+    if isinstance(found[place], ClientError):
+        raise found[place]
+
+
+def _markers(answer: Any) -> Answered:
+    return {
+        (topic.name, each.partition_index): (each.error_code, None)
+        for marker in answer.markers
+        for topic in marker.topics
+        for each in topic.partitions
+    }
+
+
+async def fence_producer(client: Client, transactional_id: str) -> None:
+    """End the open transaction of an id, as a new producer would. Raises ClientError."""
+    until, call = client.deadline(), "fenceProducer(api=FIND_COORDINATOR)"
+    await client.refresh(call=call)
+    request = InitProducerIdRequest(transactional_id, client.request_timeout_ms)
+    while True:
+        answer = await client.ask_coordinator(
+            CoordinatorType.TRANSACTION, transactional_id, request, lambda each: int(each.error_code)
+        )
+        if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS or client.deadline(0) >= until:
+            break
+        await asyncio.sleep(_UNTIL_IT_ENDS_MS / 1000)
+    check(answer.error_code)
+
+
+# -- columns
+
+
+def print_columns(tool: Tool, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows below the headings, also without rows; a tab ends each cell."""
+    lines = [list(headings), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        tool.print("".join(f"{cell:<{width}}\t" for cell, width in zip(line, widths, strict=True)))
+
+
+# -- hanging transactions
+
+
+Open = tuple[Place, ActiveProducer]
+
+
+async def places_to_search(
+    client: Client, topic: str | None, partition: int | None, broker_id: int | None
+) -> list[Place]:
+    """Return the partitions to search for hanging transactions. Raises ClientError.
+
+    Args:
+        topic: None for all topics.
+        partition: None for all partitions of the topic.
+        broker_id: only partitions with a replica on the broker; None for all.
+    """
+    if topic is not None and partition is not None:
+        return [(topic, partition)]
+    metadata = await client.metadata(None if topic is None else [topic], call="listTopics")
+    found = []
+    for each in metadata.topics:
+        check(each.error_code)
+        for one in each.partitions:
+            if each.name is not None and (broker_id is None or broker_id in one.replica_nodes):
+                found.append((each.name, one.partition_index))
+    return sorted(found)
+
+
+async def find_hanging(client: Client, places: Collection[Place], oldest_ms: int, broker_id: int | None) -> list[Open]:
+    """Return open transactions with nothing new since `oldest_ms`. Raises ClientError."""
+    if not places:
+        return []
+    opened = await _long_open(client, places, oldest_ms, broker_id)
+    if not opened:
+        return []
+    ids = {each.producer_id for _, each in opened}
+    names = {each.producer_id: each.transactional_id for each in await list_transactions(client, producer_ids=ids)}
+    hanging = []
+    for place, producer in opened:
+        name = names.get(producer.producer_id)
+        if name is None or not await _has(client, name, producer, place):
+            hanging.append((place, producer))
+    return hanging
+
+
+async def _long_open(client: Client, places: Collection[Place], oldest_ms: int, broker_id: int | None) -> list[Open]:
+    found = await describe_producers(client, places, broker_id)
+    opened = []
+    for place, producers in sorted(found.items(), key=lambda each: each[0]):
+        if isinstance(producers, ClientError):
+            raise producers
+        opened += [
+            (place, each) for each in producers if each.start_offset is not None and each.last_timestamp < oldest_ms
+        ]
+    return opened
+
+
+async def _has(client: Client, name: str, producer: ActiveProducer, place: Place) -> bool:
+    """Tell whether the transactional id has the producer's transaction in the partition."""
+    try:
+        _, state = await describe_transaction(client, name)
+    except KafkaError as error:
+        if error.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            return False
+        raise
+    there = {(each.topic, partition) for each in state.topics for partition in each.partitions}
+    return bool(state.producer_id == producer.producer_id and place in there)
+
+
+# -- the tool
+
 
 SUMMARY = "list and describe transactions, and end those that hang"
 _LIST = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
@@ -60,7 +280,7 @@ _MINUTE_MS = 60_000
 
 
 class _Failed(Exception):
-    """What Kafka's tool says of an error, before the error itself."""
+    """A failure with the words of Kafka's tool before the error."""
 
 
 def options(parser: ToolParser) -> None:
@@ -174,21 +394,23 @@ async def _abort(tool: Tool, client: Client) -> int:
 
 
 def _named_producer(tool: Tool) -> tuple[int, int, int]:
-    """Raises UsageError."""
+    """Return the producer named by flags. Raises ToolUsageError."""
     chosen = tool.options
     if chosen.producer_id is None:
-        raise UsageError(
+        raise ToolUsageError(
             "The transaction to abort must be identified either with --start-offset (for brokers on 3.0 or above) or "
             "with --producer-id, --producer-epoch, and --coordinator-epoch (for older brokers)"
         )
     for flag in ("producer_epoch", "coordinator_epoch"):
         if getattr(chosen, flag) is None:
-            raise UsageError(f"Missing required argument --{flag.replace('_', '-')}")
+            raise ToolUsageError(f"Missing required argument --{flag.replace('_', '-')}")
     return chosen.producer_id, chosen.producer_epoch, chosen.coordinator_epoch
 
 
-async def _producers_of(client: Client, place: Place, failed: str, node_id: int | None = None) -> Sequence[Producer]:
-    """Raises _Failed."""
+async def _producers_of(
+    client: Client, place: Place, failed: str, node_id: int | None = None
+) -> Sequence[ActiveProducer]:
+    """Return the producers of a partition. Raises _Failed."""
     try:
         found = (await describe_producers(client, [place], node_id))[place]
     except ClientError as error:
@@ -201,11 +423,11 @@ async def _producers_of(client: Client, place: Place, failed: str, node_id: int 
 async def _find_hanging(tool: Tool, client: Client) -> int:
     chosen = tool.options
     if chosen.topic is None and chosen.broker_id is None:
-        raise UsageError(
+        raise ToolUsageError(
             "The `find-hanging` command requires either --topic or --broker-id to limit the scope of the search"
         )
     if chosen.partition is not None and chosen.topic is None:
-        raise UsageError("The --partition argument requires --topic to be provided")
+        raise ToolUsageError("The --partition argument requires --topic to be provided")
     try:
         places = await places_to_search(client, chosen.topic, chosen.partition, chosen.broker_id)
         now = _now(client)

@@ -1,6 +1,6 @@
-"""`kafka-verifiable-consumer`: what a member of a group is given, reads and commits is told event by event.
+"""`kafka-verifiable-consumer`: reports assignments, records and commits of a group member as events.
 
-Rule: with `--max-messages` records beyond these are neither told nor committed.
+Rule: with `--max-messages`, records beyond that number are neither reported nor committed.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Chunk
 from pykafka_broker.client.errors import ClientError, LoginRefused
 from pykafka_broker.client.group_consumer import GroupConsumer
-from pykafka_broker.client.java_text import integer
-from pykafka_broker.client.properties import read_properties
+from pykafka_broker.client.properties import integer, read_properties
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.records.record import Record
-from pykafka_broker.tools.events import Events, text
-from pykafka_broker.tools.frame import Tool, ToolParser
-from pykafka_broker.tools.usage import never_with, required
+from pykafka_broker.tools.frame import Tool, ToolParser, never_with, required
+from pykafka_broker.tools.verifiable_producer import Events, text
 
 SUMMARY = "read records as a member of a group, and tell of all that happens"
 
@@ -106,7 +104,7 @@ class _Reader:
                     await self._commit(consumer, offsets)
 
     def _consumed(self, chunks: list[Chunk]) -> dict[TopicPartition, int]:
-        """The offsets up to which was read."""
+        """Report the records; returns the offsets after the last records."""
         records: dict[TopicPartition, list[Record]] = {}
         for chunk in chunks:
             records.setdefault(chunk.partition, []).extend(chunk.records)

@@ -14,7 +14,7 @@ from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
-from pykafka_broker.log.directory_ids import UNASSIGNED
+from pykafka_broker.log.checkpoints import UNASSIGNED
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest

@@ -11,7 +11,7 @@ import pytest
 
 from pykafka_broker.broker.routes import ROUTES
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, NOT_ASKED, AllowAll, Authorizer, Operation, Resource
-from pykafka_broker.cluster.policies import ConfigAlteration, TopicCreation
+from pykafka_broker.cluster.controller import ConfigAlteration, TopicCreation
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode

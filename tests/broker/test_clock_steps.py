@@ -9,7 +9,7 @@ import pytest
 
 from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.clock import Clock
-from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest

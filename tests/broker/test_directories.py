@@ -13,10 +13,9 @@ import pytest
 from pykafka_broker.cluster.image import PartitionImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion, decode_versioned
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.directory_ids import UNASSIGNED
-from pykafka_broker.log.listener import LogListener
+from pykafka_broker.log.checkpoints import UNASSIGNED
 from pykafka_broker.log.log_directory import LogDirectoryError
-from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.manager import LogListener, LogManager
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,

@@ -20,8 +20,8 @@ from pykafka_broker.broker.api.share_group_heartbeat import share_group_heartbea
 from pykafka_broker.broker.api.share_group_state import read
 from pykafka_broker.broker.waiting import Future, Lost, TooLate
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
-from pykafka_broker.coordinators.groups.stored import nothing
-from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.coordinators.groups.offsets import no_change_record
+from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -229,7 +229,7 @@ def test_a_commit_above_the_topics_largest_batch_is_refused_as_by_kafka(tmp_path
 
 def test_what_only_forgets_may_be_several_batches(tmp_path: Path) -> None:
     coordinator = Coordinator(tmp_path, alone=True, max_message_bytes="500")
-    forget = [nothing(f"group {number}") for number in range(99)]
+    forget = [no_change_record(f"group {number}") for number in range(99)]
     appended = coordinator.broker.groups.shards.append(0, forget)
     assert appended.base_offset == coordinator.records
     assert coordinator.log.log.log_end_offset == coordinator.records + 99

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.broker.marker_sender import MarkerSender
-from pykafka_broker.coordinators.transactions import Markers, TopicPartition
+from pykafka_broker.coordinators.transactions.coordinator import Markers
+from pykafka_broker.coordinators.transactions.transaction import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from tests.broker.neighbourhood import Neighbourhood
 

@@ -10,6 +10,7 @@ import pytest
 
 from pykafka_broker.broker.partition import NotLeader, Partition
 from pykafka_broker.broker.waiting import Future
+from pykafka_broker.cluster.image import PartitionImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.manager import LogManager
@@ -31,6 +32,22 @@ class Heard:
         assert future.error is None or isinstance(future.error, ApiError)
         self.error = future.error
         self.told.append(None if self.error is None else self.error.code)
+
+
+class Wishes:
+    """Notes the ISRs that are wished for."""
+
+    max_lag_ms = 30_000
+
+    def __init__(self) -> None:
+        self.wished: list[tuple[int, ...] | None] = []
+
+    def may_join(self, node_id: int, broker_epoch: int, directory_id: bytes) -> bool:
+        return True
+
+    def wish_isr(self, partition: Partition) -> None:
+        assert partition.followers is not None
+        self.wished.append(partition.followers.wished)
 
 
 @pytest.fixture
@@ -364,6 +381,19 @@ def test_a_new_leader_begins_with_what_it_knew_as_a_follower(broker: LightBroker
     assert partition.high_watermark == 1
     partition.fetched_by(ANOTHER_NODE, 2, NOW)
     assert partition.high_watermark == 2
+
+
+def test_nobody_joins_without_what_was_there_when_the_leader_began(broker: LightBroker) -> None:
+    broker.add("t", replicas=(1, 2), isr=(1,), leader=ANOTHER_NODE, min_insync_replicas="2")
+    log = broker.services.replicas.replica("t", 0).log
+    log.append_fetched(batch(b"a", b"b", b"c"), NOW)
+    replication = Wishes()
+    state = PartitionImage(1, (1, 2), (1,), 1)
+    partition = Partition(log, state, 1, lambda _: None, NOW, replication)
+    partition.fetched_by(ANOTHER_NODE, 2, NOW)
+    assert (partition.high_watermark, replication.wished) == (0, [])
+    partition.fetched_by(ANOTHER_NODE, 3, NOW)
+    assert replication.wished == [(1, 2)]
 
 
 def test_a_follower_knows_no_more_committed_than_it_has(broker: LightBroker) -> None:

@@ -12,9 +12,8 @@ from pykafka_broker.broker.share_host import ShareHost, is_enabled
 from pykafka_broker.broker.waiting import DONE
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
-from pykafka_broker.coordinators.share.acquisition import LogBatch
-from pykafka_broker.coordinators.share.share_partition import SharePartition
-from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.coordinators.share.share_partition import LogBatch, SharePartition
+from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.broker.share_reader import ACQUIRE_MODES, EXACTLY, ShareReader
-from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
 from pykafka_broker.protocol.messages.share_fetch_response import PartitionData
 from pykafka_broker.records.builder import BatchBuilder

@@ -12,7 +12,7 @@ import pytest
 from pykafka_broker.cli.trace import main
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.testing import KafkaBroker
-from tests.control.test_faults import Client
+from tests.control.api.test_faults import Client
 
 
 def test_what_clients_ask_is_printed_as_it_happens() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.partition_change import Election, active, partition_change
-from pykafka_broker.log.directory_ids import UNASSIGNED
+from pykafka_broker.log.checkpoints import UNASSIGNED
 from tests.cluster.parts import cluster_of, directory, partition_in, told
 
 PREFERRED, UNCLEAN = Election.PREFERRED, Election.UNCLEAN

@@ -12,7 +12,7 @@ from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.placement import directory_of, drawing, place, shuffled
 from pykafka_broker.cluster.records import RecordType
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.directory_ids import UNASSIGNED
+from pykafka_broker.log.checkpoints import UNASSIGNED
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreateTopicsRequest
 from tests.cluster.parts import cluster_of, directory

@@ -1,4 +1,7 @@
-"""DescribeConfigs says what Kafka 4.3.1 said of the same settings (`recorder/DescribeConfigs.java` made the table)."""
+"""DescribeConfigs says what Kafka 4.3.1 said of the same settings (`recorder/DescribeConfigs.java` made the table).
+
+Every key is explained, in a sentence with its unit.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ from pykafka_broker.config.describe import (
     describe_client_metrics,
     describe_group,
     describe_topic,
+    documentation,
 )
+from pykafka_broker.config.registry import ConfigKey, broker_keys, client_metrics_keys, group_keys, topic_keys
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("described.json").read_text())
 SOURCES = {
@@ -71,3 +76,40 @@ def test_a_key_for_run_time_only_has_no_default() -> None:
     entries = {entry.name: entry for entry in describe_broker(BrokerConfig().with_dynamic({name: "5"}, {}))}
     assert entries[name].value == "5"
     assert entries[name].synonyms == [(name, "5", ConfigSource.DYNAMIC_DEFAULT_BROKER)]
+
+
+KEYS = {"broker": broker_keys, "topic": topic_keys, "group": group_keys, "client_metrics": client_metrics_keys}
+UNITS = {
+    ".ms": "millisecond",
+    ".millis": "millisecond",
+    ".secs": "second",
+    ".seconds": "second",
+    ".minutes": "minute",
+    ".hours": "hour",
+    ".bytes": "byte",
+    ".percentage": "percent",
+}
+
+
+@pytest.mark.parametrize("scope", KEYS)
+def test_every_key_has_one_and_nothing_else_has(scope: str) -> None:
+    assert set(documentation(scope)) == set(KEYS[scope]())
+
+
+@pytest.mark.parametrize("scope", KEYS)
+def test_each_is_a_sentence_that_fits_a_line(scope: str) -> None:
+    for name, says in documentation(scope).items():
+        assert says[0].isupper() or says.startswith("https "), name
+        assert says.endswith("."), name
+        assert len(says) <= 180, name
+
+
+@pytest.mark.parametrize(
+    ("scope", "key"),
+    [(scope, key) for scope, keys in KEYS.items() for key in keys().values() if key.type.name in ("INT", "LONG")],
+    ids=lambda it: it if isinstance(it, str) else it.name,
+)
+def test_a_unit_is_named(scope: str, key: ConfigKey) -> None:
+    for ending, unit in UNITS.items():
+        if key.name.endswith(ending):
+            assert unit in documentation(scope)[key.name].lower()

@@ -18,8 +18,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.control.http import Request, Response
-from pykafka_broker.control.http_listener import HttpListener
+from pykafka_broker.control.http import HttpListener, Request, Response
 
 _NO_LINGER = struct.pack("ii", 1, 0)  # a close resets the connection
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.control import moving_time
-from pykafka_broker.control.moving_time import MovingTime
-from pykafka_broker.server.movable_clock import MovableClock
+from pykafka_broker.control.moving_time import MovableClock, MovingTime
 
 SECOND_MS, HOUR_MS, DAY_MS = 1_000, 3_600_000, 86_400_000
 NEVER = 1 << 60

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from pykafka_broker.control.door import ENTRY, page_files, page_response
 from pykafka_broker.control.http import Request
-from pykafka_broker.control.page import ENTRY, page_files, page_response
 from pykafka_broker.testing import KafkaBroker
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.log import syncfs
+from pykafka_broker.log import filesystem
 from pykafka_broker.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS, read_offsets
 from pykafka_broker.log.filesystem import FileStat, OsFileSystem
 from pykafka_broker.log.manager import LogManager
@@ -124,17 +124,17 @@ def test_nothing_is_lost_by_a_power_cut_after_the_stop() -> None:
 
 
 def test_what_tells_of_errors_is_synced_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(syncfs, "file_system_type", lambda device: "ext4")
+    monkeypatch.setattr(filesystem, "file_system_type", lambda device: "ext4")
     (tmp_path / "file").write_bytes(b"x")
-    assert syncfs.sync_all(str(tmp_path)) is (sys.platform == "linux")
+    assert filesystem.sync_file_system(str(tmp_path)) is (sys.platform == "linux")
 
 
 @pytest.mark.parametrize("kind", ["overlay", "nfs4", None])
 def test_other_file_systems_are_synced_file_by_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str | None
 ) -> None:
-    monkeypatch.setattr(syncfs, "file_system_type", lambda device: kind)
-    assert syncfs.sync_all(str(tmp_path)) is False
+    monkeypatch.setattr(filesystem, "file_system_type", lambda device: kind)
+    assert filesystem.sync_file_system(str(tmp_path)) is False
 
 
 def test_the_type_is_found_by_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,8 +142,8 @@ def test_the_type_is_found_by_the_device(tmp_path: Path, monkeypatch: pytest.Mon
     mounts.write_text(
         "22 1 0:21 / /proc rw,nosuid shared:12 - proc proc rw\n29 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
     )
-    monkeypatch.setattr(syncfs, "_MOUNTS", str(mounts))
-    assert syncfs.file_system_type(os.makedev(254, 0)) == "ext4"
-    assert syncfs.file_system_type(os.makedev(254, 1)) is None
-    monkeypatch.setattr(syncfs, "_MOUNTS", str(tmp_path / "missing"))
-    assert syncfs.file_system_type(os.makedev(254, 0)) is None
+    monkeypatch.setattr(filesystem, "_MOUNTS", str(mounts))
+    assert filesystem.file_system_type(os.makedev(254, 0)) == "ext4"
+    assert filesystem.file_system_type(os.makedev(254, 1)) is None
+    monkeypatch.setattr(filesystem, "_MOUNTS", str(tmp_path / "missing"))
+    assert filesystem.file_system_type(os.makedev(254, 0)) is None

@@ -12,8 +12,7 @@ import pytest
 
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log import checkpoints
-from pykafka_broker.log.checkpoints import write_partition_metadata
-from pykafka_broker.log.directory_ids import LOST, UNASSIGNED
+from pykafka_broker.log.checkpoints import LOST, UNASSIGNED, write_partition_metadata
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager

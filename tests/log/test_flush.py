@@ -14,9 +14,8 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.jobs import run_inline
-from pykafka_broker.log.listener import LogListener
 from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
-from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.manager import LogListener, LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored.partition_record import PartitionRecord

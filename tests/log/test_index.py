@@ -9,8 +9,7 @@ import pytest
 
 from pykafka_broker.log.files import CachedFile, FileCache
 from pykafka_broker.log.filesystem import OsFileSystem
-from pykafka_broker.log.index import OffsetIndex, TimeIndex
-from pykafka_broker.log.transaction_index import AbortedTransaction, TransactionIndex
+from pykafka_broker.log.index import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
 from tests.log.support import FailingFileSystem
 
 BASE = 1000

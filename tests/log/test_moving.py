@@ -12,9 +12,8 @@ import pytest
 from pykafka_broker.log.filesystem import FileHandle
 from pykafka_broker.log.flush import Waiter
 from pykafka_broker.log.jobs import Job, run_inline
-from pykafka_broker.log.listener import LogListener
 from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
-from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.manager import LogListener, LogManager
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.records.header import iter_batches
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, new_log, topic_config
@@ -388,6 +387,16 @@ def test_when_the_metadata_is_told_all_that_there_was_is_in_the_copy(tmp_path: P
     segments = sorted(path.name for path in source.glob("*.log"))
     assert [(copy / name).read_bytes() for name in segments] == [(source / name).read_bytes() for name in segments]
     assert len(segments) >= 1
+
+
+def test_when_the_metadata_is_told_the_checkpoint_says_where_the_copy_starts(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    fill(logs)
+    logs.get("t", 0).delete_records_before(30)
+    metadata = Metadata(logs)
+    logs.moves.start(("t", 0), logs.directories[1])
+    assert len(metadata.told) == 1
+    assert "t 0 30" in (tmp_path / "b" / "log-start-offset-checkpoint").read_text().splitlines()
 
 
 @pytest.mark.parametrize("refused", [False, True])

@@ -12,7 +12,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
-from pykafka_broker.log.producer_snapshot import CorruptSnapshot, decode, encode, snapshot_offsets
+from pykafka_broker.log.producer_state import CorruptSnapshot, decode_snapshot, encode_snapshot, snapshot_offsets
 from pykafka_broker.protocol.errors import ErrorCode
 from tests.log.support import NOW, Keeper, batch, marker, new_log, reopen
 
@@ -149,7 +149,7 @@ def test_a_snapshot_says_what_it_was_made_of(tmp_path: Path) -> None:
     log = new_log(tmp_path)
     produce(log, 0, 5)
     log.append(batch(2, producer_id=7, epoch=1, sequence=9, transactional=True), NOW)
-    first, second = decode(encode(log.producers))
+    first, second = decode_snapshot(encode_snapshot(log.producers))
     assert (first.producer_id, first.epoch, first.txn_first_offset, list(first.batches)) == (
         7,
         1,
@@ -162,15 +162,15 @@ def test_a_snapshot_says_what_it_was_made_of(tmp_path: Path) -> None:
 def test_every_damaged_snapshot_is_refused(tmp_path: Path) -> None:
     log = new_log(tmp_path)
     produce(log, 0)
-    data = encode(log.producers)
+    data = encode_snapshot(log.producers)
     for length in range(len(data)):
         with pytest.raises(CorruptSnapshot):
-            decode(data[:length])
+            decode_snapshot(data[:length])
     for position in range(len(data)):
         damaged = bytearray(data)
         damaged[position] ^= 0x10
         with pytest.raises(CorruptSnapshot):
-            decode(bytes(damaged))
+            decode_snapshot(bytes(damaged))
 
 
 def test_a_damaged_snapshot_costs_a_longer_read_and_nothing_else(tmp_path: Path) -> None:

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileCache
-from pykafka_broker.log.loading import Offsets, load_log
+from pykafka_broker.log.loading import Offsets, load_log, recover_folder
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
-from pykafka_broker.log.producer_snapshot import snapshot_offsets
-from pykafka_broker.log.recovery import recover_folder
+from pykafka_broker.log.producer_state import ProducerState, snapshot_name, snapshot_offsets, write_snapshot
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import read_header
@@ -425,6 +424,28 @@ def test_a_log_that_is_cut_within_a_batch_ends_where_its_last_batch_does(
     follower.truncate_or_restart(10, NOW)
     assert (bounds(follower), follower.high_watermark, len(follower.segments)) == ((0, 2), 2, 1)
     assert bounds(reloaded(follower)) == (0, 2)
+
+
+@pytest.mark.parametrize(("offset", "known"), [(6, True), (5, False)])
+def test_a_log_that_is_cut_at_a_segment_keeps_what_its_snapshot_knows(
+    leader: PartitionLog, follower: PartitionLog, offset: int, known: bool
+) -> None:
+    """Kafka's cleaner takes a producer's last batch of a segment away if the producer has a later one: the snapshot at
+    the next segment alone knows its sequence number then.
+    """
+    leader.append(batch(5), NOW)
+    leader.append(batch(), NOW)
+    catch_up(follower, leader)
+    follower.roll(NOW)
+    leader.append(batch(2, producer_id=8, epoch=0, sequence=0), NOW)
+    catch_up(follower, leader)
+    cleaned = ProducerState("t-0")
+    cleaned.apply(read_header(memoryview(batch(3, producer_id=7, epoch=0, sequence=0)), 0), 3)
+    write_snapshot(follower.files.fs, f"{follower.directory}/{snapshot_name(6)}", cleaned, sync=False)
+    follower.truncate_to(offset)
+    for log in (follower, reloaded(follower)):
+        assert log.log_end_offset == offset
+        assert [entry.last_sequence for entry in log.producers.entries.values()] == ([2] if known else [])
 
 
 @pytest.mark.parametrize(("offset", "left"), [(20, 10), (10, 10), (5, 5), (0, 0)])

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pykafka_broker.server.muting import Muting
+from pykafka_broker.server.server import Muting
 
 
 class Muted:

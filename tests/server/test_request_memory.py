@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykafka_broker.server.framing import BufferPool
-from pykafka_broker.server.request_memory import LimitedFrameReader, RequestMemory
+from pykafka_broker.server.framing import BufferPool, LimitedFrameReader, RequestMemory
 
 SCRATCH = 64
 

@@ -87,6 +87,8 @@ def check_history(history: History, found: Found, committed: Found) -> list[str]
             for offset, value in records.items()
             if value not in known and not (history.keeping.keyed and value == b"")
         ]
+    for partition, batch in history.unheard:
+        wrong += _incomplete(partition, batch, found.get(partition, {}), gone)
     wrong += _torn(history, committed, gone)
     wrong += _unprocessed(history, committed, gone)
     wrong += _inexact(history, committed, gone)
@@ -121,6 +123,25 @@ def _disordered(producer: str, partition: TopicPartition, sent: list[bytes], the
         yield f"{partition}: records of {producer} are there twice: {twice}"
     if got != [each for each in sent if each in present]:
         yield f"{partition}: records of {producer} are not in their order"
+
+
+def _incomplete(partition: TopicPartition, values: list[bytes], there: dict[int, bytes], gone: Gone) -> Iterable[str]:
+    """Find a batch of which some records are there, and others neither there nor gone, or that is not in one piece."""
+    offsets = {value: offset for offset, value in there.items() if value in values}
+    if not offsets:
+        return
+    bases = {offsets[value] - index for index, value in enumerate(values) if value in offsets}
+    if len(bases) > 1:
+        yield f"{partition}: records of one batch with acks=0 are apart: {offsets}"
+        return
+    (base,) = bases
+    missing = [
+        value
+        for index, value in enumerate(values)
+        if value not in offsets and not gone.may_be_unread(partition, base + index, value)
+    ]
+    if missing:
+        yield f"{partition}: of a batch with acks=0 {missing} are not there, and {sorted(offsets)} are"
 
 
 def _torn(history: History, committed: Found, gone: Gone) -> Iterable[str]:

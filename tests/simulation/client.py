@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
-from pykafka_broker.peers import Address, LinkError, Peer, Versions
+from pykafka_broker.peers import Address, LinkError, Versions
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -25,11 +25,14 @@ BACKOFF_MS = 60
 
 
 class Ask(NamedTuple):
-    """A request to a node; the answer is a Message or a LinkError."""
+    """A request to a node; the answer is a Message or a LinkError. unanswered: the node gives no answer, and an empty
+    one stands for it when the request is on its way.
+    """
 
     place: Place
     request: Message
     versions: Versions | None = None
+    unanswered: bool = False
 
 
 class Wait(NamedTuple):
@@ -56,7 +59,7 @@ class SimClient(Host):
         self._nodes: dict[int, Place] = {}
         self.leaders: dict[TopicPartition, tuple[int, int]] = {}  # with the epoch
         self.topic_ids: dict[str, bytes] = {}
-        self._links: dict[Place, Peer] = {}
+        self._links: dict[Place, SimLink] = {}
         self._coordinators: dict[tuple[int, str], Place] = {}
 
     # -- the script
@@ -81,7 +84,7 @@ class SimClient(Host):
         if link is None:
             address = Address(*ask.place, "PLAINTEXT")
             link = self._links[ask.place] = SimLink(self.network, self, address, self.name)
-        link.send(ask.request, on_reply, REQUEST_MS, versions=ask.versions, copied=True)
+        link.send(ask.request, on_reply, REQUEST_MS, versions=ask.versions, copied=True, unanswered=ask.unanswered)
 
     # -- steps of scripts
 
@@ -144,6 +147,9 @@ class SimClient(Host):
         """Whether it is to be tried again; what else is not expected is a violation."""
         error = ErrorCode(code)
         self.history.did[f"{of}: {error.name}"] += 1
+        self.history.rare["asked a broker for a partition unknown to it"] += (
+            error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
         if error.retriable:
             return True
         if error not in others:

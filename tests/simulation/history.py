@@ -60,6 +60,7 @@ class History:
         )  # values with offsets; -1: not told
         self.read: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)  # by any reader
         self.read_committed: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
+        self.unheard: list[tuple[TopicPartition, list[bytes]]] = []  # batches with acks=0
         self.transactions: list[Transaction] = []
         self.asked_offsets: dict[Place, int] = {}  # the highest that a commit was sent for
         self.committed_offsets: dict[Place, int] = {}  # the highest that was acknowledged
@@ -69,6 +70,7 @@ class History:
         self.exact: set[str] = set()  # groups that write one record for each that they have read
         self.shared: set[str] = set()  # share groups
         self.skipped: dict[Place, list[range]] = defaultdict(list)  # offsets that members were told to be gone
+        self.counts: dict[str, int] = {}  # partitions of topics, as far as their growth was acknowledged
         self.ends: dict[TopicPartition, int] = {}  # once there comes nothing more
         self.leaders: dict[tuple[bytes, int, int], int] = {}  # by topic id, partition and epoch
         self._newest: dict[tuple[bytes, int], int] = {}

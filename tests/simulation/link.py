@@ -13,9 +13,8 @@ from typing import Any
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.files import FileSlice
 from pykafka_broker.peers import Address, Peer
-from pykafka_broker.server.link import Link, LinkState
+from pykafka_broker.server.link import Link, LinkSettings, LinkState
 from pykafka_broker.server.link_codec import Greeting
-from pykafka_broker.server.link_settings import LinkSettings
 from tests.simulation.network import End, Network
 from tests.simulation.timeline import Event, Host, Step
 

@@ -55,6 +55,7 @@ class Membership:
         self.assigned: set[TopicPartition] = set()
         self.positions: dict[TopicPartition, int] = {}  # of those that it has begun to read, while they are its own
         self._input = input
+        self._first_count = len(input)
         self._due = 0  # the next heartbeat
 
     def keep(self, revoking: Revoking) -> Script:
@@ -79,6 +80,8 @@ class Membership:
 
     def own(self, partitions: set[TopicPartition]) -> None:
         """These, and no others."""
+        added = self._input[self._first_count :]
+        self.client.history.rare["member was given an added partition"] += any(each in added for each in partitions)
         self.assigned = partitions
         self.positions = {each: at for each, at in self.positions.items() if each in partitions}
 
@@ -108,10 +111,16 @@ class Membership:
 
 
 class ClassicMembership(Membership):
-    """JoinGroup, SyncGroup, Heartbeat: it gives everything back before it joins again."""
+    """JoinGroup, SyncGroup, Heartbeat: it gives everything back before it joins again. It does so too once partitions
+    were added.
+    """
+
+    _known = 0  # partitions, when it joined
 
     def keep(self, revoking: Revoking) -> Script:
-        if self.epoch >= 0:
+        if self.epoch >= 0 and self._known < len(self._input):
+            yield from revoking(self.assigned)
+        elif self.epoch >= 0:
             if self.client.clock.now < self._due:
                 return
             request = HeartbeatRequest(self.group, self.epoch, self.member_id, self.instance)
@@ -127,7 +136,7 @@ class ClassicMembership(Membership):
         yield from self._join()
 
     def _join(self) -> Script:
-        self.epoch = -1
+        self.epoch, self._known = -1, len(self._input)
         while self.epoch < 0:
             protocols = [JoinGroupRequestProtocol("range", subscription(self._topics(), 3))]
             request = JoinGroupRequest(

@@ -1,5 +1,5 @@
-"""Who runs the cluster: moves replicas, gives moves up, elects preferred leaders, changes settings, and deletes a topic
-and makes it anew.
+"""Who runs the cluster: moves replicas, gives moves up, elects preferred leaders, changes settings, adds
+partitions, and deletes a topic and makes it anew.
 
 Rule: what is asked is asked of any broker and tried again until it is answered, as tools do it; whatever state the
 cluster is in, an operator may wish for anything. A topic of the same name is another topic: nobody is shown a record
@@ -8,7 +8,7 @@ of the one before, and what was acknowledged is there until the topic is deleted
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from pykafka_broker.peers import LinkError, Versions
@@ -23,6 +23,7 @@ from pykafka_broker.protocol.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest
@@ -43,6 +44,7 @@ from tests.simulation.network import Place
 from tests.simulation.readers import records_of
 
 PAUSE_MS = 700
+MOST_PARTITIONS = 5
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 SET, DELETE = 0, 1
 _INTERNAL = "__consumer_offsets", "__transaction_state"
@@ -170,6 +172,45 @@ def settle(client: SimClient, topic: str) -> Script:
         if not (yield from ask(client, request, (1, 1))).responses[0].error_code:
             return
         yield client.backoff()
+
+
+class Growth:
+    """Adds partitions to a topic from time to time.
+
+    Whatever client has the list of the topic's partitions uses a partition from the moment on when it is acknowledged;
+    other nodes may not have heard of it by then.
+    """
+
+    def __init__(self, client: SimClient, partitions: list[TopicPartition], on_added: Callable[[int], None]) -> None:
+        """on_added: called with each new partition."""
+        self._client = client
+        self._partitions = partitions
+        self._on_added = on_added
+
+    def script(self) -> Script:
+        client, topic = self._client, self._partitions[0][0]
+        while not client.stopping and len(self._partitions) < MOST_PARTITIONS:
+            yield Wait(client.random.randrange(4 * PAUSE_MS))
+            count = len(self._partitions) + client.random.choice((1, 1, 2))
+            yield from self._grow(topic, count)
+            client.history.counts[topic] = count
+            for partition in range(len(self._partitions), count):
+                client.history.did["partition added"] += 1
+                self._partitions.append((topic, partition))
+                self._on_added(partition)
+
+    def _grow(self, topic: str, count: int) -> Script:
+        client = self._client
+        while True:
+            request = CreatePartitionsRequest([CreatePartitionsTopic(topic, count, None)], 2_000)
+            answer = yield Ask(client.random.choice(client.bootstrap), request, (3, 3))
+            if not isinstance(answer, LinkError):
+                code = answer.results[0].error_code
+                if code in (ErrorCode.NONE, ErrorCode.INVALID_PARTITIONS):  # the latter where an answer was lost
+                    return
+                if code != ErrorCode.INVALID_REPLICATION_FACTOR:  # there are too few brokers
+                    client.expect(code, "CreatePartitions")
+            yield client.backoff()
 
 
 class Churn:

@@ -1,4 +1,4 @@
-"""Producers: idempotent ones, transactional ones that commit offsets of a group too, and careless ones.
+"""Producers: idempotent ones, transactional ones that commit offsets of a group too, and those with acks=1 and acks=0.
 
 Rule: batches are as large as the run's topic has them. Where it is compacted all producers share a few keys, so that
 records of one supersede those of another, and aborted ones don't.
@@ -202,6 +202,35 @@ def careless(client: SimClient, partitions: list[TopicPartition]) -> Script:
             yield client.backoff()
         else:
             history.did["batch with acks=1"] += 1
+        yield Wait(client.random.randrange(60))
+
+
+def unheard(client: SimClient, partitions: list[TopicPartition]) -> Script:
+    """Send batches with acks=0, which nobody answers: each is there once, whole and in order, or not at all. Batches of
+    two connections may overtake each other.
+    """
+    history = client.history
+    number = 0
+    while not client.stopping:
+        partition = client.random.choice(partitions)
+        count = client.random.randrange(1, history.keeping.most_records + 1)
+        values = [f"{client.name}.{each}".encode() for each in range(number + 1, number + count + 1)]
+        number += count
+        history.sent[f"{client.name}.{number}", partition] += values
+        history.unheard.append((partition, values))
+        records = keyed(client, partition, values)
+        builder = BatchBuilder(codec=codec_of(client, records))
+        for key, value in records:
+            builder.append(key, value, client.clock.wall)
+            history.times[value or b""] = client.clock.wall
+        place, _ = yield from client.leader(partition)
+        data = TopicProduceData(
+            partition[0], partition_data=[PartitionProduceData(partition[1], bytes(builder.build()))]
+        )
+        answer = yield Ask(place, ProduceRequest(None, 0, PRODUCE_MS, [data]), (12, 12), unanswered=True)
+        if isinstance(answer, LinkError) or client.random.random() < 0.1:  # nobody says that another node leads now
+            client.forget_leader(partition)
+        history.did["batch with acks=0"] += 1
         yield Wait(client.random.randrange(60))
 
 

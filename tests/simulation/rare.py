@@ -13,14 +13,16 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from pykafka_broker.broker.api import produce
 from pykafka_broker.broker.replication.fetcher import Fetcher
 from pykafka_broker.broker.replication.followed import FollowedPartition
+from pykafka_broker.errors import FrameError
 from pykafka_broker.log.compaction import cleaner
 from pykafka_broker.log.compaction.cleaner import Candidate, Cleaner
+from pykafka_broker.log.loading import FolderRecovery
 from pykafka_broker.log.log_directory import METADATA_TOPIC
 from pykafka_broker.log.moving import Move
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.recovery import FolderRecovery
 from pykafka_broker.records.header import HEADER_SIZE, iter_batches, read_header
 
 OF_STARTS = (
@@ -43,6 +45,8 @@ OF_UNCLEAN = ("unclean election", "committed records cut")
 OF_MOVES = "log cut while it was copied", "fetch answer dropped"
 OF_STANDSTILL = ("minority away for long",)
 OF_ONCE = ("one call failed",)
+OF_GROWTH = "asked a broker for a partition unknown to it", "member was given an added partition"
+OF_ACKS = ("acks=0 refused",)
 OF_TENURES = ("restored", "reset", "forked")
 
 
@@ -133,6 +137,17 @@ def _over(rare: Counter[str], real: Callable[..., int]) -> Callable[..., int]:
     return start_over
 
 
+def _unheard(rare: Counter[str], real: Callable[..., None]) -> Callable[..., None]:
+    def close_on_failure(*args: Any) -> None:
+        try:
+            real(*args)
+        except FrameError:
+            rare["acks=0 refused"] += 1
+            raise
+
+    return close_on_failure
+
+
 def _copied(rare: Counter[str], real: Callable[..., None]) -> Callable[..., None]:
     def wrapped(self: Move, *args: Any) -> None:
         rare["log cut while it was copied"] += self.log.truncations != self._truncations
@@ -149,6 +164,7 @@ _WRAPS: list[tuple[Any, str, Callable[[Counter[str], Any], Any]]] = [
     (cleaner, "make_request", _marked),
     (Cleaner, "cleaned", _cleaned),
     (FolderRecovery, "_start_over", _over),
+    (produce, "_close_on_failure", _unheard),
     (Move, "advance", _copied),
     (Move, "fail", _copied),
 ]

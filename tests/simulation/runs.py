@@ -140,6 +140,8 @@ def _in_trouble(
     simulation.history.starts_last = not {*CRASHES} & {*faults}
     simulation.watch.begin(drifts=drift in faults)
     simulation.clients_begin(patient=patient)
+    if not simulation.history.keeping.plain:
+        simulation.growth_begins()
     nodes = list(simulation.nodes.values())
     trouble = Faults(simulation.timeline, simulation.network, nodes, simulation.random, faults)
     trouble.begin()

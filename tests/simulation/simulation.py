@@ -32,8 +32,8 @@ from tests.simulation.lookers import looker, trimmer
 from tests.simulation.memberships import ClassicMembership, ConsumerMembership, Membership
 from tests.simulation.network import Network
 from tests.simulation.node import QUICK_DISK_MS, SimNode
-from tests.simulation.operators import Churn, Operator, settle
-from tests.simulation.producers import Transactional, careless, idempotent
+from tests.simulation.operators import Churn, Growth, Operator, settle
+from tests.simulation.producers import Transactional, careless, idempotent, unheard
 from tests.simulation.rare import counted
 from tests.simulation.readers import OutOfRange, Vacillating, committed_offset, committer, fetch, read_whole, reader
 from tests.simulation.sharers import Sharer, from_the_beginning
@@ -141,22 +141,35 @@ class Simulation:
 
     def clients_begin(self, *, patient: bool = False) -> None:
         """Two producers, a transactional one that may be patient, readers of both kinds, and a committer; unless the
-        run is a plain one, also those that look for offsets, delete records, and write with acks=1.
+        run is a plain one, also those that look for offsets, delete records, and write with acks=1 and acks=0.
         """
         partitions, keeping = self.partitions, self.history.keeping
         for name in ("p1", "p2"):
             self.do(name, lambda client: idempotent(client, partitions))
         self.do("x", lambda client: Transactional(client, partitions, patient=patient).script())
         for partition in partitions:
-            self.do(f"r{partition[1]}", partial(reader, partition=partition, committed=bool(partition[1] % 2)))
+            self._read(partition)
         self.do("g", lambda client: committer(client, "group-g"))
         if not keeping.plain:
             self.do("y", lambda client: Transactional(client, partitions, fleeting=True).script())
             self.do("c", lambda client: careless(client, partitions))
+            self.do("u", lambda client: unheard(client, partitions))
             self.do("l", lambda client: looker(client, partitions, timed=not self._operated))
             self.do("v", lambda client: Vacillating(client).script())
         if keeping.trimmed:
             self.do("d", lambda client: trimmer(client, partitions))
+
+    def _read(self, partition: TopicPartition) -> None:
+        self.do(f"r{partition[1]}", partial(reader, partition=partition, committed=bool(partition[1] % 2)))
+
+    def growth_begins(self) -> None:
+        """Have partitions added to the topic."""
+
+        def read(partition: int) -> None:
+            if not grower.stopping:
+                self._read((TOPIC, partition))
+
+        grower = self.do("a", lambda client: Growth(client, self.partitions, read).script())
 
     def groups_begin(self) -> None:
         """Two groups with members of either protocol, or of both: one that processes, one whose output is exact."""

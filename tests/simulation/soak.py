@@ -77,6 +77,8 @@ _EVERY_STATE = (
     *rare.OF_MOVES,
     *rare.OF_STANDSTILL,
     *rare.OF_ONCE,
+    *rare.OF_GROWTH,
+    *rare.OF_ACKS,
     *rare.OF_TENURES,
 )
 

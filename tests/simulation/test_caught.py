@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.broker.api import produce
 from pykafka_broker.broker.group_host import GroupHost
 from pykafka_broker.broker.replication.fetcher import Fetcher
 from pykafka_broker.broker.replication.followed import FollowedPartition, Taken, Wanted
 from pykafka_broker.broker.replication.followers import Followers
 from pykafka_broker.cluster.partition_change import Election, _Change
-from pykafka_broker.coordinators.groups import offset_requests
-from pykafka_broker.coordinators.groups.reconciliation import Reconciliation
+from pykafka_broker.cluster.topics import create_partitions
+from pykafka_broker.coordinators.groups import offsets
+from pykafka_broker.coordinators.groups.consumer import Reconciliation
 from pykafka_broker.log import loading, partition_log
 from pykafka_broker.log.compaction import cleaner
 from pykafka_broker.log.compaction.request import CleanRequest
@@ -49,6 +51,21 @@ def shows_open_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PartitionLog, "last_stable_offset", property(lambda self: self.high_watermark))
 
 
+def appends_unanswered_batches_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    append = produce.Production._append
+
+    def twice(self: Any, *args: Any) -> None:
+        for _ in range(2 if self._request.acks == 0 else 1):
+            append(self, *args)
+
+    monkeypatch.setattr(produce.Production, "_append", twice)
+
+
+def adds_no_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    decide = "pykafka_broker.broker.api.create_partitions.decide"
+    monkeypatch.setattr(decide, lambda *args: create_partitions(*args)._replace(records=[]))
+
+
 def acknowledges_what_the_leader_alone_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Followers, "reached", lambda self, own_end: own_end)
 
@@ -70,7 +87,7 @@ def elects_whoever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def takes_commits_of_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offset_requests, "_verdict", lambda *args, **named: ErrorCode.NONE)
+    monkeypatch.setattr(offsets, "_verdict", lambda *args, **named: ErrorCode.NONE)
 
 
 def gives_what_others_still_have(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,6 +192,12 @@ def test_a_defect_of_groups(monkeypatch: pytest.MonkeyPatch, defect: Defect) -> 
 def test_a_defect_of_what_operators_do(monkeypatch: pytest.MonkeyPatch, defect: Defect) -> None:
     defect(monkeypatch)
     assert _is_caught(lambda seed: run_changes(seed, (kill, kill, pause, break_disk)))
+
+
+@pytest.mark.parametrize("defect", [appends_unanswered_batches_twice, adds_no_partitions])
+def test_a_defect_of_what_only_some_clients_do(monkeypatch: pytest.MonkeyPatch, defect: Defect) -> None:
+    defect(monkeypatch)
+    assert _is_caught(lambda seed: run_cluster(seed, (), keeping=TRIMMED))
 
 
 def test_a_defect_of_compaction(monkeypatch: pytest.MonkeyPatch) -> None:

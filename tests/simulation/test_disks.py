@@ -9,8 +9,9 @@ import errno
 import pytest
 
 from tests.simulation.faults import break_disk
+from tests.simulation.keeping import form_of
 from tests.simulation.layouts import CLUSTER_ID, cluster
-from tests.simulation.runs import KILLS, WIPES, run_changes, run_cluster
+from tests.simulation.runs import KILLS, ONCE, WIPES, run_changes, run_cluster
 from tests.simulation.simulation import Simulation
 
 SEEDS = 2
@@ -51,3 +52,8 @@ def test_what_has_failed_once(failed: int) -> None:
 def test_a_replica_whose_disk_was_replaced_waits_for_another_to_lead() -> None:
     """162: nobody led it at that moment, and it was told as lost."""
     run_changes(162, (break_disk, *KILLS, *WIPES), on_disk=True)
+
+
+def test_a_node_whose_disk_fails_as_it_starts_ends() -> None:
+    """200009: a controller could not write down that it leads, and the run ended with it."""
+    run_cluster(200_009, ONCE, trouble_ms=8_000, keeping=form_of(200_009))

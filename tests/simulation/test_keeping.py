@@ -19,7 +19,7 @@ from tests.simulation.keeping import (
     Keeping,
 )
 from tests.simulation.layouts import ALONE
-from tests.simulation.runs import KILLS, ONCE, SLOW, WIPES, run_alone, run_cluster
+from tests.simulation.runs import KILLS, ONCE, SLOW, WIPES, run_alone, run_cluster, run_groups
 
 SEEDS = 8
 
@@ -51,11 +51,21 @@ def test_followers_begin_anew_and_inside_a_batch() -> None:
 def test_a_run_does_much_of_everything() -> None:
     did = run_cluster(2, (), keeping=COMPACTED_TRIMMED).history.did
     assert did["batch with acks=1"] > 20
+    assert did["batch with acks=0"] > 20
+    assert did["partition added"] > 0
     assert did["tombstone"] > 2
     assert did["deleted up to there"] > 2
     assert did["offset deleted"] > 2
     assert did["ListOffsets of a time"] > 5
     assert all(did[f"ListOffsets of {kind}"] > 0 for kind in (-1, -2, -3, -4, -5))
+
+
+def test_partitions_that_are_added_are_used() -> None:
+    simulation = run_groups(3, (), keeping=TRIMMED)
+    history = simulation.history
+    assert history.counts["t"] == len(simulation.partitions) > 2
+    assert history.rare["member was given an added partition"] > 0
+    assert all(history.acknowledged[partition] for partition in simulation.partitions[:3])
 
 
 def test_disks_are_replaced(seed: int, keeping: Keeping) -> None:

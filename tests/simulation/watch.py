@@ -66,6 +66,7 @@ class Watch:
                 for partition in node.broker.node.replicas.hosted():
                     self._look_at(node, (partition.topic, partition.number), partition.log, partition.is_leader)
         self._look_for_standstill()
+        self._look_for_lost_partitions()
         self._later()
 
     def _violation(self, text: str, once: object = None) -> None:
@@ -73,6 +74,16 @@ class Watch:
         if (once or text) not in self._told:
             self._told.add(once or text)
             self.history.violation(text)
+
+    def _look_for_lost_partitions(self) -> None:
+        """A partition whose creation was acknowledged stays."""
+        controller = next(node for node in self._nodes.values() if node.is_controller)
+        if not controller.running:
+            return
+        for topic, count in self.history.counts.items():
+            known = len(controller.broker.node.image.topics[topic].partitions)
+            if known < count:
+                self._violation(f"{topic} has {known} partitions, and {count} were acknowledged", once=("count", topic))
 
     # -- a log
 

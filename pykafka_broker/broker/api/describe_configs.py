@@ -26,8 +26,8 @@ from pykafka_broker.config.describe import (
     describe_client_metrics,
     describe_group,
     describe_topic,
+    documentation,
 )
-from pykafka_broker.config.documentation import documentation
 from pykafka_broker.config.values import ConfigType
 from pykafka_broker.errors import MALFORMED, ApiError
 from pykafka_broker.protocol.api_keys import ApiKey

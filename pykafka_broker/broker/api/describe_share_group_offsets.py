@@ -15,8 +15,7 @@ from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.waiting import Answer, all_of, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource, denial
 from pykafka_broker.coordinators.share.share_group import ShareGroup
-from pykafka_broker.coordinators.share.state import UNINITIALIZED, UNKNOWN_COUNT
-from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.coordinators.share.state import UNINITIALIZED, UNKNOWN_COUNT, ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode

@@ -10,7 +10,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
 from pykafka_broker.cluster.controller import Controller, Decision
-from pykafka_broker.cluster.elect_leaders import elect_leaders as decide
+from pykafka_broker.cluster.elections import elect_leaders as decide
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from pykafka_broker.protocol.messages.elect_leaders_response import ElectLeadersResponse

@@ -13,7 +13,7 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
-from pykafka_broker.coordinators.transactions import ProducerReply
+from pykafka_broker.coordinators.transactions.coordinator import ProducerReply
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode

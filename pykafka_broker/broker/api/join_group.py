@@ -12,7 +12,7 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, Future
 from pykafka_broker.cluster.authorizer import Operation, Resource
-from pykafka_broker.coordinators.groups.classic_join import refusal
+from pykafka_broker.coordinators.groups.classic import join_refusal
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
@@ -29,7 +29,7 @@ def join_group(services: Services, context: RequestContext, request: JoinGroupRe
     host, now = services.groups, context.now
     error = host.refusal(request.group_id)
     if error is not ErrorCode.NONE and request.group_id:
-        return refusal(error, request.member_id)
+        return join_refusal(error, request.member_id)
     later: Future[JoinGroupResponse] = Future()
     effects = host.coordinator.join(request, host.caller(context, services.who_may_see(context)), later, now)
     host.heard(context, request.group_id, request.member_id)

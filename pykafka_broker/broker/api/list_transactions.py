@@ -15,7 +15,7 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
-from pykafka_broker.coordinators.transactions import Filters, select
+from pykafka_broker.coordinators.transactions.coordinator import TransactionFilters, matching_transactions
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -27,13 +27,13 @@ from pykafka_broker.protocol.messages.list_transactions_response import ListTran
 def list_transactions(
     services: Services, context: RequestContext, request: ListTransactionsRequest
 ) -> Answer[ListTransactionsResponse]:
-    filters = Filters(
+    filters = TransactionFilters(
         dict.fromkeys(request.state_filters),
         frozenset(request.producer_id_filters),
         request.duration_filter,
         _matcher(request.transactional_id_pattern),
     )
-    found = select(services.transactions.transactions(), filters, context.now)
+    found = matching_transactions(services.transactions.transactions(), filters, context.now)
     response = ListTransactionsResponse(
         unknown_state_filters=filters.unknown_titles(),
         transaction_states=[

@@ -38,7 +38,7 @@ def offset_delete(
     for topic in request.topics:
         may = services.allows(context, Operation.READ, Resource.TOPIC, topic.name)
         (readable if may else denied).append(topic)
-    answer = host.answer(group_id, host.coordinator.delete_offsets(OffsetDeleteRequest(group_id, readable)))
+    answer = host.answer(group_id, host.coordinator.offset_requests.delete(OffsetDeleteRequest(group_id, readable)))
     return then(answer, partial(_with, denied)) if denied else answer
 
 

@@ -94,7 +94,7 @@ def _fetch(
     asked = group.topics
     if asked is not None:
         group.topics = [topic for topic in asked if _may_see(services, context, topic)]
-    answer = services.groups.coordinator.fetch_offsets(group, request.require_stable, context.api_version)
+    answer = services.groups.coordinator.offset_requests.fetch(group, request.require_stable, context.api_version)
     if answer.error_code:
         return answer
     if asked is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster import reassignments
+from pykafka_broker.cluster import replication_control
 from pykafka_broker.cluster.authorizer import Operation, Resource, Rights, denial
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -29,7 +29,7 @@ def list_partition_reassignments(
     services: Services, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     if services.allows(context, Operation.DESCRIBE, Resource.CLUSTER):
-        return reassignments.list_partition_reassignments(services.image, request)
+        return replication_control.list_partition_reassignments(services.image, request)
     error = denial(Resource.CLUSTER)
     # What was asked for is named all the same, as by Kafka.
     topics = [
@@ -44,4 +44,4 @@ def alter_partition_reassignments(
     controller: Controller, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> Decision[AlterPartitionReassignmentsResponse]:
     Rights(controller.authorizer, context).require(Operation.ALTER, Resource.CLUSTER)
-    return reassignments.alter_partition_reassignments(controller, request)
+    return replication_control.alter_partition_reassignments(controller, request)

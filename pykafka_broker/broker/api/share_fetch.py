@@ -35,7 +35,7 @@ from pykafka_broker.broker.waiting import Answer, when_committed
 from pykafka_broker.cluster.authorizer import Resource, denial
 from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member, ShareSession
 from pykafka_broker.coordinators.share.share_partition import AckBatch
-from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -117,7 +117,7 @@ def _session(
         return None
     if epoch == INITIAL_EPOCH:
         return sessions.open(member, context.connection.id)
-    return sessions.go_on(member, epoch)
+    return sessions.use_epoch(member, epoch)
 
 
 def _update(session: ShareSession, request: ShareFetchRequest) -> None:

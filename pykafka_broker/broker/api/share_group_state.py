@@ -18,8 +18,7 @@ from pykafka_broker.broker.share_host import is_enabled
 from pykafka_broker.broker.waiting import Answer, Future, R, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
-from pykafka_broker.coordinators.share.delivery import StateRun
-from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.coordinators.share.state import ShareKey, StateRun
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode

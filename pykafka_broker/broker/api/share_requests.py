@@ -14,10 +14,10 @@ from pykafka_broker.broker.share_host import is_enabled
 from pykafka_broker.broker.share_partitions import Taken
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource, denial
-from pykafka_broker.coordinators.share.membership import MAX_MEMBER_ID
 from pykafka_broker.coordinators.share.sessions import Member
+from pykafka_broker.coordinators.share.share_group import MAX_MEMBER_ID
 from pykafka_broker.coordinators.share.share_partition import GAP, REJECT, RENEW, AckBatch
-from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_acknowledge_request import AcknowledgeTopic, ShareAcknowledgeRequest

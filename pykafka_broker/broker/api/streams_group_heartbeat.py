@@ -14,8 +14,7 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, all_of, when_committed
 from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, are_plain, name_problem
-from pykafka_broker.coordinators.streams.configured import MISSING_INTERNAL_TOPICS
-from pykafka_broker.coordinators.streams.topology import mentioned
+from pykafka_broker.coordinators.streams.topology import MISSING_INTERNAL_TOPICS, mentioned
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
@@ -36,7 +35,7 @@ def streams_group_heartbeat(
         if problem is not None:
             return StreamsGroupHeartbeatResponse(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=problem)
     host, now = services.groups, services.clock.now
-    effects = host.coordinator.streams_heartbeat(request, host.caller(context), now)
+    effects = host.coordinator.streams.heartbeat(request, host.caller(context), now)
     host.apply(effects)
     host.heard(context, request.group_id, request.member_id)
     reply = effects.reply

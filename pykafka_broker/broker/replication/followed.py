@@ -90,9 +90,8 @@ class FollowedPartition:
             logger.debug("%s can't be fetched: %s", self, ErrorCode(data.error_code).name)
             return Taken.LATER
         try:
-            gap = self.log.take_gap()
-            if gap is not None and gap < self.log.log_end_offset:
-                return self._fetch_from(gap, wall)
+            if self.log.gap is not None:
+                return self._fetch_from(max(self.log.gap, self.log.log_start_offset), wall)
             if data.diverging_epoch.epoch >= 0 or data.diverging_epoch.end_offset >= 0:
                 return self._part(data.diverging_epoch.epoch, data.diverging_epoch.end_offset, wall)
             return self._append(data, wall)
@@ -110,6 +109,7 @@ class FollowedPartition:
         """
         logger.warning("%s is fetched again from %d on, where a crash may have taken records", self, gap)
         self.log.truncate_or_restart(gap, wall)
+        self.log.forget_gap()
         return Taken.DONE
 
     def _tell(self, trouble: str | None) -> None:

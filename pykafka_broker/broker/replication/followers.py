@@ -96,7 +96,6 @@ class Followers:
         "_may_join",
         "_node_id",
         "_state",
-        "epoch_start",
         "max_lag_ms",
         "wished",
     )
@@ -105,7 +104,6 @@ class Followers:
         self, node_id: int, state: PartitionImage, log_end_offset: int, now: int, max_lag_ms: int, may_join: MayJoin
     ) -> None:
         self._node_id = node_id
-        self.epoch_start = log_end_offset
         self._may_join = may_join
         self.max_lag_ms = max_lag_ms
         self.wished: Isr | None = None  # asked of the controller, which has not answered yet
@@ -183,25 +181,25 @@ class Followers:
 
     # -- who should be in sync
 
-    def with_newcomer(self, node_id: int, high_watermark: int) -> Isr | None:
-        """The ISR with a follower that fetches, if it may join: it has what is committed and all that was
-        there when this leader began, and its broker is as the metadata knows it.
+    def with_newcomer(self, node_id: int, required_end: int) -> Isr | None:
+        """Return the ISR with this follower, if it may join: its log reaches `required_end`, and its broker is as the
+        metadata knows it.
         """
         follower = self._by_id[node_id]
         if (
             self.wished is None
             and node_id not in self._state.isr
-            and follower.log_end_offset >= max(high_watermark, self.epoch_start)
+            and follower.log_end_offset >= required_end
             and self._may_be_in_sync(node_id, follower)
         ):
             return (*self._state.isr, node_id)
         return None
 
-    def any_newcomer(self, high_watermark: int, now: int) -> Isr | None:
-        """The ISR with one that may join, though it could not when it fetched."""
+    def any_newcomer(self, required_end: int, now: int) -> Isr | None:
+        """Return the ISR with a follower that may join now, though it could not when it fetched."""
         for node_id, follower in self._by_id.items():
             if follower.log_end_offset >= 0 and follower.asked_since(now - _STILL_ASKING_MS):
-                isr = self.with_newcomer(node_id, high_watermark)
+                isr = self.with_newcomer(node_id, required_end)
                 if isr is not None:
                     return isr
         return None

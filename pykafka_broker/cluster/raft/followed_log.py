@@ -10,9 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from pykafka_broker.cluster import quorum_state
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
-from pykafka_broker.cluster.metadata_log import READ_BYTES, MetadataLog, Replay
+from pykafka_broker.cluster.metadata_log import (
+    READ_BYTES,
+    MetadataLog,
+    Replay,
+    read_quorum_epoch,
+    write_quorum_leader,
+)
 from pykafka_broker.cluster.records import MetadataError
 from pykafka_broker.cluster.snapshot import Snapshot, list_snapshots, snapshot_name
 from pykafka_broker.log.filesystem import Buffer, FileSystem, write_file
@@ -63,7 +68,7 @@ class FollowedLog(MetadataLog):
             self.log.restart_at(self.snapshots[-1].end_offset, 0)  # a crash came between the two
         self._replay = Replay(image, MetadataDelta())
         self._go_to(self._load_snapshot(self._replay))
-        known = quorum_state.read_epoch(self._fs, self._quorum_state)
+        known = read_quorum_epoch(self._fs, self._quorum_state)
         self.epoch = max(known, self.last_epoch)
         return self._replay.delta
 
@@ -79,7 +84,7 @@ class FollowedLog(MetadataLog):
         version = self.voters.kraft_version
         if (epoch, leader_id, version) == self._kept:
             return
-        quorum_state.write_leader(self._fs, self._quorum_state, leader_id, epoch, version, self._voter_ids)
+        write_quorum_leader(self._fs, self._quorum_state, leader_id, epoch, version, self._voter_ids)
         self._kept = epoch, leader_id, version
         self.epoch, self.leader_id = epoch, leader_id
 

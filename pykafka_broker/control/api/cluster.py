@@ -10,19 +10,19 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.kept import SETTINGS, settings_taken_back
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import ValueLimits
+from pykafka_broker.control.state import SETTINGS, settings_taken_back
 from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import Address
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 
-NodeId = Annotated[int, Limits(minimum=0, maximum=0x7FFFFFFF)]
-Number = Annotated[int, Limits(minimum=0, maximum=0x7FFFFFFF)]
+NodeId = Annotated[int, ValueLimits(minimum=0, maximum=0x7FFFFFFF)]
+Number = Annotated[int, ValueLimits(minimum=0, maximum=0x7FFFFFFF)]
 
 
 @dataclass
-class Node:
+class NodeAnswer:
     """A broker: where clients reach it, its rack, and whether it is fenced, so that clients are not sent to it.
     `silent_ms` is the time since its last heartbeat, on the controller's clock; null where another node is the
     controller.
@@ -44,11 +44,11 @@ class Cluster:
     cluster_id: str
     controller_id: int
     metadata_offset: int
-    brokers: list[Node]
+    brokers: list[NodeAnswer]
 
 
 @dataclass
-class PartitionState:
+class PartitionStateAnswer:
     """The replicas of a partition: `leader` is -1 where there is none, `isr` are the replicas in sync.
     `log_start_offset` and `high_watermark` are the bounds of what consumers may read; null where this
     node is not the leader.
@@ -75,7 +75,7 @@ def cluster(control: Control) -> Cluster:
     """The brokers of the cluster."""
     services = control.services
     brokers = [
-        Node(
+        NodeAnswer(
             each.id,
             {name: f"{host}:{port}" for name, host, port, _ in each.endpoints},
             each.rack,
@@ -109,12 +109,12 @@ async def coordinator(control: Control, group: str | None = None, transactional_
     return Coordinator(found)
 
 
-def partition(control: Control, topic: str, partition: int) -> PartitionState:
+def partition(control: Control, topic: str, partition: int) -> PartitionStateAnswer:
     """One partition of a topic, as this node knows it."""
     return _state(control, *_find(control, topic, partition))
 
 
-def move_leader(control: Control, topic: str, leader: NodeId, partition: Number = 0) -> PartitionState:
+def move_leader(control: Control, topic: str, leader: NodeId, partition: Number = 0) -> PartitionStateAnswer:
     """Make one of the replicas in sync the leader of a partition. Asked of the node that leads the metadata."""
     found, state = _find(control, topic, partition)
     if leader not in state.isr:
@@ -189,12 +189,12 @@ def _find(control: Control, topic: str, partition: int) -> tuple[TopicImage, Par
     return found, state
 
 
-def _state(control: Control, topic: TopicImage, state: PartitionImage) -> PartitionState:
+def _state(control: Control, topic: TopicImage, state: PartitionImage) -> PartitionStateAnswer:
     try:
         led = control.services.replicas.leader(topic.name, state.partition)
     except ApiError:
         led = None
-    return PartitionState(
+    return PartitionStateAnswer(
         topic.name,
         state.partition,
         state.leader,

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pykafka_broker.control.api.topics import raise_if
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.groups_view import (
-    CommittedPartition,
+    CommittedPartitionAnswer,
     GroupDetails,
-    GroupSummary,
+    GroupSummaryAnswer,
     all_groups,
     committed,
     details,
@@ -19,7 +19,7 @@ from pykafka_broker.control.groups_view import (
     total_lag,
 )
 from pykafka_broker.control.problems import Problem, did_you_mean
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.control.topic_watch import check_led_here, no_topic
 from pykafka_broker.protocol.enums import EARLIEST, LATEST
 from pykafka_broker.protocol.errors import ErrorCode
@@ -35,8 +35,8 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 
-Partition = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
-Offset = Annotated[int, Limits(minimum=0, maximum=2**63 - 1)]
+Partition = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]
+Offset = Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1)]
 _OFFSETS_BY_NAME = 9  # the last version of OffsetCommit that names topics
 _WITH_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION})
 
@@ -46,10 +46,10 @@ class Lag:
     """How much a group has still to read: in all, and of each partition."""
 
     lag: int
-    partitions: list[CommittedPartition]
+    partitions: list[CommittedPartitionAnswer]
 
 
-def groups(control: Control) -> list[GroupSummary]:
+def groups(control: Control) -> list[GroupSummaryAnswer]:
     """All groups, of whatever kind."""
     return [summary(each) for each in all_groups(control.services)]
 
@@ -69,7 +69,7 @@ def lag(control: Control, group: str) -> Lag:
     return Lag(total_lag(partitions), partitions)
 
 
-def check_lag_known(control: Control, partitions: list[CommittedPartition]) -> None:
+def check_lag_known(control: Control, partitions: list[CommittedPartitionAnswer]) -> None:
     """Raises `Problem` where another broker of a cluster has records that a group has still to read."""
     for each in partitions:
         check_led_here(control, each.topic, each.partition)
@@ -103,7 +103,7 @@ async def reset_offsets(
     to: Literal["earliest", "latest"] | Offset = "earliest",
     to_time: Offset | None = None,
     partition: Partition | None = None,
-) -> list[CommittedPartition]:
+) -> list[CommittedPartitionAnswer]:
     """Commit new offsets for a group: where a topic begins, where it ends, an offset, or the first offset of a time
     (`to_time`, epoch milliseconds). All topics that the group has committed offsets of where none is named. Returns
     what is committed then. While a group has members only they commit.

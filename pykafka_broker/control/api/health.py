@@ -1,12 +1,14 @@
-"""Whether the broker is there, and which one it is."""
+"""Whether the broker is there, which one it is, and its clock."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from pykafka_broker import __version__
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.schema import ValueLimits
 
 
 @dataclass
@@ -53,3 +55,50 @@ def broker(control: Control) -> BrokerInfo:
         bootstrap_servers=next(iter(addresses.values())),
         connections=control.server.connection_count,
     )
+
+
+_YEAR_MS = 366 * 24 * 3_600_000
+_LATEST_MS = 253_402_300_799_999  # the end of the year 9999
+Milliseconds = Annotated[int, ValueLimits(minimum=0, maximum=10 * _YEAR_MS, says="at most ten years")]
+
+
+@dataclass
+class Time:
+    """What time it is for the broker, in epoch milliseconds, and whether its clock stands."""
+
+    now_ms: int
+    frozen: bool
+
+
+def clock(control: Control) -> Time:
+    """What time it is for the broker."""
+    return Time(control.time.clock.wall, control.time.frozen)
+
+
+async def advance_clock(control: Control, ms: Milliseconds) -> Time:
+    """Move the clock on. All that falls due on the way is done before this is answered, one after the other, each at
+    its own time: retention, compaction, time-outs of sessions and transactions, requests that wait, idle connections.
+    """
+    await control.time.advance(ms)
+    return clock(control)
+
+
+def freeze_clock(control: Control) -> Time:
+    """Let the clock stand. Whatever waits for a time waits until it is moved or resumed."""
+    control.time.freeze()
+    return clock(control)
+
+
+def resume_clock(control: Control) -> Time:
+    """Let the clock run on from where it stands."""
+    control.time.resume()
+    return clock(control)
+
+
+async def set_clock(
+    control: Control, now_ms: Annotated[int, ValueLimits(minimum=0, maximum=_LATEST_MS, says="epoch milliseconds")]
+) -> Time:
+    """Set the clock. Forwards it is as if that time went by; backwards only the time goes back that records get, and no
+    deadline comes later for it."""
+    await control.time.set_wall(now_ms)
+    return clock(control)

@@ -15,13 +15,13 @@ from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STA
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.groups_view import find_group
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import Limits
-from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.control.schema import ValueLimits
+from pykafka_broker.coordinators.groups.group import TimerKey
 from pykafka_broker.log.filesystem import pretend_full
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 
-AwayMs = Annotated[int, Limits(minimum=0, maximum=60_000, says="milliseconds of the broker's clock")]
+AwayMs = Annotated[int, ValueLimits(minimum=0, maximum=60_000, says="milliseconds of the broker's clock")]
 _NOBODY = -1
 _CLEANED_WITHIN_S = 60.0
 _LATE_S = 10.0
@@ -38,7 +38,7 @@ class LeaderEpoch:
 
 
 @dataclass
-class LogSize:
+class LogSizeAnswer:
     """What a partition holds now."""
 
     topic: str
@@ -128,7 +128,7 @@ def expire_member(control: Control, group: str, member: str) -> None:
     groups.on_deadline(control.turns.clock.now)
 
 
-async def compact(control: Control, topic: str) -> list[LogSize]:
+async def compact(control: Control, topic: str) -> list[LogSizeAnswer]:
     """Compact a topic now, all that it holds: the active segments are closed first, and neither dirty ratio nor
     compaction lag is asked for. Returns what its partitions hold afterwards.
     """
@@ -152,7 +152,7 @@ async def compact(control: Control, topic: str) -> list[LogSize]:
     return [_size(topic, number, log) for number, log in enumerate(logs)]
 
 
-def apply_retention(control: Control, topic: str) -> list[LogSize]:
+def apply_retention(control: Control, topic: str) -> list[LogSizeAnswer]:
     """Delete what retention lets go, now. Returns what the topic's partitions hold afterwards."""
     sizes = []
     for number in _topic(control, topic).partitions:
@@ -166,8 +166,8 @@ def _log(control: Control, topic: str, partition: int) -> PartitionLog:
     return control.broker.node.logs.get(topic, partition)
 
 
-def _size(topic: str, partition: int, log: PartitionLog) -> LogSize:
-    return LogSize(
+def _size(topic: str, partition: int, log: PartitionLog) -> LogSizeAnswer:
+    return LogSizeAnswer(
         topic,
         partition,
         log.log_start_offset,

@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.control.api.topics import raise_if
-from pykafka_broker.control.bytes_in_json import meant, told
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.reading import Found, IsolationLevel, Outcome, end_of, records_from
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.reading import FoundRecord, IsolationLevel, Outcome, end_of, records_from
+from pykafka_broker.control.schema import ValueLimits, meant, told
 from pykafka_broker.control.topic_watch import check_led_here, no_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_records_request import (
@@ -27,9 +26,9 @@ from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.record import Record as StoredRecord
 
 MOST_AT_ONCE = 5_000
-Partition = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
-Offset = Annotated[int, Limits(minimum=0, maximum=2**63 - 1)]
-Sequence = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
+Partition = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]
+Offset = Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1)]
+Sequence = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]
 _TIMEOUT_MS = 30_000
 _ALL = -1
 _MADE_MEANWHILE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
@@ -45,14 +44,14 @@ class Header:
 
 
 @dataclass
-class NewRecord:
+class NewRecordInput:
     """A record to be written. Text is written as UTF-8, other JSON as JSON, base64 as the bytes that it stands for.
     Without a partition a key finds its own, as with Kafka's producers, and records without a key take turns."""
 
     value: Any = None
     key: Any = None
     headers: list[Header] = field(default_factory=list)
-    timestamp: Annotated[int, Limits(minimum=0, maximum=2**63 - 1, says="epoch milliseconds")] | None = None
+    timestamp: Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1, says="epoch milliseconds")] | None = None
     partition: Partition | None = None
     value_base64: str | None = None
     key_base64: str | None = None
@@ -67,12 +66,12 @@ class NewProducer:
 
 
 @dataclass
-class Producer:
+class ProducerInput:
     """An idempotent producer. `sequences` has the sequence of the first record of each partition, by the partition; 0
     for a partition that is left out."""
 
-    producer_id: Annotated[int, Limits(minimum=0, maximum=2**63 - 1)]
-    producer_epoch: Annotated[int, Limits(minimum=0, maximum=2**15 - 1)]
+    producer_id: Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1)]
+    producer_epoch: Annotated[int, ValueLimits(minimum=0, maximum=2**15 - 1)]
     sequences: dict[str, Sequence] = field(default_factory=dict)
 
 
@@ -85,7 +84,7 @@ class Written:
 
 
 @dataclass
-class Record:
+class RecordAnswer:
     """A record that was read. Bytes that are no UTF-8 are in base64 under a name of their own. `transaction` says how
     the record's transaction has ended, null for a record of none."""
 
@@ -106,7 +105,7 @@ class Record:
 class Records:
     """A page of records, and from where the next one goes on in each partition; `more` says whether there is one."""
 
-    records: list[Record]
+    records: list[RecordAnswer]
     next_offsets: dict[str, int]
     more: bool
 
@@ -121,8 +120,8 @@ async def new_producer(control: Control) -> NewProducer:
 async def produce(
     control: Control,
     topic: str,
-    records: Annotated[list[NewRecord], Limits(max_length=MOST_AT_ONCE)],
-    producer: Producer | None = None,
+    records: Annotated[list[NewRecordInput], ValueLimits(max_length=MOST_AT_ONCE)],
+    producer: ProducerInput | None = None,
 ) -> list[Written]:
     """Write records. They are answered in their order, once they are committed, with partition and offset of each. A
     call that got no answer may be repeated with the same producer, sequences and partitions, at another leader too: the
@@ -150,14 +149,14 @@ async def _partitions(control: Control, topic: str) -> int:
     return len(found.partitions)
 
 
-def _stored(record: NewRecord, now: int) -> StoredRecord:
+def _stored(record: NewRecordInput, now: int) -> StoredRecord:
     key = meant(record.key, record.key_base64, "key")
     value = meant(record.value, record.value_base64, "value")
     headers = [(each.name, meant(each.value, each.value_base64, "value")) for each in record.headers]
     return StoredRecord(0, now if record.timestamp is None else record.timestamp, key, value, headers)
 
 
-def _partition_for(control: Control, record: NewRecord, stored: StoredRecord, partitions: int, topic: str) -> int:
+def _partition_for(control: Control, record: NewRecordInput, stored: StoredRecord, partitions: int, topic: str) -> int:
     if record.partition is not None:
         if record.partition >= partitions:
             raise Problem(404, f"topic {topic} has partitions 0 to {partitions - 1}, not {record.partition}")
@@ -169,7 +168,7 @@ def _partition_for(control: Control, record: NewRecord, stored: StoredRecord, pa
 
 
 async def _append(
-    control: Control, topic: str, partition: int, records: list[StoredRecord], producer: Producer | None
+    control: Control, topic: str, partition: int, records: list[StoredRecord], producer: ProducerInput | None
 ) -> int:
     """Return the offset of the first record."""
     check_led_here(control, topic, partition)
@@ -198,7 +197,7 @@ def records(
     partition: Partition | None = None,
     from_offset: Offset = 0,
     isolation_level: IsolationLevel = "read_committed",
-    limit: Annotated[int, Limits(minimum=1, maximum=MOST_AT_ONCE)] = 1_000,
+    limit: Annotated[int, ValueLimits(minimum=1, maximum=MOST_AT_ONCE)] = 1_000,
     key: str | None = None,
     key_base64: str | None = None,
 ) -> Records:
@@ -207,7 +206,7 @@ def records(
     were aborted are read with read_uncommitted, and say so in `transaction`."""
     numbers = _numbers(control, topic, partition)
     wanted = meant(key, key_base64, "key")
-    page: list[Record] = []
+    page: list[RecordAnswer] = []
     next_offsets: dict[str, int] = {}
     more, left = False, MOST_AT_ONCE  # to be looked at in one call
     for number in numbers:
@@ -251,10 +250,10 @@ async def delete_records(
     return {str(each.partition_index): each.low_watermark for each in answer}
 
 
-def shown(topic: str, partition: int, found: Found) -> Record:
+def shown(topic: str, partition: int, found: FoundRecord) -> RecordAnswer:
     record, header = found.record, found.header
     (key, key_base64), (value, value_base64) = told(record.key), told(record.value)
-    return Record(
+    return RecordAnswer(
         topic,
         partition,
         record.offset,

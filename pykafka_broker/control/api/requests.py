@@ -1,22 +1,21 @@
-"""What clients have asked and were answered."""
+"""Which clients are connected, what they have asked, and what they were answered."""
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import Annotated
 
+from pykafka_broker.control.api.waits import DEFAULT_TIMEOUT_MS, NOT_IN_TIME, Count, TimeoutMs
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import Limits
-from pykafka_broker.control.traffic.exchange import Exchange
-from pykafka_broker.control.traffic.frames import error_name
-from pykafka_broker.control.traffic.names import api_keys, error_code
-from pykafka_broker.control.traffic.readable import SeenRequest, line, seen
-from pykafka_broker.control.traffic.rule import Action, Match, Rule
+from pykafka_broker.control.schema import ValueLimits
+from pykafka_broker.control.traffic.exchange import Exchange, error_name
+from pykafka_broker.control.traffic.faults import Action, Match, Rule, pattern
+from pykafka_broker.control.traffic.readable import SeenRequestAnswer, api_keys, error_code, line, seen
 
 Apis = str | list[str] | None
-MostRequests = Annotated[int, Limits(minimum=1, maximum=10_000)]
-TimeoutMs = Annotated[int, Limits(minimum=0, maximum=3_600_000, says="milliseconds of real time")]
+MostRequests = Annotated[int, ValueLimits(minimum=1, maximum=10_000)]
 _LAST_SHOWN = 10
 
 
@@ -53,7 +52,7 @@ def requests(
     waiting: bool = True,
     bodies: bool = False,
     limit: MostRequests = 1000,
-) -> list[SeenRequest]:
+) -> list[SeenRequestAnswer]:
     """The last requests of clients, in the order of their answers; those that wait for one come last. A name may have
     a `*` for anything. `since` is a time (milliseconds since 1970), `after` a request's `number`; of more than `limit`
     that fit the newest are returned. `bodies` decodes requests and responses.
@@ -89,7 +88,7 @@ async def wait_for_request(
     n: MostRequests = 1,
     bodies: bool = False,
     timeout_ms: TimeoutMs = 10_000,
-) -> list[SeenRequest]:
+) -> list[SeenRequestAnswer]:
     """Wait until the log has so many such requests, answered or waiting; returns them. 408 if they do not come."""
     names = (connection, None, topic, None, group, transactional_id)
     match = Match(api_keys(api), version, client_id, *names, principal=principal)
@@ -123,3 +122,52 @@ def last_requests(control: Control) -> list[str]:
 def told_requests(lines: list[str]) -> str:
     """Return such lines as the end of a failure's text."""
     return "\nthe last requests:" + "".join(f"\n  {each}" for each in lines) if lines else "\nno requests at all"
+
+
+@dataclass
+class Connected:
+    """A connection of a client. Before its first request its client id is not known; before it has said who it is, on a
+    listener that asks, its principal is User:ANONYMOUS.
+    """
+
+    connection: int
+    client_id: str | None
+    principal: str
+    software: str
+    client: str
+    listener: str
+
+
+def connections(control: Control, client_id: str | None = None) -> list[Connected]:
+    """The connections of clients, in the order in which they came. A client id may have a `*` for anything."""
+    wanted = None if client_id is None else pattern(client_id)
+    called = control.observing.log.client_ids()
+    found = []
+    for connection in control.server.connections:
+        context = connection.context
+        name = called.get(context.id)
+        if wanted is None or (name is not None and wanted.fullmatch(name)):
+            software = f"{context.software_name} {context.software_version}".strip()
+            found.append(Connected(context.id, name, context.principal, software, connection.peer, context.listener))
+    return found
+
+
+async def wait_for_connections(
+    control: Control, client_id: str | None = None, n: Count = 1, timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS
+) -> list[Connected]:
+    """Wait until there are at least so many connections of a client id; with `n` 0, until there is none. A client has
+    several: to bootstrap, to the broker and to its coordinator."""
+
+    def holds() -> list[Connected] | None:
+        found = connections(control, client_id)
+        return found if (len(found) >= n if n else not found) else None
+
+    found = await control.until(holds, timeout_ms / 1000)
+    if found is None:
+        all_of_them = connections(control)
+        ids = ", ".join(sorted({str(each.client_id) for each in all_of_them})) or "none"
+        count = len(connections(control, client_id))
+        of = "" if client_id is None else f" of client id {client_id}"
+        told = f"after {timeout_ms} ms {count} connections{of}, expected {n}; connected are: {ids}"
+        raise Problem(NOT_IN_TIME, told)
+    return found

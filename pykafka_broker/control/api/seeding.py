@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from pykafka_broker.control.api.groups import commit_offsets
-from pykafka_broker.control.api.records import MOST_AT_ONCE, Header, NewRecord, Offset, Partition, produce, shown
+from pykafka_broker.control.api.records import MOST_AT_ONCE, Header, NewRecordInput, Offset, Partition, produce, shown
 from pykafka_broker.control.api.topics import Partitions, create_topic, topics
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.groups_view import all_groups
 from pykafka_broker.control.operations import Lines, Text
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import IsolationLevel, batches_from, count_from, records_from
-from pykafka_broker.control.schema import Limits, read, write
+from pykafka_broker.control.schema import ValueLimits, read, write
 from pykafka_broker.errors import ApiError
 from pykafka_broker.records.record import iter_records
 
@@ -47,7 +47,7 @@ class RecordLine:
     type: Literal["record"]
     topic: str
     partition: Partition | None = None
-    timestamp: Annotated[int, Limits(minimum=0, maximum=2**63 - 1)] | None = None
+    timestamp: Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1)] | None = None
     key: Any = None
     value: Any = None
     headers: list[Header] = field(default_factory=list)
@@ -128,14 +128,14 @@ class _Gathered:
     def __init__(self, control: Control) -> None:
         self._control = control
         self._topic = ""
-        self._records: list[NewRecord] = []
+        self._records: list[NewRecordInput] = []
 
     async def add(self, line: RecordLine) -> None:
         if line.topic != self._topic or len(self._records) >= MOST_AT_ONCE // 5:
             await self.write()
             self._topic = line.topic
-        fields = {name: getattr(line, name) for name in NewRecord.__dataclass_fields__}
-        self._records.append(NewRecord(**fields))
+        fields = {name: getattr(line, name) for name in NewRecordInput.__dataclass_fields__}
+        self._records.append(NewRecordInput(**fields))
 
     async def write(self) -> None:
         records, self._records = self._records, []

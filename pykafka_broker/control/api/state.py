@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.kept import KEPT
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import ValueLimits
+from pykafka_broker.control.state import KEPT
 
-Name = Annotated[str, Limits(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$", says="letters, digits, _, - and .")]
+Name = Annotated[str, ValueLimits(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$", says="letters, digits, _, - and .")]
 
 
 @dataclass
-class Snapshot:
+class SnapshotAnswer:
     """A state that was kept. `size_bytes` is the size of its records."""
 
     name: str
@@ -42,17 +42,17 @@ def reset(control: Control, keep: list[str] | None = None) -> None:
     control.state.reset(keep or ())
 
 
-def snapshots(control: Control) -> list[Snapshot]:
+def snapshots(control: Control) -> list[SnapshotAnswer]:
     """All snapshots by name."""
-    return [Snapshot(name, control.state.size_of(name)) for name in control.state.names()]
+    return [SnapshotAnswer(name, control.state.size_of(name)) for name in control.state.names()]
 
 
-def snapshot(control: Control, name: Name) -> Snapshot:
+def snapshot(control: Control, name: Name) -> SnapshotAnswer:
     """Keep the whole state under a name: topics, records, groups, offsets, transactions that are open, configs. A
     snapshot that has that name is replaced.
     """
     control.state.snapshot(name)
-    return Snapshot(name, control.state.size_of(name))
+    return SnapshotAnswer(name, control.state.size_of(name))
 
 
 def restore(control: Control, name: str) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem, problem_of
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.control.topic_watch import no_topic
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
@@ -28,13 +28,13 @@ from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, M
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponseTopic
 from pykafka_broker.protocol.runtime import uuid_text
 
-Partitions = Annotated[int, Limits(minimum=1, maximum=100_000)]
-Replicas = Annotated[int, Limits(minimum=1, maximum=0x7FFF)]
+Partitions = Annotated[int, ValueLimits(minimum=1, maximum=100_000)]
+Replicas = Annotated[int, ValueLimits(minimum=1, maximum=0x7FFF)]
 _TIMEOUT_MS = 30_000
 
 
 @dataclass
-class Topic:
+class TopicAnswer:
     """A topic: its name, Kafka's id of it, how many partitions it has and what was set for it."""
 
     name: str
@@ -44,7 +44,7 @@ class Topic:
     config: dict[str, str]
 
 
-async def topics(control: Control, internal: bool = False) -> list[Topic]:
+async def topics(control: Control, internal: bool = False) -> list[TopicAnswer]:
     """All topics; with `internal` also Kafka's own."""
     described = (await control.inside.ask(MetadataRequest(topics=None))).topics
     return [
@@ -54,12 +54,12 @@ async def topics(control: Control, internal: bool = False) -> list[Topic]:
     ]
 
 
-async def topic(control: Control, topic: str) -> Topic:
+async def topic(control: Control, topic: str) -> TopicAnswer:
     """One topic."""
     return await _found(control, topic)
 
 
-async def _found(control: Control, topic: str) -> Topic:
+async def _found(control: Control, topic: str) -> TopicAnswer:
     """Raises `Problem` 404."""
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     found = (await control.inside.ask(asked)).topics[0]
@@ -74,7 +74,7 @@ async def create_topic(
     config: dict[str, str | int | float | bool] | None = None,
     replication_factor: Replicas | None = None,
     exist_ok: bool = False,
-) -> Topic:
+) -> TopicAnswer:
     """Make a topic of one partition, or of as many as are named. `config` are Kafka's topic configs (documentation,
     "Topic Configs"). By default `default.replication.factor` says how many replicas there are. With `exist_ok` a topic
     of that name may be there already, with the partitions and configs that are named here.
@@ -94,7 +94,7 @@ async def create_topic(
 
 async def _as_it_is(
     control: Control, name: str, partitions: int | None, config: dict[str, str | int | float | bool]
-) -> Topic:
+) -> TopicAnswer:
     """The topic that is there. Raises `Problem` 409 where it is not as it should be."""
     found = await topic(control, name)
     if partitions is not None and partitions != found.partitions:
@@ -106,7 +106,7 @@ async def _as_it_is(
     return found
 
 
-async def alter_config(control: Control, topic: str, config: dict[str, str | int | float | bool | None]) -> Topic:
+async def alter_config(control: Control, topic: str, config: dict[str, str | int | float | bool | None]) -> TopicAnswer:
     """Set configs of a topic; null takes one back to its default. Configs that are not named stay as they are."""
     changes = [
         AlterableConfig(
@@ -129,7 +129,7 @@ async def alter_config(control: Control, topic: str, config: dict[str, str | int
     return await _found(control, topic)
 
 
-async def add_partitions(control: Control, topic: str, total: Partitions) -> Topic:
+async def add_partitions(control: Control, topic: str, total: Partitions) -> TopicAnswer:
     """Add partitions to a topic, so that it has that many in all."""
     request = CreatePartitionsRequest([CreatePartitionsTopic(topic, total, None)], _TIMEOUT_MS)
     answer = (await control.inside.ask(request)).results[0]
@@ -150,8 +150,8 @@ async def delete_topic(control: Control, topic: str) -> None:
     _raise_if(control, topic, answer.responses[0].error_code, answer.responses[0].error_message)
 
 
-def _topic(control: Control, found: MetadataResponseTopic) -> Topic:
-    return Topic(
+def _topic(control: Control, found: MetadataResponseTopic) -> TopicAnswer:
+    return TopicAnswer(
         name=found.name or "",
         topic_id=uuid_text(found.topic_id),
         partitions=len(found.partitions),

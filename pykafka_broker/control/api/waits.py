@@ -15,18 +15,18 @@ from typing import Annotated, Literal, TypeVar
 
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.control.api.groups import Lag, check_lag_known
-from pykafka_broker.control.api.records import MOST_AT_ONCE, Record, Records, records, shown
-from pykafka_broker.control.comparing import ExpectedRecord, Wanted, difference, line_of, missing
+from pykafka_broker.control.api.records import MOST_AT_ONCE, RecordAnswer, Records, records, shown
+from pykafka_broker.control.comparing import ExpectedMatcher, ExpectedRecord, difference, line_of, missing
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.groups_view import GroupDetails, all_groups, committed, details, find_group, total_lag
 from pykafka_broker.control.problems import Problem, did_you_mean
 from pykafka_broker.control.reading import IsolationLevel
-from pykafka_broker.control.schema import Limits, write
+from pykafka_broker.control.schema import ValueLimits, write
 from pykafka_broker.control.topic_watch import TopicWatch, no_topic
 from pykafka_broker.errors import ApiError
 
-TimeoutMs = Annotated[int, Limits(minimum=0, maximum=3_600_000, says="milliseconds of real time")]
-Count = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
+TimeoutMs = Annotated[int, ValueLimits(minimum=0, maximum=3_600_000, says="milliseconds of real time")]
+Count = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]
 DEFAULT_TIMEOUT_MS = 10_000
 NOT_IN_TIME = 408
 DOES_NOT_HOLD = 417
@@ -108,12 +108,12 @@ async def wait_for_record(
     record: ExpectedRecord,
     isolation_level: IsolationLevel = "read_committed",
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
-) -> Record:
+) -> RecordAnswer:
     """Wait until a topic has a record that is as expected; of that record only the fields that are named are compared.
     Returns the first one."""
-    watch, wanted = TopicWatch(control, topic, isolation_level), Wanted(record)
+    watch, wanted = TopicWatch(control, topic, isolation_level), ExpectedMatcher(record)
 
-    def look() -> Record | None:
+    def look() -> RecordAnswer | None:
         seen = (shown(topic, number, found) for number, found in watch.fresh())
         return next(filter(wanted.fits, seen), None)
 
@@ -163,7 +163,7 @@ async def wait_for_transaction(
 async def assert_records(
     control: Control,
     topic: str,
-    records: Annotated[list[ExpectedRecord], Limits(max_length=_MOST_EXPECTED)],
+    records: Annotated[list[ExpectedRecord], ValueLimits(max_length=_MOST_EXPECTED)],
     isolation_level: IsolationLevel = "read_committed",
     timeout_ms: TimeoutMs = 0,
 ) -> Records:
@@ -182,7 +182,7 @@ async def assert_records(
 async def assert_contains(
     control: Control,
     topic: str,
-    records: Annotated[list[ExpectedRecord], Limits(max_length=_MOST_EXPECTED)],
+    records: Annotated[list[ExpectedRecord], ValueLimits(max_length=_MOST_EXPECTED)],
     isolation_level: IsolationLevel = "read_committed",
     timeout_ms: TimeoutMs = 0,
 ) -> Records:
@@ -247,9 +247,9 @@ def _moved(watch: TopicWatch, ends: dict[int, int]) -> bool | None:
     return watch.ends() != ends or None
 
 
-async def _all(watch: TopicWatch) -> list[Record]:
+async def _all(watch: TopicWatch) -> list[RecordAnswer]:
     """All records that there are, with others served in between."""
-    found: list[Record] = []
+    found: list[RecordAnswer] = []
     for number, each in watch.records():
         found.append(shown(watch.topic, number, each))
         if len(found) % _BETWEEN == 0:
@@ -257,7 +257,7 @@ async def _all(watch: TopicWatch) -> list[Record]:
     return found
 
 
-def _page(found: list[Record]) -> Records:
+def _page(found: list[RecordAnswer]) -> Records:
     page = found[:MOST_AT_ONCE]
     return Records(page, {str(each.partition): each.offset + 1 for each in page}, len(found) > len(page))
 
@@ -270,9 +270,9 @@ def _told(control: Control, watch: TopicWatch, head: str) -> str:
     return f"{head}{_listing(records)}{_unseen(control, watch)}"
 
 
-def _listing(records: Iterable[Record]) -> str:
+def _listing(records: Iterable[RecordAnswer]) -> str:
     """The last of them, a line each."""
-    last: deque[Record] = deque(maxlen=_SHOWN)
+    last: deque[RecordAnswer] = deque(maxlen=_SHOWN)
     count = 0
     for each in records:
         last.append(each)

@@ -1,20 +1,26 @@
-"""Answers that say what a fault wants them to say.
+"""What a fault makes of a request and of an answer.
 
-Rule: an answer is one that a broker could have given: in the version that was asked in, with the error where this API
-tells of it, and with everything else as it is. Where it has no room for that there is none, and the connection ends,
-as Kafka ends it.
+Rule: all of it are functions of bytes; who serves the request in between, and when, is not asked here. An answer is one
+that a broker could have given: in the version of the request, with the error where this API tells of it, and with
+everything else as it is. Where an answer has no room for the error there is none, and the connection ends, as Kafka
+ends it.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from pykafka_broker.broker.failure import says, whole_request_failure
+from pykafka_broker.control.traffic.exchange import Exchange, decoded_request, encoded_request, encoded_response
+from pykafka_broker.control.traffic.faults import Rule
 from pykafka_broker.control.traffic.mentions import NO_PARTITION, Known, Wanted, keep, partition_of, topic_of
-from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.errors import FrameError
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, PartitionData
-from pykafka_broker.protocol.runtime import Fields, Message
+from pykafka_broker.protocol.runtime import Fields, Message, Pieces
 from pykafka_broker.protocol.specs import ApiSpec
 
 M = TypeVar("M", bound=Fields)
@@ -191,3 +197,123 @@ def _tidy(struct: M) -> M:
                 if isinstance(item, Fields):
                     _tidy(item)
     return struct
+
+
+Change = Callable[[Any], object]  # of a decoded response
+
+
+class Refusing(NamedTuple):
+    """How a request gets its error: what is served in its place, if anything, and what becomes of that answer."""
+
+    frame: bytearray | None
+    change: Change | None
+    answer: Pieces
+
+
+def refusing(exchange: Exchange, rule: Rule, known: Known) -> Refusing:
+    """The error of `rule`, without any effect. Raises FrameError where the API has no room for it."""
+    spec, request, code = exchange.spec, exchange.request, rule.action.error
+    assert code is not None
+    if spec is None or request is None:
+        return Refusing(bytearray(exchange.frame), None, [])  # whoever serves it says what is wrong with it
+    if exchange.api_key == ApiKey.PRODUCE and request.acks == 0:
+        raise FrameError(f"fault {rule.id} fails a request that gets no answer")
+    if code in OF_PARTITIONS or (rule.match.names_places and code not in OF_SESSIONS):
+        if exchange.api_key == ApiKey.FETCH:
+            change = partial(told_of_fetch, places=fetched_places(request, rule, known), code=code)
+            request.max_wait_ms = request.min_bytes = 0
+            return Refusing(encoded_request(exchange.frame, spec, exchange.version, request), change, [])
+        if exchange.api_key == ApiKey.METADATA:
+            return Refusing(bytearray(exchange.frame), _metadata_change(rule, code, known), [])
+        if rule.match.names_places:
+            return _refusing_some(exchange, rule, known)
+    response = refusal(spec, request, exchange.version, code)
+    return Refusing(None, None, _encoded(exchange, response))
+
+
+def _refusing_some(exchange: Exchange, rule: Rule, known: Known) -> Refusing:
+    """Only these topics or partitions; the others are served."""
+    spec, code = exchange.spec, rule.action.error
+    assert spec is not None
+    assert code is not None
+    refused, others = (decoded_request(exchange.frame, spec) for _ in range(2))
+    change = partial(told_of, refused=refused, code=code, wanted=rule.meets, known=known)
+    if split(refused, others, rule.meets, known):
+        return Refusing(encoded_request(exchange.frame, spec, exchange.version, others), change, [])
+    response = refusal_of_items(spec, refused, exchange.version, code)
+    return Refusing(None, None, _encoded(exchange, response))
+
+
+def _metadata_change(rule: Rule, code: int, known: Known) -> Change:
+    whole_topic = rule.match.partition is None
+    return partial(told_of_metadata, code=code, meets=rule.meets, whole_topic=whole_topic, known=known)
+
+
+def fetched_places(request: Any, rule: Rule, known: Known) -> list[tuple[str | bytes, int]]:
+    """What a fetch asks for, now or earlier in its session, that the rule is about; topics as they are named there."""
+    keys = dict.fromkeys(
+        (topic.topic or topic.topic_id, each.partition) for topic in request.topics for each in topic.partitions
+    )
+    keys |= dict.fromkeys(known.fetched(request.session_id) if request.session_id else ())
+    for topic in request.forgotten_topics_data:
+        for number in topic.partitions:
+            keys.pop((topic.topic or topic.topic_id, number), None)
+    return [
+        (topic, number)
+        for topic, number in keys
+        if rule.meets((topic if isinstance(topic, str) else known.topic_name(topic)) or "", number)
+    ]
+
+
+def change(exchange: Exchange, made: Change) -> Pieces:
+    """The answer of the exchange with that change; as it is where it does not decode or can't say so."""
+    response = exchange.response
+    if response is None:
+        return exchange.answer or []
+    made(response)
+    return _encoded(exchange, response)
+
+
+def answer_change(exchange: Exchange, rule: Rule, known: Known) -> Change | None:
+    """What the rule says of an answer that leaves, beyond cutting and dropping it."""
+    action = rule.action
+    changes: list[Change] = []
+    if action.error is not None and action.applied:
+        changes.append(_applied(exchange, rule, action.error, known))
+    if action.corrupt:
+        changes.append(partial(corrupt, wanted=rule.meets, known=known))
+    if action.throttle_ms:
+        changes.append(partial(_throttle, throttle_ms=action.throttle_ms))
+
+    def all_of_them(response: Any) -> None:
+        for each in changes:
+            each(response)
+
+    return all_of_them if changes else None
+
+
+def _applied(exchange: Exchange, rule: Rule, code: int, known: Known) -> Change:
+    """The error after the effect."""
+    request = exchange.request
+    if exchange.api_key == ApiKey.METADATA:
+        return _metadata_change(rule, code, known)
+    if exchange.api_key == ApiKey.FETCH:
+        return partial(told_of_fetch, places=fetched_places(request, rule, known), code=code)
+    if rule.match.names_places:
+        keep(request, rule.meets, known)
+        return partial(told_of, refused=request, code=code, wanted=rule.meets, known=known)
+    return partial(told_of_all, refused=request, version=exchange.version, code=code)
+
+
+def _throttle(response: Any, throttle_ms: int) -> None:
+    if hasattr(response, "throttle_time_ms"):
+        response.throttle_time_ms = throttle_ms
+
+
+def _encoded(exchange: Exchange, response: Any) -> Pieces:
+    spec = exchange.spec
+    assert spec is not None
+    pieces = encoded_response(response, spec, exchange.version, exchange.correlation_id)
+    if pieces is None:
+        return exchange.answer or []
+    return pieces

@@ -1,20 +1,141 @@
 """Traffic that was captured: a pcap or pcapng file, or the two directions of one connection, as exchanges.
 
-Rule: what is missing in a capture makes the rest of its direction unreadable, and what was read before it stands. A
-direction is that of the client if its frames are requests.
+Rule: a gap in a capture makes the rest of its direction unreadable; everything before the gap stands. A direction is
+the client's if its frames are requests.
+
+Packets may be captured on Ethernet, Linux' "any" device, loopback, or as bare IP; packets other than TCP are skipped. A
+file that is no capture is a ValueError; one that ends in the middle of a packet, as a capture still being written does,
+ends before that packet.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from ipaddress import ip_address
+from struct import error as StructError
 from struct import unpack_from
+from typing import NamedTuple
 
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.control.traffic.exchange import Exchange
-from pykafka_broker.control.traffic.frames import decoded_request
-from pykafka_broker.control.traffic.packets import Address, Packet
+from pykafka_broker.control.traffic.exchange import Exchange, decoded_request
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+
+Address = tuple[str, int]
+
+_PCAP = {  # the first four bytes: byte order, and fractions of a second in its times
+    b"\xd4\xc3\xb2\xa1": ("<", 1e-6),
+    b"\xa1\xb2\xc3\xd4": (">", 1e-6),
+    b"\x4d\x3c\xb2\xa1": ("<", 1e-9),
+    b"\xa1\xb2\x3c\x4d": (">", 1e-9),
+}
+_SECTION, _INTERFACE, _SIMPLE, _PACKET = 0x0A0D0D0A, 1, 3, 6
+_TIME_RESOLUTION = 9  # an option of an interface
+_LINK_BYTES = {1: 14, 113: 16, 276: 20, 0: 4, 108: 4, 101: 0, 12: 0, 14: 0, 228: 0, 229: 0}
+_ETHERNET, _VLAN = 1, 0x8100
+_TCP = 6
+
+
+class Packet(NamedTuple):
+    """The data of one TCP segment; `time` is in seconds since 1970."""
+
+    time: float
+    source: Address
+    target: Address
+    sequence: int
+    data: bytes
+
+
+def read_packets(capture: bytes) -> Iterator[Packet]:
+    """Those of a file. Raises ValueError."""
+    if capture[:4] in _PCAP:
+        raw = _of_pcap(capture)
+    elif capture[:4] == _SECTION.to_bytes(4, "big"):
+        raw = _of_pcapng(capture)
+    else:
+        raise ValueError("it is neither pcap nor pcapng")
+    for time, link, frame in raw:
+        try:
+            packet = _tcp(time, link, frame)
+        except StructError:
+            continue  # cut short by the capture
+        if packet is not None:
+            yield packet
+
+
+def _of_pcap(capture: bytes) -> Iterator[tuple[float, int, bytes]]:
+    order, fraction = _PCAP[capture[:4]]
+    (link,) = unpack_from(order + "I", capture, 20)
+    at = 24
+    while at + 16 <= len(capture):
+        seconds, parts, size = unpack_from(order + "III", capture, at)
+        if at + 16 + size > len(capture):
+            return
+        yield seconds + parts * fraction, link & 0xFFFF, capture[at + 16 : at + 16 + size]
+        at += 16 + size
+
+
+def _of_pcapng(capture: bytes) -> Iterator[tuple[float, int, bytes]]:
+    at, order = 0, "<"
+    interfaces: list[tuple[int, float]] = []
+    while at + 12 <= len(capture):
+        if capture[at : at + 4] == _SECTION.to_bytes(4, "big"):
+            order = "<" if capture[at + 8 : at + 12] == b"\x4d\x3c\x2b\x1a" else ">"
+            interfaces = []
+        kind, size = unpack_from(order + "II", capture, at)
+        if size < 12 or at + size > len(capture):
+            return
+        body = capture[at + 8 : at + size - 4]
+        if kind == _INTERFACE:
+            interfaces.append((unpack_from(order + "H", body)[0], _resolution(body, order)))
+        elif kind == _PACKET:
+            number, high, low, kept = unpack_from(order + "IIII", body)
+            if number < len(interfaces):
+                link, resolution = interfaces[number]
+                yield ((high << 32) | low) * resolution, link, body[20 : 20 + kept]
+        elif kind == _SIMPLE and interfaces:
+            yield 0.0, interfaces[0][0], body[4:]
+        at += size
+
+
+def _resolution(body: bytes, order: str) -> float:
+    """What one tick of an interface's times is, in seconds."""
+    at = 8
+    while at + 4 <= len(body):
+        code, size = unpack_from(order + "HH", body, at)
+        if code == _TIME_RESOLUTION and size:
+            value = body[at + 4]
+            return float(2.0 ** -(value & 0x7F) if value & 0x80 else 10.0**-value)
+        if code == 0:
+            break
+        at += 4 + size + (-size % 4)
+    return 1e-6
+
+
+def _tcp(time: float, link: int, frame: bytes) -> Packet | None:
+    at = _LINK_BYTES.get(link)
+    if at is None:
+        raise ValueError(f"captures of link type {link} are not read")
+    if link == _ETHERNET and unpack_from(">H", frame, 12)[0] == _VLAN:
+        at += 4
+    version = frame[at] >> 4 if at < len(frame) else 0
+    if version == 4:
+        (total,) = unpack_from(">H", frame, at + 2)
+        protocol, addresses, start = frame[at + 9], (frame[at + 12 : at + 16], frame[at + 16 : at + 20]), frame[at] & 15
+        segment = frame[at + 4 * start : at + total] if total else frame[at + 4 * start :]
+    elif version == 6:
+        (length,) = unpack_from(">H", frame, at + 4)
+        protocol, addresses = frame[at + 6], (frame[at + 8 : at + 24], frame[at + 24 : at + 40])
+        segment = frame[at + 40 : at + 40 + length] if length else frame[at + 40 :]
+    else:
+        return None
+    if protocol != _TCP:
+        return None
+    source, target, sequence = unpack_from(">HHI", segment)
+    data = segment[4 * (segment[12] >> 4) :]
+    hosts = [str(ip_address(each)) for each in addresses]
+    return Packet(time, (hosts[0], source), (hosts[1], target), sequence, data)
+
 
 _SIZE_BYTES = 4
 _MOST_BYTES = 1 << 30  # of a frame: a length beyond it is none

@@ -1,20 +1,23 @@
-"""A message as JSON, an exchange as what is told of it, and that as a line. Times are UTC.
+"""A message as JSON, an exchange as a line, names of APIs and errors as people write them.
 
-Rule: the names are the schema's. Bytes are shown as what they mostly are: an id as Kafka writes ids, records as how
-many bytes they take, anything else as text, or as base64 where it is none. What may be a password, or can be used as
-one, is not shown.
+Rule: the names are the schema's; times are UTC. Bytes are shown as what they mostly are: an id as Kafka writes ids,
+records as their size in bytes, anything else as text, or as base64 where it is no text. A possible password, or
+anything usable as one, is not shown. An unknown name is refused with the names that were probably meant.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from pykafka_broker.broker.context import ANONYMOUS
 from pykafka_broker.config.describe import is_secret
-from pykafka_broker.control.traffic.exchange import Exchange
-from pykafka_broker.control.traffic.frames import error_name
+from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.traffic.exchange import Exchange, error_name
+from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import Fields, uuid_text
 
 _UUID_BYTES = 16
@@ -23,7 +26,7 @@ _SECRETS = frozenset({"auth_bytes", "salted_password", "hmac"})
 
 
 @dataclass
-class SeenRequest:
+class SeenRequestAnswer:
     """A request of a client. `number` counts the answers of this broker and is null while the request waits; `time` is
     the broker's at arrival, in milliseconds since 1970. `response_bytes` is null where there is no answer: it waits, or
     its client or its connection has gone, or the protocol has none. `fault` is the one that it has met. `request` and
@@ -50,10 +53,10 @@ class SeenRequest:
     response: Any
 
 
-def seen(exchange: Exchange, bodies: bool) -> SeenRequest:
+def seen(exchange: Exchange, bodies: bool) -> SeenRequestAnswer:
     """As operations tell of it."""
     connection = exchange.connection
-    return SeenRequest(
+    return SeenRequestAnswer(
         number=exchange.number,
         time=exchange.wall_ms,
         duration_ms=exchange.duration_ns / 1e6,
@@ -105,7 +108,7 @@ def _bytes(value: bytes, name: str) -> str:
     return text if text.isprintable() else b64encode(value).decode()
 
 
-def line(seen: SeenRequest) -> str:
+def line(seen: SeenRequestAnswer) -> str:
     """`12:30:01.250 Fetch v17 consumer-1 127.0.0.1:50312 123 B -> 214 B in 1.3 ms NOT_LEADER_OR_FOLLOWER`; with
     `User:alice` before the address where clients say who they are.
     """
@@ -117,3 +120,40 @@ def line(seen: SeenRequest) -> str:
     parts += [f"{seen.request_bytes} B -> {answer} in {seen.duration_ms:.1f} ms", *seen.errors]
     parts += [f"(fault {seen.fault})"] if seen.fault is not None else []
     return " ".join(parts)
+
+
+_APIS = {spec.name.lower(): key for key, spec in SPECS.items()}
+_NAMES = [spec.name for spec in SPECS.values()]
+
+
+def api_keys(api: str | list[str] | None) -> frozenset[int] | None:
+    """The keys of APIs by name (`Produce`), key, or several of them; None for all. Raises `Problem` 400."""
+    if api is None:
+        return None
+    return frozenset(map(_api_key, api if isinstance(api, list) else [api]))
+
+
+def _api_key(api: str) -> int:
+    if api.isdecimal() and api.isascii() and int(api) in SPECS:
+        return int(api)
+    key = _APIS.get(api.replace("_", "").lower())
+    if key is None:
+        raise Problem(400, f"there is no API {api}{_did_you_mean(api, _NAMES)}")
+    return key
+
+
+def error_code(error: str | int) -> int:
+    """The code of an error by name or code. Raises `Problem` 400."""
+    if isinstance(error, int):
+        if error in ErrorCode._value2member_map_ and error != ErrorCode.NONE:
+            return error
+        raise Problem(400, f"there is no error {error}; codes are -1 and 1 to {max(ErrorCode)}")
+    names = [code.name for code in ErrorCode if code is not ErrorCode.NONE]
+    if error.upper() not in names:
+        raise Problem(400, f"there is no error {error}{_did_you_mean(error.upper(), names)}")
+    return ErrorCode[error.upper()].value
+
+
+def _did_you_mean(name: str, names: list[str]) -> str:
+    close = get_close_matches(name, names, 3, 0.6)
+    return f"; did you mean {' or '.join(close)}?" if close else f"; there are {', '.join(names)}"

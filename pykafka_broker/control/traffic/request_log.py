@@ -1,15 +1,23 @@
-"""The last requests and their answers.
+"""The last requests and their answers, and sums over them.
 
-Rule: so many, and so many bytes; the oldest go first. To note one costs a client next to nothing: the values of entries
-stand one after the other in one list, so that the garbage collector has nothing to look at; what can wait is done for a
-few hundred entries at a time, and what an entry means is looked up by whoever asks.
+Rule: the log is bounded in entries and in bytes; the oldest go first. Noting one costs a client next to nothing: the
+values of entries stand one after the other in one list, so that the garbage collector has nothing to look at; the rest
+of the work is done for a few hundred entries at a time, and an entry is decoded when somebody asks.
+
+Sealed entries lie in few objects, hundreds in each. The memory of ten thousand requests has left the processor's
+caches, and each object touched there when its time is over would cost the client whose turn it is.
+
+Sums cost clients nothing until somebody asks for them: then the log's entries are counted, and from then on each entry
+when it is sealed. Requests from inside the process are not counted.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import accumulate, islice
+from struct import Struct
 from typing import Any, Protocol
 
 from pykafka_broker.control.traffic.exchange import (
@@ -21,7 +29,35 @@ from pykafka_broker.control.traffic.exchange import (
     Mark,
     client_id_of,
 )
-from pykafka_broker.control.traffic.put_away import PutAway
+from pykafka_broker.control.traffic.mentions import Known
+from pykafka_broker.protocol.api_keys import ApiKey
+
+_ENTRY_BYTES = 100  # beside the request and the answer
+
+
+class SealedEntries:
+    """The fields of entries, each in a list or array of its own. bytes: what they take of the memory, about. marks: of
+    those that have one, by place.
+    """
+
+    __slots__ = ("_answers", "_connections", "_durations_ns", "_frames", "_lengths", "_walls_ms", "bytes", "marks")
+
+    def __init__(self, fields: list[list[Any]], marks: dict[int, Mark], answer_bytes: int) -> None:
+        self._walls_ms, self._connections, frames, self._answers, durations_ns = fields
+        self._frames = b"".join(frames)
+        self._lengths = array("i", map(len, frames))
+        self._durations_ns = array("q", durations_ns)
+        self.marks = marks
+        self.bytes = len(self._frames) + answer_bytes + len(frames) * _ENTRY_BYTES
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def __iter__(self) -> Iterator[Entry]:
+        ends = accumulate(self._lengths)
+        frames = (self._frames[end - length : end] for end, length in zip(ends, self._lengths, strict=True))
+        return zip(self._walls_ms, self._connections, frames, self._answers, self._durations_ns, strict=True)
+
 
 MOST_ENTRIES = 10_000
 MOST_BYTES = 32 << 20
@@ -51,7 +87,7 @@ class RequestLog:
         self.recent: list[Any] = []
         self.note: Callable[[Entry], None] = self.recent.extend
         self.waiting: dict[int, Waiting] = {}  # by identity
-        self._sealed: deque[PutAway] = deque()  # older ones
+        self._sealed: deque[SealedEntries] = deque()  # older ones
         self._count = self._bytes = 0  # of those
         self._gone = 0  # entries that were dropped
         self._marks: dict[int, Mark] = {}  # of entries in `recent`, by place
@@ -82,7 +118,7 @@ class RequestLog:
         fields = [self.recent[place::FIELDS] for place in range(FIELDS)]
         self.recent.clear()
         self._note_clients(fields[CONNECTION], fields[FRAME])
-        newest = PutAway(fields, self._marks, self.unsealed_bytes)
+        newest = SealedEntries(fields, self._marks, self.unsealed_bytes)
         self._marks, self.unsealed_bytes = {}, 0
         if self.on_sealed is not None:
             self.on_sealed(_exchanges(newest, newest.marks))
@@ -142,3 +178,106 @@ def _exchanges(entries: Iterable[Entry], marks: dict[int, Mark], gone: int = 0, 
     """From the first one on that is wanted; so many were before all of these."""
     for place, entry in enumerate(islice(entries, first, None), first):
         yield Exchange(entry, gone + place + 1, marks.get(place))
+
+
+_RECORD_COUNT = Struct(">i")
+_RECORD_COUNT_AT = 57
+NO_ERROR = "NONE"
+
+
+class ApiSums:
+    """Of one API in one version."""
+
+    __slots__ = ("answer_bytes", "duration_ns", "request_bytes", "requests")
+
+    def __init__(self) -> None:
+        self.requests = self.duration_ns = self.request_bytes = self.answer_bytes = 0
+
+
+class TopicSums:
+    """Of one topic. Bytes are those of batches, as they are on the wire."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "failed_fetch_requests",
+        "failed_produce_requests",
+        "messages_in",
+        "total_fetch_requests",
+        "total_produce_requests",
+    )
+
+    def __init__(self) -> None:
+        self.bytes_in = self.bytes_out = self.messages_in = 0
+        self.total_produce_requests = self.total_fetch_requests = self.failed_produce_requests = (
+            self.failed_fetch_requests
+        ) = 0
+
+
+class RequestCounts:
+    """Sums over all requests that were answered."""
+
+    def __init__(self, log: RequestLog, known: Known) -> None:
+        self._known = known
+        self._log = log
+        self.apis: defaultdict[tuple[str, int], ApiSums] = defaultdict(ApiSums)
+        self.errors: Counter[tuple[str, str, str]] = Counter()  # by API, version and name of the error
+        self.topics: defaultdict[str, TopicSums] = defaultdict(TopicSums)
+        self.catch_up()
+        for exchange in log.since():
+            self._add(exchange)
+        log.on_sealed = self._add_all
+
+    def catch_up(self) -> None:
+        """Count what the log has not put away yet."""
+        if self._log.recent:
+            self._log.seal()
+
+    def _add_all(self, exchanges: Iterable[Exchange]) -> None:
+        for exchange in exchanges:
+            self._add(exchange)
+
+    def _add(self, exchange: Exchange) -> None:
+        api = exchange.api
+        sums = self.apis[api, exchange.version]
+        sums.requests += 1
+        sums.duration_ns += exchange.duration_ns
+        sums.request_bytes += exchange.request_bytes
+        sums.answer_bytes += exchange.answer_bytes
+        for error in exchange.errors or (NO_ERROR,):
+            self.errors[api, str(exchange.version), error] += 1
+        if exchange.api_key == ApiKey.PRODUCE:
+            self._add_produce(exchange)
+        elif exchange.api_key == ApiKey.FETCH:
+            self._add_fetch(exchange)
+
+    def _add_produce(self, exchange: Exchange) -> None:
+        if exchange.request is None:
+            return  # of a long request for many partitions only the beginning is kept
+        refused = set()
+        for topic in exchange.response.responses if exchange.response else ():
+            refused |= {(self._name(topic), each.index) for each in topic.partition_responses if each.error_code}
+        for topic in exchange.request.topic_data:
+            name = self._name(topic)
+            sums = self.topics[name]
+            sums.total_produce_requests += 1
+            for partition in topic.partition_data:
+                records = partition.records
+                if (name, partition.index) in refused:
+                    sums.failed_produce_requests += 1
+                elif records is not None:
+                    sums.bytes_in += len(records)
+                    if len(records) >= _RECORD_COUNT_AT + _RECORD_COUNT.size:
+                        sums.messages_in += _RECORD_COUNT.unpack_from(records, _RECORD_COUNT_AT)[0]
+
+    def _add_fetch(self, exchange: Exchange) -> None:
+        for topic in exchange.response.responses if exchange.response else ():
+            sums = self.topics[topic.topic or self._known.topic_name(topic.topic_id) or ""]
+            sums.total_fetch_requests += 1
+            for partition in topic.partitions:
+                sums.failed_fetch_requests += bool(partition.error_code)
+                sums.bytes_out += len(partition.records or b"")
+
+    def _name(self, topic: object) -> str:
+        name: str = getattr(topic, "name", "")
+        return name or self._known.topic_name(getattr(topic, "topic_id", b"")) or ""

@@ -1,7 +1,10 @@
 """The classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup on groups of type classic.
 
-Rule: whatever a member may not do is answered with Kafka's error and changes nothing. A missing group is an unknown
-member to all of these but a JoinGroup without member id, which makes the group.
+Rule: a member's request that the rules forbid is answered with Kafka's error and changes nothing. A missing group is an
+unknown member to all of these requests but a JoinGroup without member id, which makes the group. A request is answered
+at once where it can't change the group; a JoinGroup that can waits in its member until the join phase closes. From
+version 4 a dynamic member first gets an id and comes back with it (KIP-394); from 5 there are static members (KIP-345);
+from 9 a static leader that returns is told to leave the assignment as it is (KIP-814).
 """
 
 from __future__ import annotations
@@ -9,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.coordinators.effects import Effects, Token
-from pykafka_broker.coordinators.groups import stored
 from pykafka_broker.coordinators.groups.classic_group import (
     COMPLETING_REBALANCE,
     DEAD,
@@ -17,20 +19,459 @@ from pykafka_broker.coordinators.groups.classic_group import (
     PREPARING_REBALANCE,
     STABLE,
     ClassicGroup,
-    ClassicMember,
+    ClassicGroupMember,
+    Protocols,
+    empty_group_record,
+    group_metadata_record,
+    protocols_of,
+    restored,
 )
-from pykafka_broker.coordinators.groups.classic_join import ClassicJoin, Join, refusal
-from pykafka_broker.coordinators.groups.classic_rebalance import ClassicRebalance
-from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, GroupTable, WallAt, unchanged
-from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, Caller, GroupTable, TimerKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
+from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
+from pykafka_broker.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from pykafka_broker.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
 from pykafka_broker.protocol.messages.sync_group_response import SyncGroupResponse
+from pykafka_broker.protocol.runtime import Write
 from pykafka_broker.protocol.stored.group_metadata_value import GroupMetadataValue
+
+# The rebalance: from the first join to the members' shares
+
+
+# A new member has no id for heartbeats; a first join that waits longer than this belongs to a member that has gone.
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+
+
+class ClassicRebalance:
+    """The phases of a rebalance, for all classic groups of a table.
+
+    `prepare` opens the join phase and `complete_join` closes it; both leave answers to waiting requests in the
+    `Effects` that they are given. Deadlines run on the table's timers and come back through `on_timer`.
+    """
+
+    def __init__(self, table: GroupTable) -> None:
+        self._table = table
+        self._timers = table.timers
+        # The rest of the initial delay, by group: (next wait, remaining time after the wait).
+        self._initial_delays: dict[str, tuple[int, int]] = {}
+
+    # Sessions
+
+    def keep_alive(self, member: ClassicGroupMember, now: int, timeout_ms: int | None = None) -> None:
+        """Start the member's session anew."""
+        self._timers.set(member.session_key, now + (member.session_timeout_ms if timeout_ms is None else timeout_ms))
+
+    def end_session(self, member: ClassicGroupMember) -> None:
+        """Cancel the deadline of the member's session."""
+        self._timers.cancel(member.session_key)
+
+    # Join phase
+
+    def prepare_or_complete(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+        """Rebalance after a change of the members, or close the open join phase if nobody is missing."""
+        if group.can_rebalance:
+            self.prepare(group, effects, now)
+        else:
+            self.complete_join_if_all_are_here(group, effects, now)
+
+    def prepare(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+        """Open the join phase."""
+        if group.state is COMPLETING_REBALANCE:
+            # Members that wait for a share of the old generation have to join again.
+            for member in group.members.values():
+                member.assignment = b""
+            self.answer_syncs(group, {}, effects, now, ErrorCode.REBALANCE_IN_PROGRESS)
+        self._timers.cancel(group.sync_key)
+        initial = group.state is EMPTY
+        group.move_to(PREPARING_REBALANCE, now)
+        if initial:
+            self._start_initial_delay(group, effects, now)
+        elif group.all_joined:
+            self.complete_join(group, effects, now)
+        else:
+            self._timers.set(group.join_key, now + group.rebalance_timeout_ms)
+
+    def _start_initial_delay(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+        delay = self._table.config.group_initial_rebalance_delay_ms
+        if delay == 0:
+            self.complete_join(group, effects, now)
+            return
+        self._initial_delays[group.group_id] = (delay, max(group.rebalance_timeout_ms - delay, 0))
+        self._timers.set(group.join_key, now + delay)
+
+    def _continue_initial_delay(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+        delay, remaining = self._initial_delays.pop(group.group_id)
+        if not group.new_member_added or remaining == 0:
+            self.complete_join(group, effects, now)
+            return
+        group.new_member_added = False
+        next_delay = min(self._table.config.group_initial_rebalance_delay_ms, remaining)
+        self._initial_delays[group.group_id] = (next_delay, max(remaining - delay, 0))
+        self._timers.set(group.join_key, now + next_delay)
+
+    def complete_join_if_all_are_here(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+        """Close the join phase if all members have joined; the initial delay alone ends the first phase."""
+        if group.state is PREPARING_REBALANCE and group.previous_state is not EMPTY and group.all_joined:
+            self.complete_join(group, effects, now)
+
+    def complete_join(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+        """Close the join phase: remove members without a join (static members stay), give the others the new
+        generation.
+        """
+        self._timers.cancel(group.join_key)
+        self._initial_delays.pop(group.group_id, None)
+        group.new_member_added = False
+        for member in [m for m in group.members.values() if m.join_token is None and m.instance_id is None]:
+            group.remove(member.member_id)
+            self.end_session(member)
+        if group.state is DEAD:
+            return
+        if not group.elect_joined_leader() and group.members:
+            # Only static members are left and none has come: wait until a member comes or the sessions end.
+            self._timers.set(group.join_key, now + group.rebalance_timeout_ms)
+            return
+        group.next_generation(now)
+        if group.state is EMPTY:
+            effects.records.append(group_metadata_record(group, {}))
+            return
+        members = described_members(group)
+        for member in group.members.values():
+            self.answer_join(group, member, effects, members if member.member_id == group.leader else [])
+            self.keep_alive(member, now)
+            member.is_new = False
+            group.pending_syncs.add(member.member_id)
+        self._timers.set(group.sync_key, now + group.rebalance_timeout_ms)
+
+    def answer_join(
+        self,
+        group: ClassicGroup,
+        member: ClassicGroupMember,
+        effects: Effects[Any],
+        members: list[JoinGroupResponseMember],
+    ) -> None:
+        """Answer a member's waiting join with the current generation; a static member may have none waiting."""
+        token = group.wait_for_join(member, None)
+        if token is not None:
+            effects.complete(token, generation_reply(group, member, members))
+
+    # Sync phase
+
+    def answer_syncs(
+        self,
+        group: ClassicGroup,
+        shares: dict[str, bytes],
+        effects: Effects[Any],
+        now: int,
+        error: ErrorCode = ErrorCode.NONE,
+    ) -> None:
+        """Answer all waiting SyncGroup requests with the member's share, or with an error."""
+        failed = error is not ErrorCode.NONE
+        for member in group.members.values():
+            if member.sync_token is None:
+                continue
+            reply = SyncGroupResponse(
+                error_code=error,
+                protocol_type=None if failed else group.protocol_type_or_none,
+                protocol_name=None if failed else group.protocol_name,
+                assignment=shares.get(member.member_id, b""),
+            )
+            effects.complete(member.sync_token, reply)
+            member.sync_token = None
+            self.keep_alive(member, now)
+
+    def note_sync(self, group: ClassicGroup, member_id: str) -> None:
+        """Note a member's SyncGroup; the last member's stops the deadline."""
+        group.pending_syncs.discard(member_id)
+        if not group.pending_syncs:
+            self._timers.cancel(group.sync_key)
+
+    # Departures
+
+    def remove_member(self, group: ClassicGroup, member: ClassicGroupMember, effects: Effects[Any], now: int) -> None:
+        """Remove a member after a timeout."""
+        token = group.wait_for_join(member, None)
+        if token is not None:  # the member may still be there, so let it ask again
+            effects.complete(
+                token,
+                JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=UNKNOWN_MEMBER),
+            )
+        group.remove(member.member_id)
+        if group.state in (STABLE, COMPLETING_REBALANCE):
+            self.prepare_or_complete(group, effects, now)
+        elif group.state is PREPARING_REBALANCE and group.all_joined:
+            self.complete_join(group, effects, now)
+
+    # Deadlines
+
+    def on_timer(self, key: TimerKey, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+        """Run the rule of the deadline `key`."""
+        if key.kind == "classic-session":
+            self._session_ended(group, key.member_id, effects, now)
+        elif key.kind == "classic-join":
+            if group.state is PREPARING_REBALANCE:
+                if group.group_id in self._initial_delays:
+                    self._continue_initial_delay(group, effects, now)
+                else:
+                    self.complete_join(group, effects, now)
+        elif key.kind == "classic-sync":
+            self._sync_ended(group, effects, now)
+
+    def _session_ended(self, group: ClassicGroup, member_id: str, effects: Effects[Any], now: int) -> None:
+        if member_id in group.pending_joins:
+            group.remove(member_id)
+            if group.state is PREPARING_REBALANCE and group.all_joined:
+                self.complete_join(group, effects, now)
+            return
+        member = group.members.get(member_id)
+        if member is None:
+            return
+        waits = member.join_token is not None or member.sync_token is not None
+        if waits and not member.is_new:
+            return  # the member's session starts anew with the answer
+        self.remove_member(group, member, effects, now)
+
+    def _sync_ended(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+        """Remove the members without a SyncGroup in the generation."""
+        if group.state not in (COMPLETING_REBALANCE, STABLE) or not group.pending_syncs:
+            return
+        for member_id in list(group.pending_syncs):
+            self._timers.cancel(group.members[member_id].session_key)
+            group.remove(member_id)
+        self.prepare(group, effects, now)
+
+
+def described_members(group: ClassicGroup) -> list[JoinGroupResponseMember]:
+    """Return the description of all members for the leader."""
+    return [
+        JoinGroupResponseMember(member.member_id, member.instance_id, member.metadata(group.protocol_name))
+        for member in group.members.values()
+    ]
+
+
+def generation_reply(
+    group: ClassicGroup, member: ClassicGroupMember, members: list[JoinGroupResponseMember], leader: str | None = None
+) -> JoinGroupResponse:
+    """Return the current generation as an answer to JoinGroup."""
+    return JoinGroupResponse(
+        generation_id=group.generation,
+        protocol_type=group.protocol_type_or_none,
+        protocol_name=group.protocol_name,
+        leader=leader if leader is not None else group.leader or "",
+        member_id=member.member_id,
+        members=members,
+    )
+
+
+# JoinGroup, versions 0 to 9
+
+
+MEMBER_ID_REQUIRED_FROM = 4
+NO_PROTOCOL_FROM = 7
+SKIP_ASSIGNMENT_FROM = 9
+
+
+class Join:
+    """A JoinGroup request on the way: the caller, the request, and where to put the answer."""
+
+    __slots__ = ("caller", "effects", "now", "protocols", "rebalance_timeout_ms", "request", "token")
+
+    def __init__(
+        self, caller: Caller, request: JoinGroupRequest, token: Token, now: int, effects: Effects[Any]
+    ) -> None:
+        self.caller = caller
+        self.request = request
+        self.token = token
+        self.now = now
+        self.effects = effects
+        self.protocols: Protocols = protocols_of(request.protocols)
+        # Version 0 has one timeout for session and rebalance.
+        self.rebalance_timeout_ms = request.session_timeout_ms if caller.version == 0 else request.rebalance_timeout_ms
+
+    def refuse(self, error: ErrorCode, member_id: str) -> None:
+        """Answer with an error."""
+        self.effects.reply = join_refusal(error, member_id)
+
+
+class JoinRefusal(JoinGroupResponse):
+    """A refusal of a join. The protocol name is null, or empty in versions without null."""
+
+    __slots__ = ()
+
+    def write(self, version: int, w: Write) -> None:
+        self.protocol_name = None if version >= NO_PROTOCOL_FROM else ""
+        super().write(version, w)
+
+
+def join_refusal(error: ErrorCode, member_id: str) -> JoinGroupResponse:
+    """Return a JoinGroup answer with nothing but an error."""
+    return JoinRefusal(error_code=error, member_id=member_id)
+
+
+class ClassicJoin:
+    """The rules for JoinGroup."""
+
+    def __init__(self, table: GroupTable, rebalance: ClassicRebalance) -> None:
+        self._table = table
+        self._rebalance = rebalance
+
+    def join(self, group: ClassicGroup, join: Join) -> None:
+        """Leave the answer, or the changes, in `join.effects`."""
+        member_id = join.request.member_id
+        if not self._has_room(group, member_id):
+            group.remove(member_id)
+            join.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER)
+        elif member_id == UNKNOWN_MEMBER:
+            self._join_new(group, join)
+        else:
+            self._join_existing(group, join)
+
+    def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
+        limit = self._table.config.group_max_size
+        if group.state in (EMPTY, DEAD):
+            return True
+        if group.state is PREPARING_REBALANCE:
+            # All members have to join again: the first members to come get the places.
+            member = group.members.get(member_id)
+            return (member is not None and member.join_token is not None) or group.awaiting_join < limit
+        return member_id in group.members or len(group.members) < limit
+
+    # Members without an id
+
+    def _join_new(self, group: ClassicGroup, join: Join) -> None:
+        request = join.request
+        if group.state is DEAD:
+            join.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, UNKNOWN_MEMBER)
+            return
+        if not group.supports(request.protocol_type, [name for name, _ in join.protocols]):
+            join.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER)
+            return
+        instance_id = request.group_instance_id
+        member_id = f"{join.caller.client_id if instance_id is None else instance_id}-{self._table.new_id()}"
+        if instance_id is not None:
+            old_id = group.static_members.get(instance_id)
+            if old_id is None:
+                self._add(group, join, member_id)
+            else:
+                self._replace_static(group, join, old_id, member_id)
+        elif join.caller.version >= MEMBER_ID_REQUIRED_FROM:
+            group.pending_joins.add(member_id)
+            key = TimerKey("classic-session", group.group_id, member_id)
+            self._table.timers.set(key, join.now + request.session_timeout_ms)
+            join.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+        else:
+            self._add(group, join, member_id)
+
+    def _add(self, group: ClassicGroup, join: Join, member_id: str) -> None:
+        request = join.request
+        member = ClassicGroupMember(
+            group.group_id,
+            member_id,
+            request.group_instance_id,
+            join.caller.client_id,
+            join.caller.client_host,
+            join.rebalance_timeout_ms,
+            request.session_timeout_ms,
+            request.protocol_type,
+            join.protocols,
+        )
+        member.is_new = True
+        if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
+            group.new_member_added = True
+        group.add(member, join.token)
+        self._rebalance.keep_alive(member, join.now, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self._rebalance.prepare_or_complete(group, join.effects, join.now)
+
+    def _replace_static(self, group: ClassicGroup, join: Join, old_id: str, member_id: str) -> None:
+        """Take back a static member after a restart.
+
+        If nothing but its member id has changed, the group stays as it is.
+        """
+        leader_before = group.leader
+        old, member = group.replace_static(old_id, member_id)
+        self._fence(group, old, join.effects)
+        self._rebalance.end_session(old)
+        self._rebalance.keep_alive(member, join.now)
+        group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.token)
+        if group.state is STABLE and group.select_protocol() == group.protocol_name:
+            join.effects.records.append(group_metadata_record(group, group.assignments()))
+            join.effects.complete(
+                group.wait_for_join(member, None), self._unchanged(group, member, join, leader_before)
+            )
+        elif group.state is PREPARING_REBALANCE:
+            self._rebalance.complete_join_if_all_are_here(group, join.effects, join.now)
+        else:
+            # The leader computes shares for the old member id: the new member id gets a share only in a new round.
+            self._rebalance.prepare(group, join.effects, join.now)
+
+    def _fence(self, group: ClassicGroup, old: ClassicGroupMember, effects: Effects[Any]) -> None:
+        """Answer the waiting requests of a replaced member with FENCED_INSTANCE_ID."""
+        if old.join_token is not None:
+            group.awaiting_join -= 1
+            effects.complete(old.join_token, join_refusal(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
+            old.join_token = None
+        if old.sync_token is not None:
+            effects.complete(old.sync_token, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
+            old.sync_token = None
+
+    def _unchanged(
+        self, group: ClassicGroup, member: ClassicGroupMember, join: Join, leader_before: str | None
+    ) -> JoinGroupResponse:
+        if join.caller.version < SKIP_ASSIGNMENT_FROM:
+            # Under the old leader's id, so a returning leader does not compute an assignment in vain.
+            return generation_reply(group, member, [], leader_before)
+        leads = member.member_id == group.leader
+        reply = generation_reply(group, member, described_members(group) if leads else [])
+        reply.skip_assignment = leads
+        return reply
+
+    # Members with an id
+
+    def _join_existing(self, group: ClassicGroup, join: Join) -> None:
+        request = join.request
+        member_id = request.member_id
+        if group.state is DEAD:
+            join.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
+        elif not group.supports(request.protocol_type, [name for name, _ in join.protocols]):
+            join.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
+        elif member_id in group.pending_joins:
+            self._add(group, join, member_id)
+        else:
+            try:
+                group.check_member(member_id, request.group_instance_id)
+            except ApiError as error:
+                join.refuse(error.code, member_id)
+                return
+            self._rejoin(group, join, group.members[member_id])
+
+    def _rejoin(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
+        leads = member.member_id == group.leader
+        unchanged = join.protocols == member.protocols
+        if group.state is PREPARING_REBALANCE:
+            self._update(group, join, member)
+        elif group.state is COMPLETING_REBALANCE:
+            if unchanged:  # the member has missed the answer to its join
+                join.effects.reply = generation_reply(group, member, described_members(group) if leads else [])
+            else:
+                self._update(group, join, member)
+        elif group.state is STABLE:
+            if leads or not unchanged:
+                # A leader that joins again asks for a new assignment: the topics may have changed.
+                self._update(group, join, member)
+            else:
+                join.effects.reply = generation_reply(group, member, [])
+        else:
+            join.refuse(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id)
+
+    def _update(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
+        group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.token)
+        self._rebalance.prepare_or_complete(group, join.effects, join.now)
+
+
+# SyncGroup, Heartbeat and LeaveGroup
 
 
 class ClassicProtocol:
@@ -44,21 +485,25 @@ class ClassicProtocol:
     # JoinGroup
 
     def join(self, group: ClassicGroup | None, join: Join) -> None:
-        """`group` None: there is none yet."""
+        """Decide a JoinGroup and leave the outcome in `join.effects`.
+
+        Args:
+            group: None if the group does not exist yet.
+        """
         request = join.request
         created, written = group is None, len(join.effects.records)
         if group is None:
             if request.member_id != UNKNOWN_MEMBER:
-                join.effects.reply = refusal(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+                join.effects.reply = join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
                 return
             group = ClassicGroup(request.group_id, join.now, wall_at=self._table.wall_at)
             self._table.groups[request.group_id] = group
         self._join.join(group, join)
         if created and len(join.effects.records) == written:
-            join.effects.records.append(stored.empty_group_metadata(group))
+            join.effects.records.append(empty_group_record(group))
 
     def keep_alive(self, group: ClassicGroup, member_id: str, now: int) -> None:
-        """Start the member's session anew, if it is one."""
+        """Start the session of a member anew, if the group has the member."""
         member = group.members.get(member_id)
         if member is not None:
             self.rebalance.keep_alive(member, now)
@@ -68,13 +513,14 @@ class ClassicProtocol:
     def sync(
         self, group: ClassicGroup, request: SyncGroupRequest, token: Token, effects: Effects[Any], now: int
     ) -> None:
-        """The leader's request carries everybody's share; the others' wait for it."""
-        error = self._sync_error(group, request)
-        if error is not ErrorCode.NONE:
-            effects.reply = SyncGroupResponse(error_code=error)
-            return
+        """Take in the leader's shares for all members, or let the request wait for the shares.
+
+        Raises:
+            ApiError: The refusal of the request.
+        """
+        self._check_sync(group, request)
         member = group.members[request.member_id]
-        self.rebalance.synced(group, member.member_id)
+        self.rebalance.note_sync(group, member.member_id)
         if group.state is STABLE:
             effects.reply = SyncGroupResponse(
                 protocol_type=group.protocol_type_or_none,
@@ -84,58 +530,59 @@ class ClassicProtocol:
             return
         member.sync_token = token
         if member.member_id == group.leader:
-            shares = {one.member_id: bytes(one.assignment) for one in request.assignments}
+            shares = {assignment.member_id: bytes(assignment.assignment) for assignment in request.assignments}
             assignments = {member_id: shares.get(member_id, b"") for member_id in group.members}
-            effects.records.append(stored.group_metadata(group, assignments))
-            self.rebalance.share_out(
-                group, assignments, effects, now
-            )  # the group is stable once the record is replayed
+            effects.records.append(group_metadata_record(group, assignments))
+            # The group is stable once the record is replayed.
+            self.rebalance.answer_syncs(group, assignments, effects, now)
 
-    def _sync_error(self, group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
+    def _check_sync(self, group: ClassicGroup, request: SyncGroupRequest) -> None:
         if group.state is EMPTY:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        try:
-            group.check_member(request.member_id, request.group_instance_id)
-        except ApiError as error:
-            return error.code
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        group.check_member(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:
-            return ErrorCode.ILLEGAL_GENERATION
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         if _differs(request.protocol_type, group.protocol_type_or_none) or _differs(
             request.protocol_name, group.protocol_name
         ):
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if group.state is PREPARING_REBALANCE:
-            return ErrorCode.REBALANCE_IN_PROGRESS
-        return ErrorCode.NONE
+            raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     # Heartbeat
 
     def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest, now: int) -> ErrorCode:
-        """Keep the member alive; during the join phase this is how it learns that it has to join again."""
+        """Keep the member alive; REBALANCE_IN_PROGRESS in the join phase makes the member join again.
+
+        Raises:
+            ApiError: The refusal of the request.
+        """
         member = group.members.get(request.member_id)
         if member is None or request.group_instance_id is not None:
-            try:
-                group.check_member(request.member_id, request.group_instance_id)
-            except ApiError as error:
-                return error.code
+            group.check_member(request.member_id, request.group_instance_id)
             member = group.members[request.member_id]
         if request.generation_id != group.generation:
-            return ErrorCode.ILLEGAL_GENERATION
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         if group.state is EMPTY or group.state is DEAD:
-            return ErrorCode.UNKNOWN_MEMBER_ID
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         self.rebalance.keep_alive(member, now)
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is PREPARING_REBALANCE else ErrorCode.NONE
 
     # LeaveGroup
 
     def leave(self, group: ClassicGroup, request: LeaveGroupRequest, effects: Effects[Any], now: int) -> None:
-        """Remove members one by one, then rebalance once. An administrator names instance ids with no member id."""
+        """Remove members separately, then rebalance once.
+
+        An administrator names instance ids with no member id.
+        """
         if group.state is DEAD:
             effects.reply = LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         members = [
-            MemberResponse(one.member_id, one.group_instance_id, self._leave_one(group, one, effects))
-            for one in request.members
+            MemberResponse(
+                identity.member_id, identity.group_instance_id, self._remove_leaving(group, identity, effects)
+            )
+            for identity in request.members
         ]
         if any(member.error_code == ErrorCode.NONE for member in members):
             if group.state in (STABLE, COMPLETING_REBALANCE):
@@ -144,7 +591,7 @@ class ClassicProtocol:
                 self.rebalance.complete_join_if_all_are_here(group, effects, now)
         effects.reply = LeaveGroupResponse(members=members)
 
-    def _leave_one(self, group: ClassicGroup, identity: MemberIdentity, effects: Effects[Any]) -> ErrorCode:
+    def _remove_leaving(self, group: ClassicGroup, identity: MemberIdentity, effects: Effects[Any]) -> ErrorCode:
         member_id, instance_id = identity.member_id, identity.group_instance_id
         if member_id == UNKNOWN_MEMBER:
             current = None if instance_id is None else group.static_members.get(instance_id)
@@ -160,14 +607,14 @@ class ClassicProtocol:
         member = group.members.get(member_id)
         token = None if member is None else group.wait_for_join(member, None)
         if token is not None:
-            effects.complete(token, refusal(ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER))
+            effects.complete(token, join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER))
         group.remove(member_id)
         return ErrorCode.NONE
 
     # Records and load
 
     def replay(self, group_id: str, value: GroupMetadataValue | None, now: int) -> None:
-        """Make the group what the record says. A live group hears its own record: of that only the shares are news."""
+        """Make the group match the record. Of a live group's own record only the shares are news."""
         group = self._table.groups.get(group_id)
         if value is None:
             if isinstance(group, ClassicGroup):
@@ -180,49 +627,21 @@ class ClassicProtocol:
         else:
             self._table.groups[group_id] = restored(group_id, value, now, self._table.wall_at)
 
-    def send_away(self, group: ClassicGroup, effects: Effects[Any]) -> None:
-        """Tell whoever waits that the coordinator is elsewhere."""
+    def reject_waiting(self, group: ClassicGroup, effects: Effects[Any]) -> None:
+        """Answer all waiting requests with NOT_COORDINATOR."""
         for member in group.members.values():
             if member.join_token is not None:
-                effects.complete(member.join_token, refusal(ErrorCode.NOT_COORDINATOR, member.member_id))
+                effects.complete(member.join_token, join_refusal(ErrorCode.NOT_COORDINATOR, member.member_id))
             if member.sync_token is not None:
                 effects.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
 
     def on_loaded(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
-        """The log has been read: members have a full session to come back in."""
+        """Begin the sessions after a load: members have a full session to come back."""
         group.live = True
         for member in group.members.values():
             self.rebalance.keep_alive(member, now)
         if len(group.members) > self._table.config.group_max_size:
             self.rebalance.prepare(group, effects, now)
-
-
-def restored(group_id: str, value: GroupMetadataValue, now: int, wall_at: WallAt = unchanged) -> ClassicGroup:
-    """The group that a GroupMetadata record describes: stable with members, else empty."""
-    group = ClassicGroup(group_id, now, STABLE if value.members else EMPTY, wall_at=wall_at)
-    group.live = False
-    group.state_since = None if value.current_state_timestamp == -1 else value.current_state_timestamp
-    group.generation = value.generation
-    group.protocol_type_or_none = value.protocol_type or None
-    group.protocol_name = value.protocol
-    for stored_member in value.members:
-        member = ClassicMember(
-            group_id,
-            stored_member.member_id,
-            stored_member.group_instance_id,
-            stored_member.client_id,
-            stored_member.client_host,
-            # Version 0 had one timeout for both.
-            stored_member.session_timeout if stored_member.rebalance_timeout == -1 else stored_member.rebalance_timeout,
-            stored_member.session_timeout,
-            value.protocol_type,
-            [(value.protocol or "", stored_member.subscription)],
-        )
-        member.assignment = stored_member.assignment
-        group.restore(member)
-    group.leader = value.leader
-    group.subscribed = group.compute_subscribed()
-    return group
 
 
 def _differs(asked: str | None, known: str | None) -> bool:

@@ -1,8 +1,10 @@
-"""Members of a consumer group that still speak the classic protocol (KIP-848, online migration).
+"""Classic members of consumer groups, and the conversion of classic groups to consumer groups and back (KIP-848).
 
-Rule: to them the group's epochs are generations, and the coordinator is the leader: a join is answered at once with
-the generation that the member has reached, a heartbeat sends it back to join whenever there is something to give or
-to take.
+Rule: a classic group of consumers becomes a consumer group when the first member joins with the new protocol, and turns
+back when the last such member has gone; `group.consumer.migration.policy` says which of both may happen. Members keep
+their partitions, and the records of one form make way for those of the other in one batch. In a consumer group a
+classic member is answered at once: a JoinGroup with the generation that the member has reached; a heartbeat sends the
+member back to join whenever there is something to give or to take.
 """
 
 from __future__ import annotations
@@ -10,23 +12,44 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.coordinators.effects import Effects
-from pykafka_broker.coordinators.groups.classic_group import Protocols
-from pykafka_broker.coordinators.groups.classic_join import MEMBER_ID_REQUIRED_FROM, Join, refusal
-from pykafka_broker.coordinators.groups.consumer import JOIN, SYNC, Claim, ConsumerProtocol, known_static
-from pykafka_broker.coordinators.groups.consumer_change import MemberChange
+from pykafka_broker.coordinators.groups.classic import MEMBER_ID_REQUIRED_FROM, ClassicRebalance, Join, join_refusal
+from pykafka_broker.coordinators.groups.classic_group import (
+    STABLE,
+    ClassicGroup,
+    ClassicGroupMember,
+    Protocols,
+    group_metadata_record,
+    group_tombstone,
+)
+from pykafka_broker.coordinators.groups.consumer import (
+    JOIN,
+    SYNC,
+    Claim,
+    ConsumerMemberChange,
+    ConsumerProtocol,
+    known_static,
+)
 from pykafka_broker.coordinators.groups.consumer_group import (
     UNOWNED,
     ConsumerGroup,
-    ConsumerMember,
+    ConsumerGroupMember,
     MemberState,
+    Target,
+    group_records,
+    topics_read,
 )
-from pykafka_broker.coordinators.groups.consumer_protocol import read_subscription
-from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, GroupTable
-from pykafka_broker.coordinators.groups.migration import Migration, classic_share
-from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.coordinators.groups.consumer_protocol import (
+    read_assignment,
+    read_subscription,
+    subscription_version,
+    write_assignment,
+)
+from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
+from pykafka_broker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 from pykafka_broker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_response import JoinGroupResponse
@@ -35,10 +58,204 @@ from pykafka_broker.protocol.messages.leave_group_response import LeaveGroupResp
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
 from pykafka_broker.protocol.messages.sync_group_response import SyncGroupResponse
 from pykafka_broker.protocol.runtime import DecodeError
-from pykafka_broker.protocol.stored.consumer_group_member_metadata_value import (
-    ClassicMemberMetadata,
-    ClassicProtocol,
+from pykafka_broker.protocol.stored.consumer_group_member_metadata_value import ClassicMemberMetadata, ClassicProtocol
+
+# Conversion of whole groups
+
+
+CUSTOM_ASSIGNOR = (
+    "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default assignor "
+    "before re-attempting the upgrade."
 )
+
+
+class Migration:
+    """The conversion of groups of a table between the classic and the consumer protocol."""
+
+    def __init__(self, table: GroupTable, rebalance: ClassicRebalance, consumer: ConsumerProtocol) -> None:
+        self._table = table
+        self._rebalance = rebalance
+        self._consumer = consumer
+        consumer.downgrade = self.downgrade
+
+    def _allows(self, direction: str) -> bool:
+        return self._table.config.group_consumer_migration_policy.upper() in (direction, "BIDIRECTIONAL")
+
+    @property
+    def disabled(self) -> bool:
+        return self._table.config.group_consumer_migration_policy.upper() == "DISABLED"
+
+    # From classic to consumer
+
+    def upgrade(self, group: ClassicGroup, effects: Effects[Any], now: int) -> ConsumerGroup:
+        """Return the consumer group for a classic group, and add the records of the change.
+
+        Raises:
+            GROUP_ID_NOT_FOUND: The group can't be converted.
+        """
+        self._check_upgrade(group)
+        try:
+            upgraded = self._converted(group)
+        except DecodeError:
+            raise _can_not_upgrade(group, "the embedded consumer protocol is malformed.") from None
+        for member in group.members.values():
+            # Waiting members have to join again, now as classic members of a consumer group.
+            if member.join_token is not None:
+                effects.complete(member.join_token, join_refusal(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+            if member.sync_token is not None:
+                effects.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+            self._consumer.keep_alive(upgraded, member.member_id, now, member.session_timeout_ms)
+        effects.records.append(group_tombstone(group.group_id))
+        effects.records += group_records(upgraded)
+        return upgraded
+
+    def _check_upgrade(self, group: ClassicGroup) -> None:
+        if not self._allows("UPGRADE"):
+            raise _can_not_upgrade(group, "online upgrade is disabled.")
+        if not group.uses_consumer_protocol:
+            raise _can_not_upgrade(group, "the group does not use the consumer embedded protocol.")
+        if len(group.members) > self._table.config.group_consumer_max_size:
+            raise _can_not_upgrade(group, "the group size exceeds the consumer group maximum size.")
+
+    def _converted(self, group: ClassicGroup) -> ConsumerGroup:
+        upgraded = ConsumerGroup(group.group_id)
+        upgraded.epoch = upgraded.assignment_epoch = group.generation
+        for classic in group.members.values():
+            target = self._target_of(group, classic)
+            subscription = read_subscription(classic.metadata(group.protocol_name))
+            member = ConsumerGroupMember(classic.member_id)
+            member.instance_id = classic.instance_id
+            member.rack_id = subscription.rack_id or None
+            member.client_id = classic.client_id
+            member.client_host = classic.client_host
+            member.rebalance_timeout_ms = classic.rebalance_timeout_ms
+            member.topic_names = frozenset(subscription.topics)
+            member.classic = ClassicMemberMetadata(
+                classic.session_timeout_ms, [ClassicProtocol(name, data) for name, data in classic.protocols]
+            )
+            member.epoch = member.previous_epoch = group.generation
+            member.assigned = {
+                topic_id: dict.fromkeys(sorted(partitions), group.generation) for topic_id, partitions in target.items()
+            }
+            upgraded.targets[member.member_id] = target
+            upgraded.set_member(member)
+        upgraded.metadata_hash = self._table.hashes.of_group(
+            topics_read(self._table.topics, upgraded.members.values(), upgraded.regexes)
+        )
+        return upgraded
+
+    def _target_of(self, group: ClassicGroup, member: ClassicGroupMember) -> Target:
+        if not member.assignment:
+            return {}
+        assignment = read_assignment(member.assignment)
+        if assignment.user_data:
+            raise _can_not_upgrade(group, CUSTOM_ASSIGNOR)
+        known = self._table.topics.topics
+        return {
+            known[assigned.topic].id: frozenset(assigned.partitions)
+            for assigned in assignment.assigned_partitions
+            if assigned.topic in known and assigned.partitions
+        }
+
+    # From consumer to classic
+
+    def downgrade(
+        self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], effects: Effects[Any], now: int
+    ) -> bool:
+        """Turn the group back if only classic members are left without `leaving`. Returns whether the group has."""
+        gone = {member.member_id for member in leaving}
+        staying = [member for member in group.members.values() if member.member_id not in gone]
+        if not staying or not self._may_downgrade(group, staying):
+            return False
+        self.convert_back(group, staying, effects, now, rebalance=True)
+        return True
+
+    def downgrades_with(self, group: ConsumerGroup, replaced: ConsumerGroupMember) -> bool:
+        """Whether the group turns back when a classic member replaces the static member."""
+        staying = [member for member in group.members.values() if member.member_id != replaced.member_id]
+        return replaced.classic is None and self._may_downgrade(group, [*staying, replaced], replaced)
+
+    def _may_downgrade(
+        self, group: ConsumerGroup, members: list[ConsumerGroupMember], but: ConsumerGroupMember | None = None
+    ) -> bool:
+        return (
+            self._allows("DOWNGRADE")
+            and len(members) <= self._table.config.group_max_size
+            and all(member.classic is not None for member in members if member is not but)
+        )
+
+    def convert_back(
+        self,
+        group: ConsumerGroup,
+        staying: list[ConsumerGroupMember],
+        effects: Effects[Any],
+        now: int,
+        *,
+        rebalance: bool,
+    ) -> ClassicGroup:
+        """Put a classic group with the members `staying` in the group's place.
+
+        The classic group counts from now on, since its members and deadlines are soft state; its records follow in the
+        same batch.
+        """
+        effects.records += group.tombstones()
+        back = ClassicGroup(group.group_id, now, STABLE, wall_at=self._table.wall_at)
+        back.generation = group.epoch
+        back.protocol_type_or_none = CONSUMER_PROTOCOL_TYPE
+        for member in staying:
+            back.restore(_as_classic(group.group_id, member))
+        back.leader = next(iter(back.members), None)
+        back.protocol_name = back.select_protocol()
+        back.subscribed = back.compute_subscribed()
+        for member in staying:
+            classic = back.members[member.member_id]
+            classic.assignment = classic_share(
+                self._table.topics, group.target_of(member), classic.metadata(back.protocol_name)
+            )
+        for member_id in group.members:
+            self._table.timers.cancel_member(group.group_id, group.type_name, member_id)
+        effects.records.append(group_metadata_record(back, back.assignments()))
+        self._table.groups[group.group_id] = back
+        for classic in back.members.values():
+            self._rebalance.keep_alive(classic, now)
+        if rebalance:
+            self._rebalance.prepare(back, effects, now)
+        return back
+
+
+def classic_share(topics: ClusterTopics, partitions: Target, metadata: bytes) -> bytes:
+    """Return an assignment in the format of the classic protocol, in the version of the member's subscription."""
+    assigned = [
+        TopicPartition(topic.name, sorted(indexes))
+        for topic_id, indexes in partitions.items()
+        if (topic := topics.topics_by_id.get(topic_id)) is not None
+    ]
+    return write_assignment(ConsumerProtocolAssignment(assigned), subscription_version(metadata))
+
+
+def _as_classic(group_id: str, member: ConsumerGroupMember) -> ClassicGroupMember:
+    assert member.classic is not None
+    return ClassicGroupMember(
+        group_id,
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.rebalance_timeout_ms,
+        member.classic.session_timeout_ms,
+        CONSUMER_PROTOCOL_TYPE,
+        [(protocol.name, protocol.metadata) for protocol in member.classic.supported_protocols],
+    )
+
+
+def _can_not_upgrade(group: ClassicGroup, reason: str) -> ApiError:
+    return ApiError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}",
+    )
+
+
+# Classic members of consumer groups
 
 
 class ClassicMembers:
@@ -52,7 +269,11 @@ class ClassicMembers:
     # JoinGroup
 
     def join(self, group: ConsumerGroup, join: Join) -> None:
-        """Answered at once; raises what the member is told instead."""
+        """Let a classic member join a consumer group; the answer comes at once.
+
+        Raises:
+            ApiError: The refusal of the join.
+        """
         request = join.request
         if self._migration.disabled or not _supports(group, request.protocol_type, join.protocols):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -62,7 +283,7 @@ class ClassicMembers:
             member_id = self._table.new_id()
             self._consumer.check_room(group, member_id)
             if instance_id is None and join.caller.version >= MEMBER_ID_REQUIRED_FROM:
-                join.effects.reply = refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+                join.effects.reply = join_refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id)
                 return
         self._consumer.check_room(group, member_id)
         subscription = _subscription(join.protocols)
@@ -70,15 +291,15 @@ class ClassicMembers:
         if instance_id is not None and request.member_id != UNKNOWN_MEMBER:
             known_static(group, instance_id, member_id, existing)
         before = self._consumer.find_member(group, Claim(member_id, instance_id, is_classic=True), join.effects)
-        change = MemberChange(self._table, group, before, join.effects, join.now, join.caller.may_see)
-        _take_over(change.member, join, subscription)
+        change = ConsumerMemberChange(self._table, group, before, join.effects, join.now, join.caller.may_see)
+        _apply_request(change.member, join, subscription)
         change.subscribe()
         member = change.member
         if existing is not None and self._migration.downgrades_with(group, existing):
-            # Where members must join again, the one that has joined is told of no generation yet.
+            # If all members must join again, the joined member gets no generation yet.
             rebalance = group.assignment_epoch < change.group_epoch
             generation = member.epoch if rebalance else group.epoch
-            self._turn_back(group, existing, member, join, rebalance)
+            self._downgrade_with(group, existing, member, join, rebalance)
         else:
             change.reconcile(change.retarget(), self._owned(subscription))
             generation = member.epoch
@@ -90,10 +311,15 @@ class ClassicMembers:
             member_id=member.member_id,
         )
 
-    def _turn_back(
-        self, group: ConsumerGroup, replaced: ConsumerMember, member: ConsumerMember, join: Join, rebalance: bool
+    def _downgrade_with(
+        self,
+        group: ConsumerGroup,
+        replaced: ConsumerGroupMember,
+        member: ConsumerGroupMember,
+        join: Join,
+        rebalance: bool,
     ) -> None:
-        """A classic member takes the place of the last one that spoke the consumer protocol."""
+        """Turn the group back: a classic member replaces the last member of the consumer protocol."""
         del join.effects.records[:]  # all records of the consumer group go
         member.epoch = group.epoch
         staying = group.with_change(replaced, member)
@@ -102,12 +328,12 @@ class ClassicMembers:
     def _owned(self, subscription: ConsumerProtocolSubscription) -> list[TopicPartitions]:
         known = self._table.topics.topics
         return [
-            TopicPartitions(known[one.topic].id, one.partitions)
-            for one in subscription.owned_partitions
-            if one.topic in known
+            TopicPartitions(known[owned.topic].id, owned.partitions)
+            for owned in subscription.owned_partitions
+            if owned.topic in known
         ]
 
-    def _restart_clocks(self, group: ConsumerGroup, member: ConsumerMember, join: Join) -> None:
+    def _restart_clocks(self, group: ConsumerGroup, member: ConsumerGroupMember, join: Join) -> None:
         member_id, timers = member.member_id, self._table.timers
         timers.cancel(TimerKey(JOIN, group.group_id, member_id))
         timers.set(TimerKey(SYNC, group.group_id, member_id), join.now + member.rebalance_timeout_ms)
@@ -116,7 +342,11 @@ class ClassicMembers:
     # SyncGroup
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, effects: Effects[Any], now: int) -> None:
-        """The share that the coordinator has worked out. Raises what the member is told instead."""
+        """Answer with the share of the coordinator's assignment.
+
+        Raises:
+            ApiError: The refusal of the request.
+        """
         member = self._classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
         assert member.classic is not None
         protocol = member.classic.supported_protocols[0]
@@ -140,7 +370,11 @@ class ClassicMembers:
     # Heartbeat
 
     def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest, now: int) -> ErrorCode:
-        """REBALANCE_IN_PROGRESS where a join would change something. Raises what the member is told instead."""
+        """Keep the member alive. Returns REBALANCE_IN_PROGRESS if a join would change something.
+
+        Raises:
+            ApiError: The refusal of the heartbeat.
+        """
         member = self._classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
         assert member.classic is not None
         self._consumer.keep_alive(group, member.member_id, now, member.classic.session_timeout_ms)
@@ -153,14 +387,14 @@ class ClassicMembers:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    def _await_join(self, group: ConsumerGroup, member: ConsumerMember, now: int) -> None:
+    def _await_join(self, group: ConsumerGroup, member: ConsumerGroupMember, now: int) -> None:
         key = TimerKey(JOIN, group.group_id, member.member_id)
         if key not in self._table.timers:
             self._table.timers.set(key, now + member.rebalance_timeout_ms)
 
     def _classic_member(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
-    ) -> ConsumerMember:
+    ) -> ConsumerGroupMember:
         if instance_id is None:
             member = group.member(member_id)
         else:
@@ -174,8 +408,8 @@ class ClassicMembers:
     # LeaveGroup
 
     def leave(self, group: ConsumerGroup, request: LeaveGroupRequest, effects: Effects[Any], now: int) -> None:
-        """Members go one by one, and the group moves on once."""
-        leaving: dict[str, ConsumerMember] = {}
+        """Check the leaving members separately, and fence them in a single change of the group."""
+        leaving: dict[str, ConsumerGroupMember] = {}
         replies = []
         for identity in request.members:
             error = ErrorCode.NONE
@@ -188,7 +422,7 @@ class ClassicMembers:
         self._consumer.fence(group, list(leaving.values()), effects, now)
         effects.reply = LeaveGroupResponse(members=replies)
 
-    def _leaving(self, group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
+    def _leaving(self, group: ConsumerGroup, identity: MemberIdentity) -> ConsumerGroupMember:
         instance_id = identity.group_instance_id
         if instance_id is None:
             return group.member(identity.member_id)
@@ -199,7 +433,7 @@ class ClassicMembers:
 
 
 def _supports(group: ConsumerGroup, protocol_type: str, protocols: Protocols) -> bool:
-    """Whether a classic member with these protocols fits in: all classic members must know one of them."""
+    """Whether a classic member with these protocols fits in: all classic members must know a common protocol."""
     if protocol_type != CONSUMER_PROTOCOL_TYPE or not protocols:
         return False
     common = {name for name, _ in protocols}
@@ -216,7 +450,7 @@ def _subscription(protocols: Protocols) -> ConsumerProtocolSubscription:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Malformed embedded consumer protocol: {error}") from None
 
 
-def _take_over(member: ConsumerMember, join: Join, subscription: ConsumerProtocolSubscription) -> None:
+def _apply_request(member: ConsumerGroupMember, join: Join, subscription: ConsumerProtocolSubscription) -> None:
     request = join.request
     if request.group_instance_id is not None:
         member.instance_id = request.group_instance_id
@@ -233,8 +467,8 @@ def _take_over(member: ConsumerMember, join: Join, subscription: ConsumerProtoco
     )
 
 
-def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether a partition of the member's target is still somebody else's."""
+def _waits_for_others(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
+    """Whether a partition of the member's target still belongs to another member."""
     return any(
         partition not in member.assigned.get(topic_id, {}) and group.partition_epoch(topic_id, partition) != UNOWNED
         for topic_id, partitions in group.targets.get(member.member_id, {}).items()

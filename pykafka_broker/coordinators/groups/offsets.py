@@ -1,23 +1,62 @@
-"""Committed offsets, and those of open transactions.
+"""Committed offsets: their store, their records, and OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete.
 
 Rule: only `replay` and `replay_end_txn` change what is committed, live and at load alike. An offset of a transaction is
 pending until the marker comes; of two commits the one that stands later in the log wins, whenever its marker came.
+Each partition of a request is answered by itself. A partition that the cluster does not have is refused before the
+group is asked; a refusal by the group holds for all other partitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from pykafka_broker.coordinators.effects import Effects
+from pykafka_broker.coordinators.groups.classic_group import PREPARING_REBALANCE, STABLE, ClassicGroup
+from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable
+from pykafka_broker.coordinators.groups.topics import ClusterTopic
+from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pykafka_broker.protocol.messages.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from pykafka_broker.protocol.messages.offset_delete_request import OffsetDeleteRequest
+from pykafka_broker.protocol.messages.offset_delete_response import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from pykafka_broker.protocol.messages.offset_fetch_response import (
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from pykafka_broker.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
+from pykafka_broker.protocol.messages.txn_offset_commit_response import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from pykafka_broker.protocol.runtime import ZERO_UUID
 from pykafka_broker.protocol.stored.legacy_offset_commit_value import LegacyOffsetCommitValue
+from pykafka_broker.protocol.stored.offset_commit_key import OffsetCommitKey
 from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
+from pykafka_broker.records.record import wrap_int64
 
 NO_PRODUCER_ID = -1
-Partition = tuple[str, int]  # topic name and index
+TopicPartition = tuple[str, int]  # topic name and index
 
 
 class CommittedOffset:
-    """What a group has committed for one partition. `log_offset` is where its record stands."""
+    """A committed offset of a partition; `log_offset` is the offset of the record in its log."""
 
     __slots__ = ("commit_timestamp", "expire_timestamp", "leader_epoch", "log_offset", "metadata", "offset", "topic_id")
 
@@ -36,14 +75,14 @@ class CommittedOffset:
 
 
 class GroupOffsets:
-    """The offsets of one group."""
+    """The offsets of a group, committed and pending."""
 
     __slots__ = ("committed", "pending")
 
     def __init__(self) -> None:
         self.committed: dict[str, dict[int, CommittedOffset]] = {}
-        # What open transactions will commit here: partition -> producer id -> offset.
-        self.pending: dict[Partition, dict[int, CommittedOffset]] = {}
+        # Offsets of open transactions: partition -> producer id -> offset.
+        self.pending: dict[TopicPartition, dict[int, CommittedOffset]] = {}
 
 
 class OffsetStore:
@@ -51,23 +90,23 @@ class OffsetStore:
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupOffsets] = {}
-        self._transactions: dict[int, set[str]] = {}  # producer id -> groups that it has pending offsets in
+        self._transactions: dict[int, set[str]] = {}  # producer id -> groups with pending offsets of the producer
 
-    # What is committed
+    # Committed offsets
 
     def committed(self, group_id: str) -> dict[str, dict[int, CommittedOffset]]:
-        """By topic and partition; empty if there is nothing. Not to be changed by the caller."""
+        """Return the offsets of a group by topic and partition, empty for an unknown group. Read only."""
         group = self.groups.get(group_id)
         return {} if group is None else group.committed
 
     def partitions(self, group_id: str) -> Iterator[tuple[str, int, CommittedOffset]]:
-        """Everything that the group has committed."""
+        """Yield all committed offsets of a group."""
         for topic, partitions in self.committed(group_id).items():
             for partition, offset in partitions.items():
                 yield topic, partition, offset
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction may still change this offset."""
+        """Whether an open transaction may still change the offset."""
         group = self.groups.get(group_id)
         return group is not None and (topic, partition) in group.pending
 
@@ -75,7 +114,7 @@ class OffsetStore:
         group = self.groups.get(group_id)
         return group is not None and bool(group.pending)
 
-    def pending_partitions(self, group_id: str) -> list[Partition]:
+    def pending_partitions(self, group_id: str) -> list[TopicPartition]:
         group = self.groups.get(group_id)
         return [] if group is None else list(group.pending)
 
@@ -90,7 +129,7 @@ class OffsetStore:
         log_offset: int,
         producer_id: int,
     ) -> None:
-        """Take over one record."""
+        """Apply a record."""
         group = self.groups.get(group_id)
         if value is None:
             if group is not None:
@@ -106,8 +145,11 @@ class OffsetStore:
             self._transactions.setdefault(producer_id, set()).add(group_id)
 
     def replay_end_txn(self, producer_id: int, committed: bool, group_ids: frozenset[str] | None = None) -> None:
-        """A transaction has ended: its pending offsets become committed or are dropped. `group_ids` limits it to the
-        groups of the log that the marker stands in."""
+        """Commit or drop the pending offsets of an ended transaction.
+
+        Args:
+            group_ids: The groups of the marker's log; None: all groups.
+        """
         affected = self._transactions.get(producer_id, set())
         for group_id in list(affected) if group_ids is None else [g for g in affected if g in group_ids]:
             affected.discard(group_id)
@@ -130,7 +172,7 @@ class OffsetStore:
             partitions[partition] = offset
 
     def forget_group(self, group_id: str) -> None:
-        """This node does not own the group any more."""
+        """Forget the offsets of a group of another node."""
         self.groups.pop(group_id, None)
         for producer_id, groups in list(self._transactions.items()):
             groups.discard(group_id)
@@ -138,7 +180,7 @@ class OffsetStore:
                 del self._transactions[producer_id]
 
     def _forget(self, group_id: str, group: GroupOffsets, topic: str, partition: int) -> None:
-        """A tombstone: also what open transactions have written before it is gone."""
+        """Apply a tombstone: pending offsets from before the tombstone go, too."""
         for producer_id in group.pending.pop((topic, partition), {}):
             if not any(producer_id in offsets for offsets in group.pending.values()):
                 self._transactions[producer_id].discard(group_id)
@@ -152,3 +194,357 @@ class OffsetStore:
     def _drop_if_empty(self, group_id: str, group: GroupOffsets) -> None:
         if not group.committed and not group.pending:
             del self.groups[group_id]
+
+
+# Records
+
+
+OFFSET_COMMIT_VERSION = 4
+OFFSET_COMMIT_VERSION_WITH_EXPIRY = 1  # the last version with an expiry time of its own
+
+
+def no_change_record(group: str) -> CoordinatorRecord:
+    """Return a record without effect, in Kafka too: the tombstone of an offset that is never committed."""
+    return CoordinatorRecord(OffsetCommitKey(group, "", -1), None)
+
+
+def offset_record(group: str, topic: str, partition: int, value: OffsetCommitValue | None) -> CoordinatorRecord:
+    """Return the record of a committed offset, or the tombstone.
+
+    A value with an expiry time of its own is written in the last version that has one, which knows neither leader epoch
+    nor topic id.
+    """
+    key = OffsetCommitKey(group, topic, partition)
+    if value is None:
+        return CoordinatorRecord(key, None)
+    expires = value.expire_timestamp != -1
+    return CoordinatorRecord(key, value, OFFSET_COMMIT_VERSION_WITH_EXPIRY if expires else OFFSET_COMMIT_VERSION)
+
+
+# Requests
+
+
+TOPIC_IDS_FROM = 10
+# From this version on a missing group and a stale epoch have errors of their own, which older clients don't know.
+CONSUMER_PROTOCOL_FROM = 9
+NO_OFFSET = -1
+_NO_RETENTION = -1  # the request has no retention: the broker's counts
+MS_PER_MINUTE = 60_000
+# Constants of the module, since each use of an enum's member is a look-up.
+_NONE, _UNKNOWN, _UNKNOWN_TOPIC_ID = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID
+
+
+class OffsetRequests:
+    """The rules for requests about offsets, over the table of groups and the store of offsets."""
+
+    def __init__(self, table: GroupTable, store: OffsetStore, keep_alive: Callable[[ClassicGroup, str, int], None]):
+        self._table = table
+        self._store = store
+        self._keep_alive = keep_alive  # a commit of a classic member counts as a heartbeat
+
+    # OffsetCommit
+
+    def commit(self, request: OffsetCommitRequest, version: int, now: int) -> Effects[OffsetCommitResponse]:
+        """Decide an OffsetCommit of any version; generation -1 is for clients outside of the group protocol."""
+        effects: Effects[OffsetCommitResponse] = Effects(key=request.group_id)
+        verdict: ErrorCode | None = None  # the group is asked at the first existing partition
+        wall = self._table.wall_at(now)
+        topics = []
+        for topic in request.topics:
+            image = self._find(topic, version)
+            partitions = []
+            for partition in topic.partitions:
+                if image is None:
+                    code = _UNKNOWN_TOPIC_ID if version >= TOPIC_IDS_FROM else _UNKNOWN
+                elif partition.partition_index not in image.partitions:
+                    code = _UNKNOWN
+                else:
+                    if verdict is None:
+                        verdict = self._check_commit(request, version, now)
+                    code = self._commit_error(verdict, partition.committed_metadata)
+                    if code is _NONE:
+                        value = _committed(request, image.id, partition, wall)
+                        effects.records.append(
+                            offset_record(request.group_id, image.name, partition.partition_index, value)
+                        )
+                partitions.append(OffsetCommitResponsePartition(partition.partition_index, code))
+            topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
+        effects.reply = OffsetCommitResponse(topics=topics)
+        return effects
+
+    def _existing_partitions(self, request: OffsetCommitRequest, version: int) -> list[tuple[bytes, int]]:
+        """Return the existing partitions of a request."""
+        return [
+            (image.id, partition.partition_index)
+            for topic in request.topics
+            if (image := self._find(topic, version)) is not None
+            for partition in topic.partitions
+            if partition.partition_index in image.partitions
+        ]
+
+    def _find(self, topic: OffsetCommitRequestTopic, version: int) -> ClusterTopic | None:
+        if version >= TOPIC_IDS_FROM:
+            return self._table.topics.topics_by_id.get(topic.topic_id)
+        return self._table.topics.topics.get(topic.name)
+
+    def _check_commit(self, request: OffsetCommitRequest, version: int, now: int) -> ErrorCode:
+        group = self._table.groups.get(request.group_id)
+        epoch = request.generation_id_or_member_epoch
+        if group is None:
+            if epoch < 0:
+                return _NONE  # the record makes a simple group
+            return ErrorCode.GROUP_ID_NOT_FOUND if version >= CONSUMER_PROTOCOL_FROM else ErrorCode.ILLEGAL_GENERATION
+        error = _verdict(
+            group,
+            lambda: self._existing_partitions(request, version),
+            request.member_id,
+            request.group_instance_id,
+            epoch,
+            version,
+            transactional=False,
+        )
+        if error is ErrorCode.STALE_MEMBER_EPOCH and version < CONSUMER_PROTOCOL_FROM:
+            return ErrorCode.UNSUPPORTED_VERSION
+        if error is _NONE and isinstance(group, ClassicGroup) and group.state in (STABLE, PREPARING_REBALANCE):
+            self._keep_alive(group, request.member_id, now)
+        return error
+
+    def _commit_error(self, verdict: ErrorCode, metadata: str | None) -> ErrorCode:
+        if verdict is _NONE and metadata and len(metadata) > self._table.config.offset_metadata_max_bytes:
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        return verdict
+
+    # TxnOffsetCommit
+
+    def txn_commit(self, request: TxnOffsetCommitRequest, caller: Caller, now: int) -> Effects[TxnOffsetCommitResponse]:
+        """Decide a TxnOffsetCommit.
+
+        The records go into the log under the producer's id and epoch, and count once the transaction's commit marker is
+        there (KIP-447).
+        """
+        effects: Effects[TxnOffsetCommitResponse] = Effects(key=request.group_id)
+        known = self._table.topics.topics
+        there = [
+            (known[topic.name].id, partition.partition_index)
+            for topic in request.topics
+            if topic.name in known
+            for partition in topic.partitions
+            if partition.partition_index in known[topic.name].partitions
+        ]
+        verdict = self._check_txn_commit(request, there, caller) if there else ErrorCode.NONE
+        topics = []
+        for topic in request.topics:
+            partitions = []
+            for partition in topic.partitions:
+                if topic.name not in known or partition.partition_index not in known[topic.name].partitions:
+                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                else:
+                    code = self._commit_error(verdict, partition.committed_metadata)
+                if code is ErrorCode.NONE:
+                    value = OffsetCommitValue(
+                        partition.committed_offset,
+                        partition.committed_leader_epoch,
+                        partition.committed_metadata or "",
+                        self._table.wall_at(now),
+                    )
+                    effects.records.append(
+                        offset_record(request.group_id, topic.name, partition.partition_index, value)
+                    )
+                partitions.append(TxnOffsetCommitResponsePartition(partition.partition_index, code))
+            topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions))
+        effects.reply = TxnOffsetCommitResponse(topics=topics)
+        return effects
+
+    def _check_txn_commit(
+        self, request: TxnOffsetCommitRequest, partitions: list[tuple[bytes, int]], caller: Caller
+    ) -> ErrorCode:
+        group = self._table.groups.get(request.group_id)
+        if group is None:
+            return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
+        error = _verdict(
+            group,
+            lambda: partitions,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id,
+            caller.version,
+            transactional=True,
+        )
+        return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
+
+    # OffsetFetch
+
+    def fetch(self, request: OffsetFetchRequestGroup, require_stable: bool, version: int) -> OffsetFetchResponseGroup:
+        """Return offsets of a group, in the form of version 8 and newer; topics None asks for all offsets."""
+        group = self._table.groups.get(request.group_id)
+        if group is not None:
+            try:
+                group.check_offset_fetch(request.member_id, request.member_epoch)
+            except ApiError as error:
+                if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+                    return OffsetFetchResponseGroup(request.group_id, [], error.code)
+        if request.topics is None:
+            topics = self._fetch_all(request.group_id, require_stable, version)
+        else:
+            topics = [self._fetch_topic(request.group_id, topic, require_stable, version) for topic in request.topics]
+        return OffsetFetchResponseGroup(request.group_id, topics)
+
+    def _fetch_topic(
+        self, group_id: str, topic: OffsetFetchRequestTopics, require_stable: bool, version: int
+    ) -> OffsetFetchResponseTopics:
+        name = topic.name
+        if version >= TOPIC_IDS_FROM:
+            image = self._table.topics.topics_by_id.get(topic.topic_id)
+            if image is None:
+                unknown = [_no_offset(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in topic.partition_indexes]
+                return OffsetFetchResponseTopics(name, topic.topic_id, unknown)
+            name = image.name
+        committed = self._store.committed(group_id).get(name, {})
+        partitions = []
+        for index in topic.partition_indexes:
+            if require_stable and self._store.is_pending(group_id, name, index):
+                partitions.append(_no_offset(index, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+                continue
+            offset = committed.get(index)
+            if offset is None or _of_another_topic(offset, topic.topic_id):
+                partitions.append(_no_offset(index))
+            else:
+                partitions.append(_offset(index, offset))
+        return OffsetFetchResponseTopics(name, topic.topic_id, partitions)
+
+    def _fetch_all(self, group_id: str, require_stable: bool, version: int) -> list[OffsetFetchResponseTopics]:
+        topics = []
+        for name, offsets in self._store.committed(group_id).items():
+            image = self._table.topics.topics.get(name)
+            if image is None and version >= TOPIC_IDS_FROM:
+                continue  # the topic is deleted, and an answer by id has no id for it
+            partitions = [
+                _no_offset(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+                if require_stable and self._store.is_pending(group_id, name, index)
+                else _offset(index, offset)
+                for index, offset in offsets.items()
+            ]
+            topics.append(OffsetFetchResponseTopics(name, ZERO_UUID if image is None else image.id, partitions))
+        return topics
+
+    # OffsetDelete
+
+    def delete(self, request: OffsetDeleteRequest) -> Effects[OffsetDeleteResponse]:
+        """Decide an OffsetDelete: topics without a reader in the group lose offsets (KIP-496)."""
+        if not request.group_id:
+            return Effects(OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        effects: Effects[OffsetDeleteResponse] = Effects(key=request.group_id)
+        try:
+            group = self._table.existing(request.group_id)
+            group.check_offset_delete()
+        except ApiError as refused:
+            effects.reply = OffsetDeleteResponse(error_code=refused.code)
+            return effects
+        topics = []
+        for topic in request.topics:
+            image = self._table.topics.topics.get(topic.name)
+            subscribed = group.is_subscribed_to(topic.name)
+            committed = self._store.committed(request.group_id).get(topic.name, {})
+            partitions = []
+            for partition in topic.partitions:
+                index, code = partition.partition_index, ErrorCode.NONE
+                if image is None or index not in image.partitions:
+                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                elif subscribed:
+                    code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                elif index in committed or self._store.is_pending(request.group_id, topic.name, index):
+                    effects.records.append(offset_record(request.group_id, topic.name, index, None))
+                partitions.append(OffsetDeleteResponsePartition(index, code))
+            topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
+        effects.reply = OffsetDeleteResponse(topics=topics)
+        return effects
+
+    # Expiry and removal
+
+    def expired(self, group_id: str, now: int) -> tuple[list[CoordinatorRecord], bool]:
+        """Return tombstones for expired offsets, and whether no offset of the group is left (KIP-211)."""
+        group = self._table.groups[group_id]
+        base, wall = group.expiry_base(), self._table.wall_at(now)
+        tombstones: list[CoordinatorRecord] = []
+        left = self._store.has_pending(group_id)
+        retention_ms = self._table.config.offsets_retention_minutes * MS_PER_MINUTE
+        for topic, partition, offset in self._store.partitions(group_id):
+            if (
+                base is not None
+                and not group.is_subscribed_to(topic)
+                and _is_expired(offset, base, retention_ms, wall)
+                and not self._store.is_pending(group_id, topic, partition)
+            ):
+                tombstones.append(offset_record(group_id, topic, partition, None))
+            else:
+                left = True
+        return tombstones, not left
+
+    def all_tombstones(self, group_id: str) -> list[CoordinatorRecord]:
+        """Return tombstones for a deleted group, pending offsets of open transactions included."""
+        return [offset_record(group_id, *partition, None) for partition in self._known_partitions(group_id)]
+
+    def topic_tombstones(self, group_id: str, topics: frozenset[str]) -> list[CoordinatorRecord]:
+        """Return tombstones for deleted topics."""
+        committed = self._store.committed(group_id)
+        known = [(topic, partition) for topic in committed if topic in topics for partition in committed[topic]]
+        known += [partition for partition in self._store.pending_partitions(group_id) if partition[0] in topics]
+        return [offset_record(group_id, *partition, None) for partition in dict.fromkeys(known)]
+
+    def _known_partitions(self, group_id: str) -> list[tuple[str, int]]:
+        """Return the partitions with an offset, committed or pending."""
+        committed = ((topic, partition) for topic, partition, _ in self._store.partitions(group_id))
+        return list(dict.fromkeys((*committed, *self._store.pending_partitions(group_id))))
+
+
+def _verdict(
+    group: AnyGroup,
+    partitions: Callable[[], list[tuple[bytes, int]]],
+    member_id: str,
+    instance_id: str | None,
+    epoch: int,
+    version: int,
+    *,
+    transactional: bool,
+) -> ErrorCode:
+    """Return the group's error for a commit of the member. A partition of another member spoils the whole request."""
+    try:
+        check = group.check_offset_commit(member_id, instance_id, epoch, version, transactional=transactional)
+    except ApiError as refused:
+        return refused.code
+    if check is None:
+        return _NONE
+    return next((error for partition in partitions() if (error := check(*partition)) is not _NONE), _NONE)
+
+
+def _committed(
+    request: OffsetCommitRequest, topic_id: bytes, partition: OffsetCommitRequestPartition, wall: int
+) -> OffsetCommitValue:
+    metadata = partition.committed_metadata or ""
+    committed_at = wall if partition.commit_timestamp == -1 else partition.commit_timestamp
+    expires_at = -1
+    if request.retention_time_ms != _NO_RETENTION:
+        expires_at = wrap_int64(wall + request.retention_time_ms)
+    if expires_at == -1:
+        epoch = partition.committed_leader_epoch
+        return OffsetCommitValue(partition.committed_offset, epoch, metadata, committed_at, topic_id=topic_id)
+    return OffsetCommitValue(partition.committed_offset, -1, metadata, committed_at, expires_at)
+
+
+def _is_expired(offset: CommittedOffset, base: Callable[[int], int], retention_ms: int, wall: int) -> bool:
+    if offset.expire_timestamp != -1:
+        return wall >= offset.expire_timestamp
+    return wall - base(offset.commit_timestamp) >= retention_ms
+
+
+def _of_another_topic(offset: CommittedOffset, topic_id: bytes) -> bool:
+    """Whether the offset was committed for an earlier topic of the same name."""
+    return topic_id != ZERO_UUID and offset.topic_id != ZERO_UUID and offset.topic_id != topic_id
+
+
+def _no_offset(index: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(index, NO_OFFSET, -1, "", error)
+
+
+def _offset(index: int, offset: CommittedOffset) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(index, offset.offset, offset.leader_epoch, offset.metadata)

@@ -1,15 +1,34 @@
-"""The state of a share group's membership (KIP-932).
+"""A share group (KIP-932): its members, their records in `__consumer_offsets`, and ShareGroupHeartbeat.
 
-Rule: all of it is hard state, made of records by replay, but for what its coordinator is about to initialize; a request
-works on a copy of its member. Members share partitions, so nothing has to be given back before somebody else gets it.
+Rule: all state is hard state, made of records by replay, but for the partitions that the coordinator is about to
+initialize; a request works on a copy of its member. Members share partitions, so nothing has to be given back before
+another member gets it. A partition is assigned once it has a state with the share coordinator. `uninitialized` names
+the partitions that still need one; the host asks for their states and reports back by `initialized`, and the group's
+epoch goes up. Where other nodes may become the coordinator, `initializing` is committed before any state is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from pykafka_broker.coordinators.groups.epoch_group import FIRST_GROUP_EPOCH, EpochGroup, EpochMember
-from pykafka_broker.coordinators.groups.topics import Topics as ClusterTopics
+from pykafka_broker.coordinators.effects import Effects
+from pykafka_broker.coordinators.groups.assignors import MemberSpec, assign_simple
+from pykafka_broker.coordinators.groups.epoch_group import (
+    FIRST_GROUP_EPOCH,
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    EpochGroup,
+    EpochGroupMember,
+    EpochReplay,
+    GroupRecordRules,
+    KeyTypes,
+    MemberClocks,
+    no_more_fields,
+)
+from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, topic_ids
+from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_group_describe_response import (
@@ -18,13 +37,46 @@ from pykafka_broker.protocol.messages.share_group_describe_response import (
     Member,
     TopicPartitions,
 )
+from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from pykafka_broker.protocol.messages.share_group_heartbeat_response import Assignment as HeartbeatAssignment
+from pykafka_broker.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
+from pykafka_broker.protocol.messages.share_group_heartbeat_response import TopicPartitions as HeartbeatPartitions
+from pykafka_broker.protocol.stored.share_group_current_member_assignment_key import (
+    ShareGroupCurrentMemberAssignmentKey,
+)
+from pykafka_broker.protocol.stored.share_group_current_member_assignment_value import (
+    ShareGroupCurrentMemberAssignmentValue,
+)
+from pykafka_broker.protocol.stored.share_group_current_member_assignment_value import (
+    TopicPartitions as StoredPartitions,
+)
+from pykafka_broker.protocol.stored.share_group_member_metadata_key import ShareGroupMemberMetadataKey
+from pykafka_broker.protocol.stored.share_group_member_metadata_value import ShareGroupMemberMetadataValue
+from pykafka_broker.protocol.stored.share_group_metadata_key import ShareGroupMetadataKey
+from pykafka_broker.protocol.stored.share_group_metadata_value import ShareGroupMetadataValue
+from pykafka_broker.protocol.stored.share_group_state_partition_metadata_key import ShareGroupStatePartitionMetadataKey
+from pykafka_broker.protocol.stored.share_group_state_partition_metadata_value import (
+    ShareGroupStatePartitionMetadataValue,
+    TopicPartitionsInfo,
+)
+from pykafka_broker.protocol.stored.share_group_target_assignment_member_key import ShareGroupTargetAssignmentMemberKey
+from pykafka_broker.protocol.stored.share_group_target_assignment_member_value import (
+    ShareGroupTargetAssignmentMemberValue,
+    TopicPartition,
+)
+from pykafka_broker.protocol.stored.share_group_target_assignment_metadata_key import (
+    ShareGroupTargetAssignmentMetadataKey,
+)
+from pykafka_broker.protocol.stored.share_group_target_assignment_metadata_value import (
+    ShareGroupTargetAssignmentMetadataValue,
+)
 
 Target = dict[bytes, frozenset[int]]  # topic id -> partitions
 Topics = dict[bytes, tuple[str, frozenset[int]]]  # topic id -> name and partitions
 
 
-class ShareMember(EpochMember):
-    """One member of a share group."""
+class ShareGroupMember(EpochGroupMember):
+    """A member of a share group."""
 
     __slots__ = ("topic_names",)
     assigned: Target
@@ -37,21 +89,21 @@ class ShareMember(EpochMember):
         return self.rack_id, self.client_id, self.client_host, self.topic_names
 
 
-class ShareGroup(EpochGroup[ShareMember, Target]):
-    """A share group."""
+class ShareGroup(EpochGroup[ShareGroupMember, Target]):
+    """The state of a share group."""
 
     type_name = "share"
     protocol_type = "share"
-    goes_when_empty = False  # it knows which partitions have a state with the share coordinator
+    goes_when_empty = False  # the group knows the partitions with a state at the share coordinator
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id, FIRST_GROUP_EPOCH)
-        self.initialized: Topics = {}  # what has a state with the share coordinator
+        self.initialized: Topics = {}  # the partitions with a state at the share coordinator
         self.has_state_record = False
-        self.asked_epoch = 0  # no coordinator has initialized partitions under a later group epoch
+        self.asked_epoch = 0  # the last group epoch under which a coordinator has initialized partitions
         self.is_initializing = False
 
-    # What the table and the offsets ask
+    # Questions of the table and of the offsets
 
     @property
     def state_name(self) -> str:
@@ -61,29 +113,38 @@ class ShareGroup(EpochGroup[ShareMember, Target]):
         return any(topic in member.topic_names for member in self.members.values())
 
     def reads_any(self, topics: frozenset[str]) -> bool:
-        """Whether a member names one of these topics, be there such a topic or not."""
+        """Whether a member names a topic of `topics`, which need not exist."""
         return any(not topics.isdisjoint(member.topic_names) for member in self.members.values())
 
     def expiry_base(self) -> Callable[[int], int] | None:
-        """Share groups have no committed offsets that could expire."""
+        """Return None: share groups have no committed offsets to expire."""
         return None
 
     def check_offset_delete(self) -> None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """There are none to see."""
+        """Allow every fetch: no offsets exist."""
 
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, epoch: int, version: int, transactional: bool
     ) -> Callable[[bytes, int], ErrorCode] | None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
 
+    def tombstones(self) -> list[CoordinatorRecord]:
+        group_id = self.group_id
+        tombstones = [tombstone for member_id in self.members for tombstone in member_tombstones(group_id, member_id)]
+        tombstones.append(CoordinatorRecord(ShareGroupTargetAssignmentMetadataKey(group_id), None))
+        if self.has_state_record:
+            tombstones.append(CoordinatorRecord(ShareGroupStatePartitionMetadataKey(group_id), None))
+        tombstones.append(CoordinatorRecord(ShareGroupMetadataKey(group_id), None))
+        return tombstones
+
     # Members
 
-    def with_member(self, member: ShareMember) -> list[ShareMember]:
-        """The members as they will be with this one."""
-        return [*(one for one in self.members.values() if one.member_id != member.member_id), member]
+    def with_member(self, member: ShareGroupMember) -> list[ShareGroupMember]:
+        """Return the members after a change of `member`."""
+        return [*(other for other in self.members.values() if other.member_id != member.member_id), member]
 
 
 # ShareGroupDescribe
@@ -92,7 +153,7 @@ ASSIGNOR = "simple"
 
 
 def describe(group: ShareGroup, topics: ClusterTopics) -> DescribedGroup:
-    """Return the group with its members, without the topics that have been deleted."""
+    """Return the group with all members, without deleted topics."""
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -103,7 +164,7 @@ def describe(group: ShareGroup, topics: ClusterTopics) -> DescribedGroup:
     )
 
 
-def _describe_member(member: ShareMember, topics: ClusterTopics) -> Member:
+def _describe_member(member: ShareGroupMember, topics: ClusterTopics) -> Member:
     assigned = [
         TopicPartitions(topic_id, topic.name, sorted(partitions))
         for topic_id, partitions in member.assigned.items()
@@ -118,3 +179,367 @@ def _describe_member(member: ShareMember, topics: ClusterTopics) -> Member:
         sorted(member.topic_names),
         Assignment(assigned),
     )
+
+
+# Records in `__consumer_offsets`, as Kafka 4.3 writes them
+
+
+_STABLE = 0  # the only state of a member
+
+
+def member_record(group_id: str, member: ShareGroupMember) -> CoordinatorRecord:
+    value = ShareGroupMemberMetadataValue(
+        member.rack_id, member.client_id, member.client_host, sorted(member.topic_names)
+    )
+    return CoordinatorRecord(ShareGroupMemberMetadataKey(group_id, member.member_id), value)
+
+
+def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
+    return CoordinatorRecord(ShareGroupMetadataKey(group_id), ShareGroupMetadataValue(epoch, metadata_hash))
+
+
+def target_record(group_id: str, member_id: str, assignment: Target) -> CoordinatorRecord:
+    topics = [TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in assignment.items()]
+    key = ShareGroupTargetAssignmentMemberKey(group_id, member_id)
+    return CoordinatorRecord(key, ShareGroupTargetAssignmentMemberValue(topics))
+
+
+def target_epoch_record(group_id: str, epoch: int, timestamp: int) -> CoordinatorRecord:
+    value = ShareGroupTargetAssignmentMetadataValue(epoch, timestamp)
+    return CoordinatorRecord(ShareGroupTargetAssignmentMetadataKey(group_id), value)
+
+
+def assignment_record(group_id: str, member: ShareGroupMember) -> CoordinatorRecord:
+    topics = [StoredPartitions(topic_id, sorted(partitions)) for topic_id, partitions in member.assigned.items()]
+    value = ShareGroupCurrentMemberAssignmentValue(member.epoch, member.previous_epoch, _STABLE, topics)
+    return CoordinatorRecord(ShareGroupCurrentMemberAssignmentKey(group_id, member.member_id), value)
+
+
+def initialized_record(group_id: str, topics: Topics) -> CoordinatorRecord:
+    """Return the record of the partitions with a state at the share coordinator."""
+    infos = [TopicPartitionsInfo(topic_id, name, sorted(parts)) for topic_id, (name, parts) in topics.items()]
+    value = ShareGroupStatePartitionMetadataValue([], infos, [])
+    return CoordinatorRecord(ShareGroupStatePartitionMetadataKey(group_id), value)
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
+    """Return the tombstones of all records of a member."""
+    return [
+        CoordinatorRecord(ShareGroupCurrentMemberAssignmentKey(group_id, member_id), None),
+        CoordinatorRecord(ShareGroupTargetAssignmentMemberKey(group_id, member_id), None),
+        CoordinatorRecord(ShareGroupMemberMetadataKey(group_id, member_id), None),
+    ]
+
+
+def share_replay(table: GroupTable) -> EpochReplay[ShareGroup]:
+    kind = GroupRecordRules(
+        ShareGroup,
+        ShareGroup,
+        ShareGroupMember,
+        no_more_fields,
+        _take_member_metadata,
+        _take_current_assignment,
+        _read_target,
+    )
+    keys = KeyTypes(
+        ShareGroupMetadataKey,
+        ShareGroupMemberMetadataKey,
+        ShareGroupTargetAssignmentMetadataKey,
+        ShareGroupTargetAssignmentMemberKey,
+        ShareGroupCurrentMemberAssignmentKey,
+    )
+    return EpochReplay(table, kind, keys, {ShareGroupStatePartitionMetadataKey: _take_initialized})
+
+
+def _take_member_metadata(member: ShareGroupMember, value: ShareGroupMemberMetadataValue) -> None:
+    member.rack_id = value.rack_id
+    member.client_id = value.client_id
+    member.client_host = value.client_host
+    member.topic_names = frozenset(value.subscribed_topic_names)
+
+
+def _take_current_assignment(member: ShareGroupMember, value: ShareGroupCurrentMemberAssignmentValue) -> None:
+    member.epoch = value.member_epoch
+    member.previous_epoch = value.previous_member_epoch
+    member.assigned = {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.assigned_partitions}
+
+
+def _read_target(value: ShareGroupTargetAssignmentMemberValue) -> Target:
+    return {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.topic_partitions}
+
+
+def _take_initialized(group: ShareGroup, key: ShareGroupStatePartitionMetadataKey, value: Any) -> None:
+    """Apply the record of initialized partitions.
+
+    Partitions that another broker was about to initialize or delete when it stopped are initialized anew when they are
+    read.
+    """
+    group.has_state_record = value is not None
+    topics = () if value is None else value.initialized_topics
+    group.initialized = {bytes(topic.topic_id): (topic.topic_name, frozenset(topic.partitions)) for topic in topics}
+
+
+# Requests and deadlines
+
+
+MAX_MEMBER_ID = 36
+
+
+class ShareMembership:
+    """All requests and deadlines of share groups."""
+
+    def __init__(self, table: GroupTable) -> None:
+        self._table = table
+        self._clocks = MemberClocks(table.timers, ShareGroup.type_name)
+
+    def group(self, group_id: str, kind: str = "Group") -> ShareGroup:
+        """Return the group. Raises GROUP_ID_NOT_FOUND."""
+        group = self._table.groups.get(group_id)
+        if isinstance(group, ShareGroup):
+            return group
+        if group is not None:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
+
+    # Heartbeat
+
+    def heartbeat(
+        self, request: ShareGroupHeartbeatRequest, caller: Caller, now: int, *, at_once: bool = False
+    ) -> Effects[ShareGroupHeartbeatResponse]:
+        """Decide a ShareGroupHeartbeat: join with epoch 0, go on, or leave with epoch -1.
+
+        Args:
+            at_once: Assign now, even if the last target is young: the last target had nothing to assign yet.
+        """
+        effects: Effects[ShareGroupHeartbeatResponse] = Effects(key=request.group_id)
+        try:
+            check_heartbeat(request)
+            if request.member_epoch == LEAVE_EPOCH:
+                self._leave(request, effects)
+            else:
+                self._go_on(request, caller, effects, now, at_once)
+        except ApiError as error:
+            reply = ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+            return Effects(reply, key=request.group_id)
+        return effects
+
+    def _leave(self, request: ShareGroupHeartbeatRequest, effects: Effects[Any]) -> None:
+        group = self.group(request.group_id)
+        self._remove(group, group.member(request.member_id), effects)
+        effects.reply = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVE_EPOCH)
+
+    def _go_on(
+        self, request: ShareGroupHeartbeatRequest, caller: Caller, effects: Effects[Any], now: int, at_once: bool
+    ) -> None:
+        joins = request.member_epoch == JOIN_EPOCH
+        group = self._joinable(request.group_id) if joins else self.group(request.group_id, "Share group")
+        before = self._member(group, request, joins)
+        member = before.copy()
+        if request.rack_id is not None:
+            member.rack_id = request.rack_id
+        if request.subscribed_topic_names is not None:
+            member.topic_names = frozenset(request.subscribed_topic_names)
+        member.client_id, member.client_host = caller.client_id, caller.client_host
+        if member.metadata() != before.metadata() or member.member_id not in group.members:
+            effects.records.append(member_record(group.group_id, member))
+        self._reconcile(group, before, member, effects, now, at_once)
+        self.keep_alive(group, member.member_id, now)
+        settings = self._table.group_settings(group.group_id)
+        reply = effects.reply = ShareGroupHeartbeatResponse(
+            member_id=member.member_id,
+            member_epoch=member.epoch,
+            heartbeat_interval_ms=settings.share_heartbeat_interval_ms,
+        )
+        if joins or request.subscribed_topic_names is not None or member.assigned != before.assigned:
+            reply.assignment = HeartbeatAssignment(
+                [HeartbeatPartitions(topic_id, sorted(parts)) for topic_id, parts in member.assigned.items()]
+            )
+
+    def _joinable(self, group_id: str) -> ShareGroup:
+        group: AnyGroup | None = self._table.groups.get(group_id)
+        return ShareGroup(group_id) if group is None else self.group(group_id)
+
+    def _member(self, group: ShareGroup, request: ShareGroupHeartbeatRequest, joins: bool) -> ShareGroupMember:
+        if not joins:
+            member = group.member(request.member_id)
+            check_epoch(group, member, request.member_epoch)
+            return member
+        if request.member_id not in group.members:
+            group.check_room(self._table.config.group_share_max_size)
+        return group.members.get(request.member_id) or ShareGroupMember(request.member_id)
+
+    # Epochs and targets
+
+    def _reconcile(
+        self,
+        group: ShareGroup,
+        before: ShareGroupMember,
+        member: ShareGroupMember,
+        effects: Effects[Any],
+        now: int,
+        at_once: bool,
+    ) -> None:
+        """Start a group epoch if topics have changed, assign for that epoch, and give the member its share."""
+        members = group.with_member(member)
+        epoch, target_epoch = group.epoch, group.assignment_epoch
+        bump = member.topic_names != before.topic_names or member.member_id not in group.members
+        if epoch == target_epoch:
+            bump = bump or self._assignable(group, members) != self._assigned(group)
+        if bump or group.metadata_stale:
+            new_hash = self._table.hashes.of_group(self._read(members))
+            if bump or new_hash != group.metadata_hash:
+                epoch += 1
+                effects.records.append(epoch_record(group.group_id, epoch, new_hash))
+            else:
+                group.metadata_stale = False  # else stale until the new hash is replayed: the log may refuse the record
+        target = group.targets.get(member.member_id, {})
+        interval_ms = self._table.group_settings(group.group_id).share_assignment_interval_ms
+        if epoch > target_epoch and (at_once or group.may_retarget(interval_ms, now)):
+            target = self._new_targets(group, members, epoch, effects, now)[member.member_id]
+            target_epoch = epoch
+        if member.epoch != target_epoch or member.member_id not in group.members:
+            member.previous_epoch, member.epoch = max(0, member.epoch), target_epoch
+            readable = topic_ids(self._table.topics, member.topic_names)
+            member.assigned = {topic_id: parts for topic_id, parts in target.items() if topic_id in readable}
+            effects.records.append(assignment_record(group.group_id, member))
+
+    def _read(self, members: Iterable[ShareGroupMember]) -> set[str]:
+        """Return the existing topics of the members' subscriptions."""
+        topics = self._table.topics
+        return set[str]().union(*(existing(topics, member.topic_names) for member in members))
+
+    def _assignable(self, group: ShareGroup, members: list[ShareGroupMember]) -> Target:
+        wanted = topic_ids(self._table.topics, self._read(members))
+        return {topic_id: parts for topic_id, (_, parts) in group.initialized.items() if topic_id in wanted and parts}
+
+    def _assigned(self, group: ShareGroup) -> Target:
+        found: dict[bytes, list[frozenset[int]]] = {}
+        for target in group.targets.values():
+            for topic_id, parts in target.items():
+                if parts:
+                    found.setdefault(topic_id, []).append(parts)
+        return {topic_id: parts[0].union(*parts[1:]) for topic_id, parts in found.items()}
+
+    def _new_targets(
+        self, group: ShareGroup, members: list[ShareGroupMember], epoch: int, effects: Effects[Any], now: int
+    ) -> dict[str, Target]:
+        topics = self._table.topics
+        specs = {
+            member.member_id: MemberSpec(
+                None, topic_ids(topics, member.topic_names), group.targets.get(member.member_id, {})
+            )
+            for member in members
+        }
+        wanted = {topic_id for spec in specs.values() for topic_id in spec.topics}
+        assignable = {
+            topic_id: parts for topic_id, (_, parts) in sorted(group.initialized.items()) if topic_id in wanted
+        }
+        assigned = assign_simple(specs, assignable)
+        result: dict[str, Target] = {}
+        for member_id, share in assigned.items():
+            result[member_id] = {topic_id: frozenset(parts) for topic_id, parts in share.items()}
+            if result[member_id] != group.targets.get(member_id):
+                effects.records.append(target_record(group.group_id, member_id, result[member_id]))
+        effects.records.append(target_epoch_record(group.group_id, epoch, now))
+        return result
+
+    # States of partitions
+
+    def uninitialized(self, group_id: str) -> Topics:
+        """Return the subscribed partitions without a state at the share coordinator."""
+        group = self._table.groups.get(group_id)
+        if not isinstance(group, ShareGroup):
+            return {}
+        missing: Topics = {}
+        topics = self._table.topics.topics
+        for name in self._read(group.members.values()):
+            topic = topics[name]
+            _, known = group.initialized.get(topic.id, (name, frozenset[int]()))
+            new = frozenset(topic.partitions) - known
+            if new:
+                missing[topic.id] = (name, new)
+        return missing
+
+    def initializing(self, group: ShareGroup) -> Effects[int]:
+        """Begin to initialize partitions; the reply is the state epoch to use, which becomes the group's epoch.
+
+        Each attempt has an epoch of its own: a request of an earlier attempt, or of an earlier coordinator, that
+        arrives late is fenced, and resets nothing that members have begun to read.
+        """
+        epoch = group.asked_epoch = max(group.epoch, group.asked_epoch + 1)
+        record = epoch_record(group.group_id, epoch, group.metadata_hash)
+        return Effects(epoch, [record], key=group.group_id)
+
+    def initialized(self, group_id: str, topics: Topics) -> Effects[None]:
+        """Note new states of partitions, for an existing group or for a group which the first offsets create."""
+        group = self._table.groups.get(group_id)
+        known = dict(group.initialized) if isinstance(group, ShareGroup) else {}
+        for topic_id, (name, parts) in topics.items():
+            known[topic_id] = (name, known.get(topic_id, (name, frozenset[int]()))[1] | parts)
+        return Effects(records=[initialized_record(group_id, known)], key=group_id)
+
+    def forget_topics(self, group_id: str, gone: set[bytes]) -> Effects[None]:
+        """Note the deletion of topics' states."""
+        group = self.group(group_id)
+        left = {topic_id: topic for topic_id, topic in group.initialized.items() if topic_id not in gone}
+        return Effects(records=[initialized_record(group_id, left)], key=group_id)
+
+    def deleted_topics(self, group: ShareGroup) -> set[bytes]:
+        """Return the deleted topics with a state."""
+        return group.initialized.keys() - self._table.topics.topics_by_id.keys()
+
+    # Leaving and time
+
+    def _remove(self, group: ShareGroup, member: ShareGroupMember, effects: Effects[Any]) -> None:
+        """Remove a member; the others share its partitions from the next epoch on."""
+        effects.records += member_tombstones(group.group_id, member.member_id)
+        left = [other for other in group.members.values() if other is not member]
+        new_hash = self._table.hashes.of_group(self._read(left))
+        effects.records.append(epoch_record(group.group_id, group.epoch + 1, new_hash))
+
+    def keep_alive(self, group: ShareGroup, member_id: str, now: int) -> None:
+        """Start the member's session anew."""
+        session_ms = self._table.group_settings(group.group_id).share_session_timeout_ms
+        self._clocks.keep_alive(group, member_id, now + session_ms)
+
+    def on_timer(self, key: TimerKey, group: ShareGroup, effects: Effects[Any]) -> None:
+        """Remove a member after the session timeout."""
+        member = group.members.get(key.member_id)
+        if member is not None:
+            self._remove(group, member, effects)
+
+    def on_loaded(self, group: ShareGroup, now: int) -> None:
+        """Begin the sessions after a load: members have a full session to come back.
+
+        The coordinator before may have asked for states under the group's epoch, so the next attempt takes a higher
+        epoch.
+        """
+        group.asked_epoch = group.epoch
+        for member_id in group.members:
+            self.keep_alive(group, member_id, now)
+
+
+def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
+    """Check the request alone, in Kafka's order and words. Raises INVALID_REQUEST."""
+    if not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+    if request.rack_id == "":
+        raise ApiError(ErrorCode.INVALID_REQUEST, "RackId can't be empty.")
+    if request.member_epoch < LEAVE_EPOCH:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "MemberEpoch is invalid.")
+    if request.member_epoch == JOIN_EPOCH and not request.subscribed_topic_names:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
+
+
+def check_epoch(group: ShareGroup, member: ShareGroupMember, epoch: int) -> None:
+    """Raise FENCED_MEMBER_EPOCH for a wrong epoch.
+
+    The epoch before the last is fine for a member that has missed an answer.
+    """
+    if epoch > member.epoch:
+        raise group.fenced("greater", epoch, member.epoch)
+    if epoch < member.epoch and epoch != member.previous_epoch:
+        but = f", and it does not match the previous member epoch ({member.previous_epoch})"
+        raise group.fenced("smaller", epoch, member.epoch, but)

@@ -1,29 +1,297 @@
-"""A partition as a share group reads it: who has which records, how often they were delivered, what is done (KIP-932).
+"""A partition as a share group reads it: which member has which records, how often they were delivered, which are done.
 
-Rule: all of this is soft. What must outlive the process goes as a `Change` to the share coordinator, and only when that
-has it does the change take effect here. Records that were handed out and not heard of again are handed out again by the
-next leader, too.
+Rule: the state of a share partition is soft (KIP-932). A change that must outlive the process goes as a `Change` to the
+share coordinator, and takes effect here only when the coordinator has it. The next leader hands out again the records
+whose acknowledgement has not been stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from pykafka_broker.coordinators.share.acquisition import Acquisition, LogBatch
-from pykafka_broker.coordinators.share.delivery import RecordState, StateRun, joined
-from pykafka_broker.coordinators.share.in_flight import InFlight, Run
+from pykafka_broker.coordinators.share.state import TERMINAL, RecordState, StateRun, coalesced
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
+# Records under way
+
+
+class Run:
+    """Neighbouring offsets in the same state."""
+
+    __slots__ = ("deadline", "deliveries", "first", "last", "member", "state")
+
+    def __init__(
+        self, first: int, last: int, state: RecordState, deliveries: int, member: str = "", deadline: int = 0
+    ) -> None:
+        self.first = first
+        self.last = last
+        self.state = state
+        self.deliveries = deliveries  # how often the offsets have been delivered
+        self.member = member  # the owner while ACQUIRED
+        self.deadline = deadline  # the end of the lock, in epoch milliseconds
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def __repr__(self) -> str:
+        return f"Run({self.first}-{self.last} {self.state.name} x{self.deliveries} {self.member})"
+
+    def set(self, state: RecordState, deliveries: int, member: str = "", deadline: int = 0) -> None:
+        self.state = state
+        self.deliveries = deliveries
+        self.member = member
+        self.deadline = deadline
+
+    def stored(self) -> StateRun:
+        return StateRun(self.first, self.last, self.state, self.deliveries)
+
+
+class InFlightBatch:
+    """The extent of an acquisition, and the runs of the batch's offsets."""
+
+    __slots__ = ("first", "last", "runs")
+
+    def __init__(self, first: int, last: int, runs: list[Run]) -> None:
+        self.first = first
+        self.last = last
+        self.runs = runs
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    @property
+    def is_done(self) -> bool:
+        return all(run.state in TERMINAL for run in self.runs)
+
+    def cut(self, offset: int) -> None:
+        """Split the run around `offset` in two, before `offset`."""
+        for index, run in enumerate(self.runs):
+            if run.first < offset <= run.last:
+                rest = Run(offset, run.last, run.state, run.deliveries, run.member, run.deadline)
+                run.last = offset - 1
+                self.runs.insert(index + 1, rest)
+                return
+
+    def tidy(self) -> None:
+        """Join neighbouring runs in the same state."""
+        tidy = [self.runs[0]]
+        for run in self.runs[1:]:
+            before = tidy[-1]
+            same = before.state is run.state and before.deliveries == run.deliveries and before.member == run.member
+            if same and before.deadline == run.deadline:
+                before.last = run.last
+            else:
+                tidy.append(run)
+        self.runs = tidy
+
+
+class InFlight:
+    """The batches of records under way, from the start offset to the end offset, in order.
+
+    Batches follow each other without a hole, and so do the runs in a batch. A batch is what one acquisition took when
+    the records were new; it keeps its extent, by which the deliveries of a batch that fails again are cut down.
+    """
+
+    def __init__(self) -> None:
+        self.batches: list[InFlightBatch] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.batches)
+
+    def add(
+        self, first: int, last: int, state: RecordState, deliveries: int, member: str = "", deadline: int = 0
+    ) -> None:
+        """Add a batch at the end."""
+        self.batches.append(InFlightBatch(first, last, [Run(first, last, state, deliveries, member, deadline)]))
+
+    def overlapping(self, first: int, last: int) -> Iterator[InFlightBatch]:
+        """Yield the batches with an offset in the range."""
+        batches = self.batches
+        index = max(0, bisect_right(batches, first, key=_first_of) - 1)
+        while index < len(batches) and batches[index].first <= last:
+            if batches[index].last >= first:
+                yield batches[index]
+            index += 1
+
+    def runs(self) -> Iterator[Run]:
+        for batch in self.batches:
+            yield from batch.runs
+
+    def between(self, first: int, last: int) -> list[Run]:
+        """Return the runs of exactly the range, cut at the ends; offsets outside of all batches are left out."""
+        found: list[Run] = []
+        for batch in list(self.overlapping(first, last)):
+            batch.cut(first)
+            batch.cut(last + 1)
+            found += [run for run in batch.runs if first <= run.first and run.last <= last]
+        return found
+
+    def tidy(self, first: int, last: int) -> None:
+        """Join equal neighbouring runs around the range."""
+        for batch in self.overlapping(first, last):
+            batch.tidy()
+
+    def drop_done(self) -> int | None:
+        """Forget done batches at the front. Returns the offset of the first record left, or None."""
+        done = 0
+        for batch in self.batches:
+            if not batch.is_done:
+                break
+            done += 1
+        del self.batches[:done]
+        if not self.batches:
+            return None
+        return next(run.first for run in self.batches[0].runs if run.state not in TERMINAL)
+
+    def done_count(self, from_offset: int) -> int:
+        """Return the count of done records from `from_offset` on."""
+        return sum(
+            run.last - max(run.first, from_offset) + 1
+            for run in self.runs()
+            if run.state in TERMINAL and run.last >= from_offset
+        )
+
+
+def _first_of(batch: InFlightBatch) -> int:
+    return batch.first
+
+
+# Handing records out
+
+
+class LogBatch(NamedTuple):
+    """A batch of the log. `has_data` is False for aborted records."""
+
+    first: int
+    last: int
+    has_data: bool = True
+
+
+class Acquisition:
+    """A member's share of a read: first records for another delivery, then new records.
+
+    A log batch is handed out whole unless the member wants exactly so many records. A batch that comes back again and
+    again may contain a record that kills its reader: from the half of its deliveries on the batch is cut in half, and a
+    record with one delivery left goes out alone.
+    """
+
+    def __init__(
+        self, in_flight: InFlight, member: str, deadline: int, deliveries: int, max_records: int, exactly: bool
+    ) -> None:
+        self._in_flight = in_flight
+        self._member = member
+        self._deadline = deadline
+        self._deliveries = deliveries
+        self._throttled_from = max(2, -(-deliveries // 2))
+        self._exactly = exactly
+        self._left = max_records
+        self._closed = False  # True: no more records in this fetch
+        self.acquired: list[StateRun] = []
+
+    # Records for another delivery
+
+    def acquire_available(self, first: int, last: int) -> None:
+        """Take available records in the range, batch after batch."""
+        for batch in self._in_flight.overlapping(first, last):
+            if self._left <= 0 or self._closed:
+                return
+            worn = max((run.deliveries for run in batch.runs if run.state is RecordState.AVAILABLE), default=-1)
+            if worn < 0:
+                continue
+            if worn >= self._throttled_from and self.acquired:
+                self._closed = True  # keeps other records out of a delivery that may fail again
+                return
+            batch.cut(first)
+            batch.cut(last + 1)
+            self._take_from(batch, first, last)
+            batch.tidy()
+
+    def _take_from(self, batch: InFlightBatch, first: int, last: int) -> None:
+        allowed: int | None = self._left if self._exactly else None
+        taken = 0
+        for run in list(batch.runs):
+            if run.state is not RecordState.AVAILABLE or run.first < first or run.last > last:
+                continue
+            if run.deliveries >= self._throttled_from and not self._closed:
+                half = max(1, len(batch) >> (run.deliveries - self._throttled_from + 1))
+                allowed = half if allowed is None else min(allowed, half)
+                self._closed = True
+            if run.deliveries == self._deliveries - 1 and self._deliveries > 2:
+                if taken:
+                    return
+                allowed = 1
+                self._closed = True
+            if allowed is not None and allowed - taken < len(run):
+                if allowed <= taken:
+                    return
+                batch.cut(run.first + allowed - taken)
+                run = next(cut for cut in batch.runs if cut.first == run.first)
+            taken += len(run)
+            self._take(run)
+            if allowed is not None and taken >= allowed:
+                return
+
+    def _take(self, run: Run) -> None:
+        run.set(RecordState.ACQUIRED, run.deliveries + 1, self._member, self._deadline)
+        self.acquired.append(run.stored())
+        self._left -= len(run)
+
+    # New records
+
+    def acquire_new(self, position: int, batches: Sequence[LogBatch], room: int, batch_size: int) -> int:
+        """Take new records, up to `room`. Returns the last offset under way."""
+        budget = min(self._left, room)
+        if budget <= 0 or self._closed:
+            return position - 1
+        pending: tuple[int, int] | None = None  # neighbours that become one batch
+        for batch in batches:
+            first, last = max(batch.first, position), batch.last
+            if not batch.has_data or first > position:
+                self._add(pending)
+                pending = None
+                hole_until = last if not batch.has_data else first - 1
+                self._in_flight.add(position, hole_until, RecordState.ARCHIVED, 0)
+                position = hole_until + 1
+                if not batch.has_data:
+                    continue
+            if budget <= 0:
+                break
+            if self._exactly:
+                last = min(last, first + budget - 1)
+            if pending is not None and last - pending[0] + 1 > batch_size:
+                self._add(pending)
+                pending = None
+            pending = (first if pending is None else pending[0], last)
+            budget -= last - first + 1
+            position = last + 1
+            if last < batch.last:
+                break
+        self._add(pending)
+        return position - 1
+
+    def _add(self, pending: tuple[int, int] | None) -> None:
+        if pending is not None:
+            first, last = pending
+            self._in_flight.add(first, last, RecordState.ACQUIRED, 1, self._member, self._deadline)
+            self.acquired.append(StateRun(first, last, RecordState.ACQUIRED, 1))
+            self._left -= last - first + 1
+
+
+# The share partition
+
+
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)  # acknowledge types
-_BEFORE_ALL = -2  # offset -1 is taken too, and means nothing
+_BEFORE_ALL = -2  # offset -1 is accepted, and means nothing
 _NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."
 
 
-class Limits(NamedTuple):
-    """The group's settings, as they are at the time of a call."""
+class SharePartitionLimits(NamedTuple):
+    """The group's settings at the time of a call."""
 
     lock_ms: int
     deliveries: int
@@ -32,7 +300,7 @@ class Limits(NamedTuple):
 
 
 class AckBatch(NamedTuple):
-    """One batch of acknowledgements: one type for all offsets, or one for each."""
+    """A batch of acknowledgements: a single type for all offsets, or a type for each offset."""
 
     first: int
     last: int
@@ -40,25 +308,25 @@ class AckBatch(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What is to be stored: `runs`, at this start offset."""
+    """A change to store: `runs`, at the start offset."""
 
     start_offset: int
     complete_count: int
     runs: list[StateRun]
 
 
-Store = Callable[[Change], None]  # raises ApiError if it can't be stored
+Store = Callable[[Change], None]  # raises ApiError if the change can't be stored
 
 
 class SharePartition:
-    """Made from what the share coordinator has stored, or from a start offset alone."""
+    """The state of a partition for a share group, from the share coordinator's state or a start offset alone."""
 
     def __init__(self, start_offset: int, stored: Iterable[StateRun], state_epoch: int) -> None:
         self.start_offset = start_offset
-        self.end_offset = start_offset - 1  # the last one that is under way
+        self.end_offset = start_offset - 1  # the last offset under way
         self.state_epoch = state_epoch
         self.in_flight = InFlight()
-        self.due: int | None = None  # no lock ends before
+        self.due: int | None = None  # no lock ends before this time
         self._may_redeliver = False  # there may be available records before the end
         for run in stored:
             self._restore(run)
@@ -69,7 +337,7 @@ class SharePartition:
             return
         first = max(run.first, self.start_offset)
         if first > self.end_offset + 1:
-            # Handed out by an earlier leader and not heard of again.
+            # An earlier leader handed these out, and the acknowledgement has not been stored.
             self.in_flight.add(self.end_offset + 1, first - 1, RecordState.AVAILABLE, 0)
         state = RecordState.AVAILABLE if run.state == RecordState.ACQUIRED else RecordState(run.state)
         self.in_flight.add(first, run.last, state, run.deliveries)
@@ -80,7 +348,7 @@ class SharePartition:
 
     @property
     def next_fetch_offset(self) -> int:
-        """Where the next read begins: at the first record that is free to be delivered again, or behind all."""
+        """Return where the next read begins: at the first available record, or behind all records."""
         if self._may_redeliver:
             for run in self.in_flight.runs():
                 if run.state is RecordState.AVAILABLE:
@@ -88,12 +356,12 @@ class SharePartition:
             self._may_redeliver = False
         return self.end_offset + 1
 
-    def can_acquire(self, limits: Limits) -> bool:
-        """Whether there is room, or something to be delivered again."""
+    def can_acquire(self, limits: SharePartitionLimits) -> bool:
+        """Whether a record is available again, or room for new records left."""
         return self.next_fetch_offset <= self.end_offset or self.room(limits) > 0
 
-    def room(self, limits: Limits) -> int:
-        """How many new records may be under way."""
+    def room(self, limits: SharePartitionLimits) -> int:
+        """Return how many new records may be under way."""
         return limits.locks - (self.end_offset - self.start_offset + 1)
 
     def acquire(
@@ -103,28 +371,34 @@ class SharePartition:
         max_records: int,
         batch_size: int,
         exactly: bool,
-        limits: Limits,
+        limits: SharePartitionLimits,
         now: int,
     ) -> list[StateRun]:
-        """Hand out what has been read from `next_fetch_offset` on; returns what the member has got. `exactly`: not
-        one more than `max_records`, where else the last batch may be whole."""
+        """Hand out records of a read from `next_fetch_offset` on.
+
+        Args:
+            exactly: Hand out at most `max_records`; else the last batch may be whole.
+
+        Returns:
+            The runs of the member's records.
+        """
         if max_records <= 0 or not batches:
             return []
         asked_from = self.next_fetch_offset
         self._drop_what_is_gone(asked_from, batches)
         deadline = now + limits.lock_ms
         acquisition = Acquisition(self.in_flight, member, deadline, limits.deliveries, max_records, exactly)
-        acquisition.again(asked_from, min(self.end_offset, batches[-1].last))
+        acquisition.acquire_available(asked_from, min(self.end_offset, batches[-1].last))
         new = [batch for batch in batches if batch.last > self.end_offset]
         if new:
-            self.end_offset = acquisition.fresh(self.end_offset + 1, new, self.room(limits), batch_size)
+            self.end_offset = acquisition.acquire_new(self.end_offset + 1, new, self.room(limits), batch_size)
         if acquisition.acquired:
             self.due = deadline if self.due is None else min(self.due, deadline)
         self._advance()
-        return joined(acquisition.acquired)
+        return coalesced(acquisition.acquired)
 
     def _drop_what_is_gone(self, asked_from: int, batches: Sequence[LogBatch]) -> None:
-        """Compaction and aborted transactions leave offsets with nothing to deliver."""
+        """Archive offsets without a record: compaction and aborted transactions leave such offsets."""
         position = asked_from
         for batch in batches:
             self._archive_available(position, batch.first - 1)
@@ -141,7 +415,7 @@ class SharePartition:
         self.in_flight.tidy(first, last)
 
     def log_starts_at(self, offset: int) -> None:
-        """Records before this offset are gone. Those that somebody has may still be acknowledged."""
+        """Archive available records before `offset`. A member may still acknowledge its records."""
         if offset <= self.start_offset:
             return
         self._archive_available(self.start_offset, offset - 1)
@@ -153,9 +427,13 @@ class SharePartition:
     # Acknowledging
 
     def acknowledge(
-        self, member: str, batches: Sequence[AckBatch], limits: Limits, now: int, store: Store
+        self, member: str, batches: Sequence[AckBatch], limits: SharePartitionLimits, now: int, store: Store
     ) -> Callable[[], None]:
-        """Take all of it or, raising what is wrong, nothing. It is stored, and shows when the result is called."""
+        """Check and store acknowledgements; calling the result puts the change into effect.
+
+        Raises:
+            ApiError: An acknowledgement is wrong, and none has an effect.
+        """
         decided: list[StateRun] = []
         renewed: list[Run] = []
         reached = _BEFORE_ALL
@@ -199,14 +477,16 @@ class SharePartition:
         if run.member != member:
             raise ApiError(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of batch record")
 
-    def release(self, member: str, limits: Limits, store: Store) -> Callable[[], None] | None:
-        """The member's session has ended: what it has is free again, once the result is called. None if it has
-        nothing.
+    def release(self, member: str, limits: SharePartitionLimits, store: Store) -> Callable[[], None] | None:
+        """Free the records of a member after the end of the session; calling the result puts the change into effect.
+
+        Returns:
+            None if the member has no records.
         """
         return self._free([run for run in self._acquired() if run.member == member], limits, store)
 
-    def on_deadline(self, limits: Limits, now: int, store: Store) -> Callable[[], None] | None:
-        """Free what has been locked for too long, in the same way."""
+    def on_deadline(self, limits: SharePartitionLimits, now: int, store: Store) -> Callable[[], None] | None:
+        """Free records after the end of the lock; calling the result puts the change into effect."""
         freed = self._free([run for run in self._acquired() if run.deadline <= now], limits, store)
         if freed is None:
             self._look_at_locks()
@@ -218,7 +498,7 @@ class SharePartition:
     def _acquired(self) -> list[Run]:
         return [run for run in self.in_flight.runs() if run.state is RecordState.ACQUIRED]
 
-    def _free(self, runs: list[Run], limits: Limits, store: Store) -> Callable[[], None] | None:
+    def _free(self, runs: list[Run], limits: SharePartitionLimits, store: Store) -> Callable[[], None] | None:
         if not runs:
             return None
         decided = [_decision(run, RELEASE, limits) for run in runs]
@@ -230,37 +510,41 @@ class SharePartition:
 
         return settle
 
-    # One change
+    # Changes
 
     def _store(self, decided: list[StateRun], store: Store) -> None:
         if not decided:
             return
-        done = sum(one.last - one.first + 1 for one in decided if one.state != RecordState.AVAILABLE)
-        store(Change(self.start_offset, self.in_flight.done_count(self.start_offset) + done, joined(decided)))
+        done = sum(run.last - run.first + 1 for run in decided if run.state != RecordState.AVAILABLE)
+        store(Change(self.start_offset, self.in_flight.done_count(self.start_offset) + done, coalesced(decided)))
 
     def _settle(self, decided: list[StateRun]) -> None:
-        """Let it be so. Runs may have been cut or joined since; one that was delivered again is another's business."""
+        """Put decided states into effect.
+
+        Runs may have been cut or coalesced since the decision. A run with another delivery count was delivered again
+        since, and stays.
+        """
         if decided:
             first, last = decided[0].first, decided[-1].last
             runs = {(run.first, run.last): run for run in self.in_flight.between(first, last)}
-            for one in decided:
-                same = runs.get((one.first, one.last))
-                for run in [same] if same is not None else self.in_flight.between(one.first, one.last):
-                    if run.state is RecordState.ACQUIRED and run.deliveries == one.deliveries:
-                        run.set(RecordState(one.state), run.deliveries)
-                        self._may_redeliver |= one.state == RecordState.AVAILABLE
+            for decision in decided:
+                same = runs.get((decision.first, decision.last))
+                for run in [same] if same is not None else self.in_flight.between(decision.first, decision.last):
+                    if run.state is RecordState.ACQUIRED and run.deliveries == decision.deliveries:
+                        run.set(RecordState(decision.state), run.deliveries)
+                        self._may_redeliver |= decision.state == RecordState.AVAILABLE
             self.in_flight.tidy(first, last)
         self._advance()
 
     def _advance(self) -> None:
-        """Leave behind what is done."""
+        """Move the start offset behind done records."""
         if self.in_flight:
             first = self.in_flight.drop_done()
             self.start_offset = self.end_offset + 1 if first is None else max(first, self.start_offset)
 
 
 def _by_type(batch: AckBatch) -> list[tuple[int, int, int]]:
-    """Runs of offsets with one type."""
+    """Return runs of offsets with the same type."""
     if len(batch.types) == 1:
         return [(batch.first, batch.last, batch.types[0])]
     runs: list[tuple[int, int, int]] = []
@@ -272,11 +556,32 @@ def _by_type(batch: AckBatch) -> list[tuple[int, int, int]]:
     return runs
 
 
-def _decision(run: Run, kind: int, limits: Limits) -> StateRun:
-    """What becomes of it."""
+def _decision(run: Run, kind: int, limits: SharePartitionLimits) -> StateRun:
+    """Return the state after an acknowledgement of type `kind`."""
     state = RecordState.ARCHIVED
     if kind == ACCEPT:
         state = RecordState.ACKNOWLEDGED
     elif kind == RELEASE and run.deliveries < limits.deliveries:
         state = RecordState.AVAILABLE
     return StateRun(run.first, run.last, state, run.deliveries)
+
+
+# `share.auto.offset.reset` with a duration, as in "by_duration:P1DT2H"
+
+
+BY_DURATION = "by_duration:"
+_DURATION = re.compile(
+    r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d{1,9})?)S)?)?", re.IGNORECASE
+)
+_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
+
+
+def reset_time(reset: str, now: int) -> int:
+    """Return the time from which on a group wants records.
+
+    The duration is ISO 8601 as Java's Duration reads it: months and years have no fixed length and are refused.
+    """
+    match = _DURATION.fullmatch(reset.removeprefix(BY_DURATION))
+    if match is None:
+        return now
+    return now - int(sum(float(match[unit]) * ms for unit, ms in _MS.items() if match[unit]))

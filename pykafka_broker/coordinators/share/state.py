@@ -1,35 +1,196 @@
-"""The share coordinator: how far each share partition is, for whoever leads the partition (KIP-932).
+"""The share coordinator: how far each share partition is, for the leader of the partition (KIP-932).
 
-Rule: only `replay` changes state. A state epoch that is older than the known one, or an older leader epoch, is fenced.
-A snapshot says everything, an update what has changed since; after so many updates a snapshot is written.
+Rule: only `replay` changes state. A request with a state epoch or a leader epoch older than the known one is fenced. A
+snapshot in `__share_group_state` holds the whole state of a share partition, an update the changes since; after a
+number of updates a snapshot is written, and the tombstone of a snapshot removes the share partition. Where two runs of
+offsets meet, the run with more deliveries counts, and at the same count the run whose state is further on. So the order
+in which repeated writes arrive does not matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import IntEnum
+from heapq import heappop, heappush, merge
+from typing import NamedTuple
 
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.share import state_records
-from pykafka_broker.coordinators.share.delivery import StateRun, laid_over
-from pykafka_broker.coordinators.share.state_records import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.runtime import DecodeError
+from pykafka_broker.protocol.runtime import DecodeError, uuid_text
+from pykafka_broker.protocol.stored.share_snapshot_key import ShareSnapshotKey
 from pykafka_broker.protocol.stored.share_snapshot_value import ShareSnapshotValue
+from pykafka_broker.protocol.stored.share_snapshot_value import StateBatch as SnapshotBatch
 from pykafka_broker.protocol.stored.share_update_key import ShareUpdateKey
 from pykafka_broker.protocol.stored.share_update_value import ShareUpdateValue
+from pykafka_broker.protocol.stored.share_update_value import StateBatch as UpdateBatch
 
-UNINITIALIZED = -1  # a start offset that is still to be found by share.auto.offset.reset
+
+class RecordState(IntEnum):
+    """The states of a record, by number as in `__share_group_state`; ACQUIRED is never stored."""
+
+    AVAILABLE = 0
+    ACQUIRED = 1
+    ACKNOWLEDGED = 2
+    ARCHIVED = 4
+
+
+TERMINAL = frozenset((RecordState.ACKNOWLEDGED, RecordState.ARCHIVED))
+
+
+class StateRun(NamedTuple):
+    """Offsets `first` to `last`, both included, in the same state and with the same delivery count."""
+
+    first: int
+    last: int
+    state: int
+    deliveries: int
+
+
+def overlaid(runs: Sequence[StateRun], newer: Iterable[StateRun], start_offset: int) -> list[StateRun]:
+    """Return `newer` laid over the ordered `runs`, from `start_offset` on, without runs of negative length."""
+    old, new = _cut_from(runs, start_offset), _cut_from(newer, start_offset)
+    if not new:
+        return old
+    first, last = min(run.first for run in new) - 1, max(run.last for run in new) + 1
+    begin = bisect_left(old, first, key=lambda run: run.last)
+    end = bisect_right(old, last, key=lambda run: run.first)
+    return [*old[:begin], *_counting(merge(old[begin:end], sorted(new))), *old[end:]]
+
+
+def _cut_from(runs: Iterable[StateRun], start_offset: int) -> list[StateRun]:
+    return [
+        run if run.first >= start_offset else run._replace(first=start_offset)
+        for run in runs
+        if run.first <= run.last and run.last >= start_offset
+    ]
+
+
+def _counting(runs: Iterator[StateRun]) -> list[StateRun]:
+    """Return the runs that count, from the lowest offset up: of several open runs the strongest.
+
+    Args:
+        runs: In order of their first offsets.
+    """
+    found: list[StateRun] = []
+    open_runs: list[tuple[int, int, int]] = []  # a heap: (-deliveries, -state, last), the strongest run first
+    coming, at = next(runs, None), -1 << 63
+    while coming is not None or open_runs:
+        while coming is not None and (coming.first <= at or not open_runs):
+            at = max(at, coming.first)
+            heappush(open_runs, (-coming.deliveries, -coming.state, coming.last))
+            coming = next(runs, None)
+        deliveries, state, last = open_runs[0]
+        if last < at:
+            heappop(open_runs)
+            continue
+        end = last if coming is None else min(last, coming.first - 1)
+        _append_run(found, StateRun(at, end, -state, -deliveries))
+        at = end + 1
+    return found
+
+
+def coalesced(runs: Iterable[StateRun]) -> list[StateRun]:
+    """Return the runs, with equal neighbours coalesced."""
+    found: list[StateRun] = []
+    for run in runs:
+        _append_run(found, run)
+    return found
+
+
+def _append_run(runs: list[StateRun], run: StateRun) -> None:
+    """Append a run, or extend the last run if both are alike."""
+    if runs:
+        first, last, state, deliveries = runs[-1]
+        if last + 1 == run.first and state == run.state and deliveries == run.deliveries:
+            runs[-1] = StateRun(first, run.last, state, deliveries)
+            return
+    runs.append(run)
+
+
+# Records, in the versions that Kafka 4.3 writes
+
+
+class ShareKey(NamedTuple):
+    """A partition as read by a group."""
+
+    group_id: str
+    topic_id: bytes
+    partition: int
+
+    def coordinator_key(self) -> str:
+        """Return the key for FindCoordinator; the hash of the key also names the partition of the log."""
+        return f"{self.group_id}:{uuid_text(self.topic_id)}:{self.partition}"
+
+
+def snapshot_record(
+    key: ShareKey,
+    snapshot_epoch: int,
+    state_epoch: int,
+    leader_epoch: int,
+    start_offset: int,
+    complete_count: int,
+    created: int,
+    now: int,
+    runs: Iterable[StateRun],
+) -> CoordinatorRecord:
+    """Return the record of a share partition's whole state."""
+    value = ShareSnapshotValue(
+        snapshot_epoch,
+        state_epoch,
+        leader_epoch,
+        start_offset,
+        complete_count,
+        created,
+        now,
+        [SnapshotBatch(*run) for run in runs],
+    )
+    return CoordinatorRecord(ShareSnapshotKey(*key), value)
+
+
+def update_record(
+    key: ShareKey,
+    snapshot_epoch: int,
+    leader_epoch: int,
+    start_offset: int,
+    complete_count: int,
+    runs: Iterable[StateRun],
+) -> CoordinatorRecord:
+    """Return the record of the changes since the snapshot."""
+    value = ShareUpdateValue(
+        snapshot_epoch, leader_epoch, start_offset, complete_count, [UpdateBatch(*run) for run in runs]
+    )
+    return CoordinatorRecord(ShareUpdateKey(*key), value)
+
+
+def runs_of(value: ShareSnapshotValue | ShareUpdateValue) -> list[StateRun]:
+    """Return the runs of a record."""
+    return [
+        StateRun(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+        for batch in value.state_batches
+    ]
+
+
+def tombstone_record(key: ShareKey) -> CoordinatorRecord:
+    """Return the record for the end of a share partition."""
+    return CoordinatorRecord(ShareSnapshotKey(*key), None)
+
+
+# The coordinator
+
+
+UNINITIALIZED = -1  # the start offset is still to be found by share.auto.offset.reset
 UNKNOWN_COUNT = -1
 ANY_LEADER_EPOCH = -1
 ANY_STATE_EPOCH = -1
 
-Exists = Callable[[bytes, int], bool]  # whether there is such a topic id and partition
+Exists = Callable[[bytes, int], bool]  # whether a topic id has a partition
 
 
 class ShareState:
-    """What is known of one share partition."""
+    """The state of a share partition."""
 
     __slots__ = (
         "complete_count",
@@ -52,42 +213,42 @@ class ShareState:
         self.complete_count = snapshot.delivery_complete_count
         self.created = snapshot.create_timestamp
         self.written = snapshot.write_timestamp
-        self.runs: Sequence[StateRun] = list(state_records.runs_of(snapshot))
+        self.runs: Sequence[StateRun] = list(runs_of(snapshot))
         self.updates = 0  # since the snapshot
-        self.snapshot_log_offset = log_offset  # what lies before it in the log is not needed for this partition
+        self.snapshot_log_offset = log_offset  # this partition needs no earlier records of the log
 
-    def take(self, update: ShareUpdateValue) -> None:
-        """Lay an update over what is known."""
+    def apply_update(self, update: ShareUpdateValue) -> None:
+        """Apply an update."""
         self.leader_epoch = update.leader_epoch
         self.start_offset = self.start_after(update.start_offset)
         self.complete_count = update.delivery_complete_count
-        self.runs = laid_over(self.runs, state_records.runs_of(update), self.start_offset)
+        self.runs = overlaid(self.runs, runs_of(update), self.start_offset)
         self.updates += 1
 
     def start_after(self, said: int) -> int:
-        """The start offset after a write that says this one."""
+        """Return the start offset after a write with the start offset `said`."""
         return self.start_offset if said == UNINITIALIZED else said
 
 
 class ShareCoordinator:
-    """All share partitions whose log this node leads."""
+    """All share partitions of the node's logs. (Kafka: ShareCoordinatorShard)"""
 
     def __init__(self, exists: Exists, updates_per_snapshot: int) -> None:
         self.states: dict[ShareKey, ShareState] = {}
         self.updates_per_snapshot = updates_per_snapshot
         self._exists = exists
 
-    # Requests: each decides for one share partition; the reply is None where there is nothing to say
+    # Requests: each decides for one share partition; most have no reply
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now: int) -> Effects[None]:
-        """InitializeShareGroupState: start anew, under a newer epoch."""
+        """Decide an InitializeShareGroupState: start anew, under a newer epoch."""
         self._check_exists(key)
         known = self.states.get(key)
         if known is not None and state_epoch != ANY_STATE_EPOCH and known.state_epoch > state_epoch:
             raise ApiError(ErrorCode.FENCED_STATE_EPOCH)
         snapshot_epoch = 0 if known is None else known.snapshot_epoch + 1
         count = UNKNOWN_COUNT if start_offset == UNINITIALIZED else 0
-        record = state_records.snapshot(key, snapshot_epoch, state_epoch, 0, start_offset, count, now, now, ())
+        record = snapshot_record(key, snapshot_epoch, state_epoch, 0, start_offset, count, now, now, ())
         return self._effects(key, record)
 
     def write(
@@ -100,25 +261,27 @@ class ShareCoordinator:
         runs: Iterable[StateRun],
         now: int,
     ) -> Effects[None]:
-        """WriteShareGroupState."""
+        """Decide a WriteShareGroupState."""
         known = self._initialized(key, "Write")
         if leader_epoch != ANY_LEADER_EPOCH and known.leader_epoch > leader_epoch:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
         if state_epoch != ANY_STATE_EPOCH and known.state_epoch > state_epoch:
             raise ApiError(ErrorCode.FENCED_STATE_EPOCH)
         if known.updates < self.updates_per_snapshot:
-            record = state_records.update(
-                key, known.snapshot_epoch, known.leader_epoch, start_offset, complete_count, runs
-            )
+            record = update_record(key, known.snapshot_epoch, known.leader_epoch, start_offset, complete_count, runs)
             return self._effects(key, record)
         start = known.start_after(start_offset)
         return self._effects(
-            key, self._snapshot(key, known, start, complete_count, laid_over(known.runs, runs, start), now)
+            key, self._snapshot(key, known, start, complete_count, overlaid(known.runs, runs, start), now)
         )
 
     def read(self, key: ShareKey, leader_epoch: int, *, anew: bool = False) -> Effects[ShareState]:
-        """ReadShareGroupState; the reply is the state. A newer leader is written down, so that an older one is
-        fenced from then on; `anew`: any is, so that only who still leads the log can answer.
+        """Decide a ReadShareGroupState; the reply is the state.
+
+        A newer leader epoch is recorded, so that an older leader is fenced from then on.
+
+        Args:
+            anew: Record any leader epoch, so that only the leader of the log can answer.
         """
         known = self._initialized(key, "Read")
         if leader_epoch != ANY_LEADER_EPOCH and known.leader_epoch > leader_epoch:
@@ -126,31 +289,31 @@ class ShareCoordinator:
         effects = Effects(known, key=key.coordinator_key())
         if anew or leader_epoch > known.leader_epoch:
             newest = max(leader_epoch, known.leader_epoch)
-            record = state_records.update(
-                key, known.snapshot_epoch, newest, known.start_offset, known.complete_count, ()
-            )
+            record = update_record(key, known.snapshot_epoch, newest, known.start_offset, known.complete_count, ())
             effects.records.append(record)
         return effects
 
     def summary(self, key: ShareKey) -> ShareState | None:
-        """ReadShareGroupStateSummary; None for one that is not initialized, which is no error here."""
+        """Decide a ReadShareGroupStateSummary. Returns None without a state, which is no error."""
         self._check_exists(key)
         return self.states.get(key)
 
     def delete(self, key: ShareKey) -> Effects[None]:
-        """DeleteShareGroupState; what is not there is deleted."""
+        """Decide a DeleteShareGroupState; an unknown state counts as deleted."""
         self._check_exists(key)
         return self.forget(key)
 
     def forget(self, key: ShareKey) -> Effects[None]:
-        """Its topic is gone: so is what the group has read of it."""
+        """Delete the state for a deleted topic."""
         if key not in self.states:
             return Effects(key=key.coordinator_key())
-        return self._effects(key, state_records.tombstone(key))
+        return self._effects(key, tombstone_record(key))
 
     def cold_snapshots(self, older_than: int, now: int) -> list[Effects[None]]:
-        """Snapshots of partitions that have been idle since then and have updates behind them: until there is one,
-        the log must be kept from the last one on."""
+        """Return snapshots of idle partitions with updates since the last snapshot.
+
+        Until such a snapshot the log must be kept from the last snapshot on.
+        """
         return [
             self._effects(key, self._snapshot(key, state, state.start_offset, state.complete_count, state.runs, now))
             for key, state in self.states.items()
@@ -160,7 +323,7 @@ class ShareCoordinator:
     def _snapshot(
         self, key: ShareKey, known: ShareState, start: int, complete_count: int, runs: Iterable[StateRun], now: int
     ) -> CoordinatorRecord:
-        return state_records.snapshot(
+        return snapshot_record(
             key,
             known.snapshot_epoch + 1,
             known.state_epoch,
@@ -188,13 +351,13 @@ class ShareCoordinator:
     # Hard state
 
     def replay(self, record: CoordinatorRecord, log_offset: int, now: int) -> ShareKey:
-        """Apply one record of `__share_group_state`, right after its append and at a load alike.
+        """Apply a record of `__share_group_state`, right after the append and at a load alike.
 
         Returns:
-            The share partition that the record is about.
+            The share partition of the record.
 
         Raises:
-            DecodeError: The record is the tombstone of an update, which nobody writes.
+            DecodeError: The record is the tombstone of an update, which no broker writes.
         """
         key = ShareKey(record.key.group_id, bytes(record.key.topic_id), record.key.partition)
         value = record.value
@@ -205,6 +368,6 @@ class ShareCoordinator:
         elif isinstance(value, ShareSnapshotValue):
             self.states[key] = ShareState(value, log_offset)
         elif (state := self.states.get(key)) is not None:
-            state.take(value)
+            state.apply_update(value)
             state.written = now
         return key

@@ -1,16 +1,23 @@
-"""The topology that the members of a streams group bring.
+"""The topology that the members of a streams group bring, and how it fits the topics of the cluster.
 
-Rule: the group keeps it as it is stored, with its subtopologies in the order of their ids, and the first member
-decides: another one is refused (KIP-1071 leaves updates for later), an older one is only told that it is stale.
+Rule: the group keeps the topology as it is stored, with its subtopologies in the order of their ids, and the first
+member decides: another topology is refused (KIP-1071 leaves updates for later), an older one is only reported as stale.
+A topology that can never run is an ApiError; a topology that could run with other topics is a `TopicProblem`, which
+members get as a status with every heartbeat until the problem is gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from heapq import nsmallest
+from typing import NamedTuple
 
+from pykafka_broker.coordinators.groups.group import hash_order
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import streams_group_heartbeat_request as wire
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig
 from pykafka_broker.protocol.stored.streams_group_topology_value import (
     CopartitionGroup,
     StreamsGroupTopologyValue,
@@ -21,16 +28,19 @@ from pykafka_broker.protocol.stored.streams_group_topology_value import (
 
 
 def as_stored(topology: wire.Topology) -> StreamsGroupTopologyValue:
-    """The topology of a request. Kafka fails on a negative epoch and on an id that comes twice, and so do we."""
+    """Return the topology of a request as stored.
+
+    Kafka fails on a negative epoch and on an id that comes twice, and so do we.
+    """
     if topology.epoch < 0:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
     subtopologies, ids = list[Subtopology](), set[str]()
-    for one in topology.subtopologies:
-        if one.subtopology_id in ids:
+    for subtopology in topology.subtopologies:
+        if subtopology.subtopology_id in ids:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        ids.add(one.subtopology_id)
-        subtopologies.append(_subtopology(one))
-    subtopologies.sort(key=lambda one: one.subtopology_id)
+        ids.add(subtopology.subtopology_id)
+        subtopologies.append(_subtopology(subtopology))
+    subtopologies.sort(key=lambda subtopology: subtopology.subtopology_id)
     return StreamsGroupTopologyValue(topology.epoch, subtopologies)
 
 
@@ -57,10 +67,10 @@ def _topic(topic: wire.TopicInfo) -> TopicInfo:
 
 
 def mentioned(topology: wire.Topology) -> list[str]:
-    """Every topic that a request names, each once."""
+    """Return every topic of a request, without doubles."""
     names: dict[str, None] = {}
-    for one in topology.subtopologies:
-        _mentioned_by(one, names)
+    for subtopology in topology.subtopologies:
+        _mentioned_by(subtopology, names)
     return list(names)
 
 
@@ -72,28 +82,35 @@ def _mentioned_by(subtopology: wire.Subtopology, names: dict[str, None]) -> None
 
 
 def source_topics(subtopology: Subtopology) -> list[str]:
-    """What the tasks of a subtopology read, repartition topics included."""
+    """Return the topics that the tasks of a subtopology read, repartition topics included."""
     return [*subtopology.source_topics, *(topic.name for topic in subtopology.repartition_source_topics)]
 
 
 def topics_read(topology: StreamsGroupTopologyValue) -> dict[str, str]:
-    """Topic to the subtopology that reads it."""
-    return {topic: one.subtopology_id for one in topology.subtopologies for topic in source_topics(one)}
+    """Return the reading subtopology of each topic."""
+    return {
+        topic: subtopology.subtopology_id
+        for subtopology in topology.subtopologies
+        for topic in source_topics(subtopology)
+    }
 
 
 def required_topics(topology: StreamsGroupTopologyValue) -> set[str]:
-    """Every topic that must be there: sources and internal ones."""
+    """Return every topic that the topology needs: sources and internal topics."""
     names: set[str] = set()
-    for one in topology.subtopologies:
-        names.update(one.source_topics)
-        for inner in (one.repartition_source_topics, one.state_changelog_topics):
+    for subtopology in topology.subtopologies:
+        names.update(subtopology.source_topics)
+        for inner in (subtopology.repartition_source_topics, subtopology.state_changelog_topics):
             if inner:
                 names.update(topic.name for topic in inner)
     return names
 
 
 def copartition_groups(subtopology: Subtopology) -> list[set[str]]:
-    """Sets of topics that must have as many partitions each. Kafka fails on an index beyond the lists, and so do we."""
+    """Return sets of topics with equal partition counts.
+
+    Kafka fails on an index beyond the lists, and so do we.
+    """
     groups = []
     for group in subtopology.copartition_groups:
         inner = [topic.name for topic in subtopology.repartition_source_topics]
@@ -113,5 +130,239 @@ def _pick(names: list[str], indexes: Iterable[int]) -> list[str]:
 
 
 def is_other(known: StreamsGroupTopologyValue, new: StreamsGroupTopologyValue) -> bool:
-    """Return whether `new` would have to replace the group's topology."""
+    """Whether `new` would have to replace the group's topology."""
     return new.epoch > known.epoch or (new.epoch == known.epoch and new.subtopologies != known.subtopologies)
+
+
+# The fit of a topology to the topics
+
+
+# Status codes of a StreamsGroupHeartbeat response.
+STALE_TOPOLOGY = 0
+MISSING_SOURCE_TOPICS = 1
+INCORRECTLY_PARTITIONED_TOPICS = 2
+MISSING_INTERNAL_TOPICS = 3
+SHUTDOWN_APPLICATION = 4
+ASSIGNMENT_DELAYED = 5
+
+NAMED_IN_A_STATUS = 3
+
+
+class TopicProblem(Exception):
+    """The reason why a topology can't run on the present topics."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+
+
+class ConfiguredTopology(NamedTuple):
+    """The fit of a topology to the topics, ready without a problem.
+
+    task_counts: The number of tasks of each subtopology.
+    stateful: The subtopologies with changelogs.
+    partitions: The partition counts of internal topics.
+    missing: The internal topics to create.
+    """
+
+    metadata_hash: int
+    task_counts: dict[str, int]
+    stateful: frozenset[str]
+    partitions: dict[str, int]
+    missing: list[CreatableTopic]
+    problem: TopicProblem | None
+
+    @property
+    def is_ready(self) -> bool:
+        return self.problem is None
+
+
+def configure(topology: StreamsGroupTopologyValue, topics: ClusterTopics, metadata_hash: int) -> ConfiguredTopology:
+    """Return the fit of a topology to the topics. Raises STREAMS_INVALID_TOPOLOGY."""
+    required = required_topics(topology)
+    counts = {name: len(topics.topics[name].partitions) for name in existing(topics, required)}
+    groups: list[set[str]] = []
+    for subtopology in topology.subtopologies:
+        groups += copartition_groups(subtopology)
+    try:
+        return _Configuration(topology, counts, len(required)).run(groups, metadata_hash)
+    except TopicProblem as problem:
+        return ConfiguredTopology(metadata_hash, {}, frozenset(), {}, [], problem)
+
+
+class _Configuration:
+    """A configuration in the making.
+
+    counts: The partition counts of existing topics.
+    """
+
+    def __init__(self, topology: StreamsGroupTopologyValue, counts: dict[str, int], required: int) -> None:
+        self._subtopologies = topology.subtopologies
+        self._counts = counts
+        self._required = required
+        self._decided: dict[str, int] = {}  # of internal topics
+        self._inner: dict[str, int] = {}  # repartition topics, with the application's partition counts
+
+    def run(self, groups: list[set[str]], metadata_hash: int) -> ConfiguredTopology:
+        self._require_source_topics()
+        self._decide_repartition_topics()
+        for group in groups:
+            self._copartition(group)
+        self._decide_changelogs()
+        task_counts, stateful = dict[str, int](), list[str]()
+        for subtopology in self._subtopologies:
+            task_counts[subtopology.subtopology_id] = self._widest_source(subtopology)
+            if subtopology.state_changelog_topics:
+                stateful.append(subtopology.subtopology_id)
+        missing = self._missing()
+        problem = None
+        if missing:
+            names = _summary([topic.name for topic in missing])
+            problem = TopicProblem(MISSING_INTERNAL_TOPICS, f"Internal topics are missing: {names}")
+        return ConfiguredTopology(metadata_hash, task_counts, frozenset(stateful), self._decided, missing, problem)
+
+    def _count(self, topic: str) -> int | None:
+        """Return the partition count of a topic: a decided count, else the existing topic's."""
+        decided = self._decided.get(topic)
+        return self._counts.get(topic) if decided is None else decided
+
+    def _require_source_topics(self) -> None:
+        missing: set[str] = set()
+        for subtopology in self._subtopologies:
+            missing.update(topic for topic in subtopology.source_topics if topic not in self._counts)
+        if missing:
+            raise TopicProblem(MISSING_SOURCE_TOPICS, f"Source topics {_summary_of(missing)} are missing.")
+
+    # Repartition topics
+
+    def _decide_repartition_topics(self) -> None:
+        """Give each repartition topic the application's count, else the count of the writers' widest source."""
+        writers: dict[str, list[Subtopology]] = {}
+        for subtopology in self._subtopologies:
+            for topic in subtopology.repartition_source_topics:
+                self._inner[topic.name] = topic.partitions
+                if topic.partitions:
+                    self._decided[topic.name] = topic.partitions
+            for name in subtopology.repartition_sink_topics:
+                writers.setdefault(name, []).append(subtopology)
+        open_topics = [name for name in writers if name in self._inner and name not in self._decided]
+        while open_topics:
+            left = []
+            for name in open_topics:
+                if not self._decide_from(name, writers[name]):
+                    left.append(name)
+            if len(left) == len(open_topics):
+                raise _invalid(
+                    "Failed to compute number of partitions for all repartition topics. There may be loops in the "
+                    "topology that cannot be resolved."
+                )
+            open_topics = left
+        if not self._inner.keys() <= self._decided.keys():
+            raise _invalid(
+                "Failed to compute number of partitions for all repartition topics, because a repartition source "
+                "topic is never used as a sink topic."
+            )
+
+    def _decide_from(self, name: str, writers: list[Subtopology]) -> bool:
+        """Decide the count by the writers' sources. Returns False while no source has a known count."""
+        counts = [
+            count
+            for writer in writers
+            for topic in source_topics(writer)
+            if (count := self._decided.get(topic) if topic in self._inner else self._count(topic)) is not None
+        ]
+        if not counts:
+            return False
+        self._decided[name] = max(counts)
+        return True
+
+    def _copartition(self, group: set[str]) -> None:
+        """Make counts equal: outer topics must agree; repartition topics follow, or else take their widest count."""
+        inner = self._inner
+        outer = {topic: self._count(topic) or 0 for topic in sorted(group) if topic not in inner}
+        fixed = {topic: inner[topic] for topic in sorted(group) if inner.get(topic)}
+        if outer:
+            wanted = self._agreed(outer)
+        elif fixed:
+            wanted = self._agreed(fixed)
+        else:
+            wanted = max((self._decided[topic] for topic in group), default=0)
+        for topic in group:
+            if topic not in inner:
+                continue
+            if topic in fixed and fixed[topic] != wanted:
+                raise TopicProblem(
+                    INCORRECTLY_PARTITIONED_TOPICS,
+                    f"Number of partitions [{fixed[topic]}] of repartition topic [{topic}] doesn't match number of "
+                    f"partitions [{wanted}] of the source topic.",
+                )
+            self._decided[topic] = wanted
+
+    def _agreed(self, counts: dict[str, int]) -> int:
+        if len(set(counts.values())) > 1:
+            listed = ", ".join(f"{topic}={count}" for topic, count in counts.items())
+            raise TopicProblem(
+                INCORRECTLY_PARTITIONED_TOPICS,
+                f"Following topics do not have the same number of partitions: [{{{listed}}}]",
+            )
+        return next(iter(counts.values()))
+
+    # Changelogs and tasks
+
+    def _widest_source(self, subtopology: Subtopology) -> int:
+        counts = [self._count(topic) or 0 for topic in source_topics(subtopology)]
+        if not counts:
+            raise _invalid(f"No source topics found for subtopology {subtopology.subtopology_id}")
+        return max(counts)
+
+    def _decide_changelogs(self) -> None:
+        for subtopology in self._subtopologies:
+            count = self._widest_source(subtopology)
+            for topic in subtopology.state_changelog_topics:
+                self._decided[topic.name] = count
+
+    def _missing(self) -> list[CreatableTopic]:
+        """Return the internal topics to create. Raises for an internal topic with another partition count."""
+        wanted: dict[str, TopicInfo] = {}
+        for subtopology in self._subtopologies:
+            for topic in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics):
+                wanted[topic.name] = topic
+        there = [name for name in wanted if name in self._counts]
+        others = [name for name in there if self._counts[name] != self._decided[name]]
+        if others:  # Kafka names the first in a set of all required topics
+            name = hash_order(others, self._required)[0]
+            raise TopicProblem(
+                INCORRECTLY_PARTITIONED_TOPICS,
+                f"Existing topic {name} has different number of partitions: expected {self._decided[name]}, found "
+                f"{self._counts[name]}",
+            )
+        missing: list[CreatableTopic] = []
+        for name, topic in wanted.items():
+            if name not in self._counts:
+                missing.append(_creatable(topic, self._decided[name]))
+        return missing
+
+
+def _creatable(topic: TopicInfo, partitions: int) -> CreatableTopic:
+    configs = [CreatableTopicConfig(config.key, config.value) for config in topic.topic_configs]
+    return CreatableTopic(topic.name, partitions, topic.replication_factor or -1, [], configs)
+
+
+def _summary(names: Sequence[str]) -> str:
+    """Return the first three names, and the count of more names."""
+    return _first_and_more(names[:NAMED_IN_A_STATUS], len(names))
+
+
+def _summary_of(names: Collection[str]) -> str:
+    """Return the first three names in order, and the count of more names."""
+    return _first_and_more(nsmallest(NAMED_IN_A_STATUS, names), len(names))
+
+
+def _first_and_more(first: Iterable[str], count: int) -> str:
+    text, more = ", ".join(first), count - NAMED_IN_A_STATUS
+    return f"{text} and {more} additional topics" if more > 0 else text
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)

@@ -1,38 +1,44 @@
 """The transaction coordinator for one partition of `__transaction_state`.
 
-Rule: only `replay` changes what a transaction is; calls decide, and leave the new value in `_pending` until its record
-is replayed. A transactional id with a pending value answers CONCURRENT_TRANSACTIONS. Once a record says
+Rule: only `replay` changes transactions. A call decides, and leaves the new value in `_pending` until its record is
+replayed; a transactional id with a pending value is answered with CONCURRENT_TRANSACTIONS. Once a record says
 PREPARE_COMMIT or PREPARE_ABORT, its markers are due until `markers_written` is called: also after a restart, since the
-record alone says so.
+record alone decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.transactions import steps, verdicts
-from pykafka_broker.coordinators.transactions.state import TransactionState
 from pykafka_broker.coordinators.transactions.transaction import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_TIMEOUT_MS,
+    STATE_BY_TITLE,
     TopicPartition,
-    Transaction,
-    read,
-    record,
+    TransactionMetadata,
+    TransactionState,
+    check_add,
+    check_bumping_end,
+    check_classic_end,
+    check_init,
+    check_partition,
+    next_epoch,
+    read_transaction,
+    transaction_record,
 )
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
 
-class Settings(NamedTuple):
-    """What the broker's configuration and finalized features say.
+class TransactionSettings(NamedTuple):
+    """The settings of transactions in the broker's configuration and finalized features.
 
-    transaction_version: the finalized feature: 0 writes records of version 0; 2 bumps the epoch also when the broker
-    itself aborts (KIP-890).
+    transaction_version: The finalized feature: 0 writes records of version 0; 2 bumps the epoch also when the broker
+        itself aborts (KIP-890).
     """
 
     max_timeout_ms: int = 900_000
@@ -44,7 +50,7 @@ class Settings(NamedTuple):
 
 
 class ProducerReply(NamedTuple):
-    """Answer to InitProducerId and EndTxn."""
+    """The answer to InitProducerId and EndTxn."""
 
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
@@ -52,7 +58,7 @@ class ProducerReply(NamedTuple):
 
 
 class Markers(NamedTuple):
-    """Control batches to write: one to each partition, then `markers_written`."""
+    """Control batches for the partitions of a transaction; `markers_written` follows."""
 
     transactional_id: str
     producer_id: int
@@ -64,44 +70,46 @@ class Markers(NamedTuple):
 
 
 class TransactionCoordinator:
-    """All transactional ids of one partition of `__transaction_state`. Each call that may write returns `Effects`."""
+    """All transactional ids of a partition of `__transaction_state`. Calls with records to write return `Effects`."""
 
     def __init__(
-        self, settings: Settings, new_producer_id: Callable[[], int], coordinator_epoch: int, now: int
+        self, settings: TransactionSettings, new_producer_id: Callable[[], int], coordinator_epoch: int, now: int
     ) -> None:
         self.settings = settings
         self.coordinator_epoch = coordinator_epoch
-        self.transactions: dict[str, Transaction] = {}
+        self.transactions: dict[str, TransactionMetadata] = {}
         self._new_producer_id = new_producer_id
-        self._pending: dict[str, Transaction | None] = {}
+        self._pending: dict[str, TransactionMetadata | None] = {}
         self._ongoing: set[str] = set()
-        self._preparing: dict[str, None] = {}  # in the order in which they were decided
+        self._preparing: dict[str, None] = {}  # in the order of the decisions
         self._earliest_timeout: int | None = None  # no ongoing transaction times out before this
         self._abort_check_ms = now + settings.abort_interval_ms
         self._expiration_check_ms = now + settings.expiration_interval_ms
 
-    # -- hard state -------------------------------------------------------------------------------------------------
+    # Hard state
 
     def replay(self, record: CoordinatorRecord) -> None:
-        """Apply one record of `__transaction_state`, right after its append and at a load alike. A pending value goes
-        on with what its record can't hold, as the last epoch. (Kafka: TransactionMetadata.completeTransitionTo)
+        """Apply a record of `__transaction_state`, right after the append and at a load alike.
+
+        A pending value keeps what its record can't hold, such as the last epoch. (Kafka:
+        TransactionMetadata.completeTransitionTo)
         """
         transactional_id = record.key.transactional_id
         if transactional_id in self._pending:
             transaction = self._pending.pop(transactional_id)
         else:
-            transaction = None if record.value is None else read(record.value)
+            transaction = None if record.value is None else read_transaction(record.value)
         self._take_over(transactional_id, transaction)
 
     def on_loaded(self, now: int) -> None:
-        """What another run has dated ahead of this one's clock began now, or it would never time out."""
+        """Date transactions from the future now: else they would never time out."""
         for transactional_id, transaction in list(self.transactions.items()):
             if max(transaction.start_ms, transaction.last_update_ms) > now:
                 start_ms, last_update_ms = min(transaction.start_ms, now), min(transaction.last_update_ms, now)
                 dated = transaction._replace(start_ms=start_ms, last_update_ms=last_update_ms)
                 self._take_over(transactional_id, dated)
 
-    def _take_over(self, transactional_id: str, transaction: Transaction | None) -> None:
+    def _take_over(self, transactional_id: str, transaction: TransactionMetadata | None) -> None:
         self._ongoing.discard(transactional_id)
         self._preparing.pop(transactional_id, None)
         if transaction is None:
@@ -114,30 +122,31 @@ class TransactionCoordinator:
             self._ongoing.add(transactional_id)
             self._watch(transaction)
 
-    def _watch(self, transaction: Transaction) -> None:
+    def _watch(self, transaction: TransactionMetadata) -> None:
         if transaction.timeout_ms != NO_TIMEOUT_MS:
             timeout = _times_out_ms(transaction)
             if self._earliest_timeout is None or timeout < self._earliest_timeout:
                 self._earliest_timeout = timeout
 
     def discard(self, effects: Effects[Any]) -> None:
-        """The records of these effects could not be written: nothing has happened."""
+        """Forget decisions after the append of their records has failed: nothing has happened."""
         for decided in effects.records:
             self._pending.pop(decided.key.transactional_id, None)
 
-    def _decide(self, transactional_id: str, transaction: Transaction, reply: R) -> Effects[R]:
+    def _decide(self, transactional_id: str, transaction: TransactionMetadata, reply: R) -> Effects[R]:
         effects = Effects(reply)
         self._add(effects, transactional_id, transaction)
         return effects
 
-    def _add(self, effects: Effects[Any], transactional_id: str, transaction: Transaction | None) -> None:
+    def _add(self, effects: Effects[Any], transactional_id: str, transaction: TransactionMetadata | None) -> None:
         self._pending[transactional_id] = transaction
         version = 1 if self.settings.transaction_version else 0
-        effects.records.append(record(transactional_id, transaction, version))
+        effects.records.append(transaction_record(transactional_id, transaction, version))
 
     def as_it_is(self, transactional_id: str) -> Effects[None]:
-        """What is known of a transactional id once more, a tombstone if that is nothing. It changes nothing, and only
-        who leads the log can have it committed. No reply.
+        """Return the record of the known state, a tombstone for an unknown transactional id.
+
+        The record changes nothing, but only the leader of the log can have it committed. No reply.
         """
         effects: Effects[None] = Effects()
         if transactional_id not in self._pending:
@@ -148,7 +157,7 @@ class TransactionCoordinator:
         """Whether a decision is not on disk yet, or an outcome not in all partitions: Kafka's pending state."""
         return transactional_id in self._pending or transactional_id in self._preparing
 
-    # -- InitProducerId ---------------------------------------------------------------------------------------------
+    # InitProducerId
 
     def init_producer_id(
         self,
@@ -160,11 +169,13 @@ class TransactionCoordinator:
         two_phase: bool = False,
         keep_prepared: bool = False,
     ) -> Effects[ProducerReply]:
-        """Take a transactional id over. Reply: `ProducerReply`.
+        """Hand a transactional id to a producer. Reply: `ProducerReply`.
 
-        `expected` is the producer id and epoch that a client wants to go on with (KIP-360). An open transaction is
-        aborted under a bumped epoch first, and the caller is told to come back. Kafka knows the two-phase fields of
-        KIP-939, but not yet keeping a prepared transaction.
+        An open transaction is aborted under a bumped epoch first, and the caller gets CONCURRENT_TRANSACTIONS. Kafka
+        knows the two-phase fields of KIP-939, but does not keep a prepared transaction yet.
+
+        Args:
+            expected: The producer id and epoch that a client wants to keep (KIP-360).
         """
         error = self._init_refused(transactional_id, timeout_ms, two_phase, keep_prepared)
         if error is None and self._moves(transactional_id):
@@ -175,8 +186,8 @@ class TransactionCoordinator:
             timeout_ms = NO_TIMEOUT_MS
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
-            transaction = steps.created(self._new_producer_id(), timeout_ms, now)
-        error = verdicts.on_init(transaction, expected)
+            transaction = TransactionMetadata.created(self._new_producer_id(), timeout_ms, now)
+        error = check_init(transaction, expected)
         if error is not None:
             return Effects(ProducerReply(error))
         if transaction.state is TransactionState.ONGOING:
@@ -200,7 +211,7 @@ class TransactionCoordinator:
     def _hand_out(
         self,
         transactional_id: str,
-        transaction: Transaction,
+        transaction: TransactionMetadata,
         timeout_ms: int,
         expected: tuple[int, int] | None,
         now: int,
@@ -208,26 +219,26 @@ class TransactionCoordinator:
         expected_epoch = None if expected is None else expected[1]
         if transaction.epoch_exhausted and expected_epoch in (None, transaction.producer_epoch):
             last = NO_PRODUCER_EPOCH if expected is None else transaction.producer_epoch
-            fresh = steps.rotated(transaction, self._new_producer_id(), timeout_ms, last, now)
+            fresh = transaction.rotated(self._new_producer_id(), timeout_ms, last, now)
         else:
-            epochs = verdicts.next_epoch(transaction, expected_epoch)
+            epochs = next_epoch(transaction, expected_epoch)
             if isinstance(epochs, ErrorCode):
                 return Effects(ProducerReply(epochs))
-            fresh = steps.initialised(transaction, timeout_ms, *epochs, now)
+            fresh = transaction.initialised(timeout_ms, *epochs, now)
         reply = ProducerReply(ErrorCode.NONE, fresh.producer_id, fresh.producer_epoch)
         return self._decide(transactional_id, fresh, reply)
 
-    def _fence_and_abort(self, transaction: Transaction, now: int) -> Transaction:
-        """Abort on the broker's own account: whoever has the transaction open is fenced by one bump of the epoch."""
+    def _fence_and_abort(self, transaction: TransactionMetadata, now: int) -> TransactionMetadata:
+        """Abort on the broker's own account: a bump of the epoch fences the producer of the open transaction."""
         version = self.settings.transaction_version
         if version < 2:
-            return steps.prepared(steps.fenced(transaction), False, 0, NO_PRODUCER_ID, now)
-        return steps.prepared(transaction, False, version, self._successor(transaction), now)
+            return transaction.fenced().prepared(False, 0, NO_PRODUCER_ID, now)
+        return transaction.prepared(False, version, self._successor(transaction), now)
 
-    def _successor(self, transaction: Transaction) -> int:
+    def _successor(self, transaction: TransactionMetadata) -> int:
         return self._new_producer_id() if transaction.epoch_exhausted else NO_PRODUCER_ID
 
-    # -- taking part ------------------------------------------------------------------------------------------------
+    # Partitions of a transaction
 
     def add_partitions(
         self,
@@ -238,7 +249,7 @@ class TransactionCoordinator:
         client_version: int,
         now: int,
     ) -> Effects[ErrorCode]:
-        """Let partitions take part; the first ones open the transaction. Reply: `ErrorCode`."""
+        """Add partitions to a transaction; the first addition opens the transaction. Reply: `ErrorCode`."""
         if not transactional_id:
             return Effects(ErrorCode.INVALID_REQUEST)
         transaction = self.transactions.get(transactional_id)
@@ -246,27 +257,26 @@ class TransactionCoordinator:
             return Effects(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if self._moves(transactional_id):
             return Effects(ErrorCode.CONCURRENT_TRANSACTIONS)
-        error = verdicts.on_add(transaction, producer_id, producer_epoch, partitions)
+        error = check_add(transaction, producer_id, producer_epoch, partitions)
         if error is not None:
             return Effects(error)
-        grown = steps.with_partitions(transaction, partitions, client_version, now)
+        grown = transaction.with_partitions(partitions, client_version, now)
         return self._decide(transactional_id, grown, ErrorCode.NONE)
 
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Do these partitions take part? One answer each; nothing changes."""
+        """Return for each partition whether the transaction has the partition. Nothing changes."""
         if not transactional_id:
             return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
             return dict.fromkeys(partitions, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return {
-            partition: verdicts.on_verify(transaction, producer_id, producer_epoch, partition)
-            for partition in partitions
+            partition: check_partition(transaction, producer_id, producer_epoch, partition) for partition in partitions
         }
 
-    # -- EndTxn -----------------------------------------------------------------------------------------------------
+    # EndTxn
 
     def end_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, client_version: int, now: int
@@ -280,25 +290,25 @@ class TransactionCoordinator:
         moving = self._moves(transactional_id)
         error: ErrorCode | None
         if client_version < 2:
-            error = verdicts.on_classic_end(transaction, producer_id, producer_epoch, commit, moving=moving)
+            error = check_classic_end(transaction, producer_id, producer_epoch, commit, moving=moving)
         elif moving:
-            # Also under the epoch of the next transaction: a producer may abort that one before this one is over, and
-            # it is not fenced (KAFKA-18464).
+            # Also under the epoch of the next transaction: a producer may abort the next transaction before the current
+            # one is over, and is not fenced (KAFKA-18464).
             error = ErrorCode.CONCURRENT_TRANSACTIONS
         else:
-            error = verdicts.on_bumping_end(transaction, producer_id, producer_epoch, commit)
+            error = check_bumping_end(transaction, producer_id, producer_epoch, commit)
         if error is ErrorCode.NONE:
             return Effects(ProducerReply(error, transaction.producer_id, transaction.producer_epoch))
         if error is not None:
             return Effects(ProducerReply(error))
         successor = self._successor(transaction) if client_version >= 2 else NO_PRODUCER_ID
-        preparing = steps.prepared(transaction, commit, client_version, successor, now)
-        after = steps.completed(preparing, now)
+        preparing = transaction.prepared(commit, client_version, successor, now)
+        after = preparing.completed(now)
         reply = ProducerReply(ErrorCode.NONE, after.producer_id, after.producer_epoch)
         return self._decide(transactional_id, preparing, reply)
 
     def markers_due(self) -> Iterator[Markers]:
-        """Transactions whose outcome is on disk, but not yet in their partitions."""
+        """Yield the markers of transactions with an outcome on disk, but not yet in all partitions."""
         for transactional_id in list(self._preparing):
             transaction = self.transactions[transactional_id]
             yield Markers(
@@ -312,20 +322,20 @@ class TransactionCoordinator:
             )
 
     def markers_written(self, transactional_id: str, now: int) -> Effects[None]:
-        """Every partition has its marker: the transaction is over. No reply."""
-        return self._decide(transactional_id, steps.completed(self.transactions[transactional_id], now), None)
+        """End a transaction after all partitions have the marker. No reply."""
+        return self._decide(transactional_id, self.transactions[transactional_id].completed(now), None)
 
-    # -- time -------------------------------------------------------------------------------------------------------
+    # Time
 
     def next_deadline(self) -> int | None:
-        """When `on_deadline` has something to look at."""
+        """Return when `on_deadline` has to be called next."""
         if self._earliest_timeout is not None:
             timeout = max(self._earliest_timeout, self._abort_check_ms)
             return min(timeout, self._expiration_check_ms)
         return self._expiration_check_ms if self.transactions else None
 
     def on_deadline(self, now: int) -> Effects[None]:
-        """Abort what has been open for too long; forget transactional ids that nobody has used for long."""
+        """Abort transactions after their timeout, and forget transactional ids after a long time without use."""
         effects: Effects[None] = Effects()
         if now >= self._abort_check_ms and self._earliest_timeout is not None:
             self._abort_check_ms = now + self.settings.abort_interval_ms
@@ -344,7 +354,7 @@ class TransactionCoordinator:
                 try:
                     self._add(effects, transactional_id, self._fence_and_abort(transaction, now))
                     continue
-                except ApiError:  # it needs a producer id, and there is none before a controller has given some
+                except ApiError:  # the abort needs a producer id, and the controller has given none yet
                     pass
             self._watch(transaction)
 
@@ -359,6 +369,46 @@ class TransactionCoordinator:
                 self._add(effects, transactional_id, None)
 
 
-def _times_out_ms(transaction: Transaction) -> int:
-    """The first millisecond at which the transaction has been open for longer than its timeout."""
+def _times_out_ms(transaction: TransactionMetadata) -> int:
+    """Return the first millisecond at which the transaction has been open for longer than the timeout."""
     return transaction.start_ms + transaction.timeout_ms + 1
+
+
+# ListTransactions
+
+
+class TransactionFilters(NamedTuple):
+    """The filters of ListTransactions. An empty filter lets every transaction pass.
+
+    state_titles: Each once; a title that does not exist is named in the answer and matches nothing.
+    duration_ms: Below 0: any age (KIP-994).
+    matches: None: any id (KIP-1152).
+    """
+
+    state_titles: Collection[str] = ()
+    producer_ids: Collection[int] = ()
+    duration_ms: int = -1
+    matches: Callable[[str], bool] | None = None
+
+    def unknown_titles(self) -> list[str]:
+        """Return the titles of `state_titles` for which no state exists."""
+        return [title for title in self.state_titles if title not in STATE_BY_TITLE]
+
+
+def matching_transactions(
+    transactions: Iterable[tuple[str, TransactionMetadata]], filters: TransactionFilters, now: int
+) -> Iterator[tuple[str, TransactionMetadata]]:
+    """Yield the transactions through all filters."""
+    states = {STATE_BY_TITLE[title] for title in filters.state_titles if title in STATE_BY_TITLE}
+    for transactional_id, transaction in transactions:
+        if transaction.state is TransactionState.DEAD:
+            continue
+        if filters.producer_ids and transaction.producer_id not in filters.producer_ids:
+            continue
+        if filters.state_titles and transaction.state not in states:
+            continue
+        if filters.duration_ms >= 0 and now - transaction.start_ms <= filters.duration_ms:
+            continue
+        if filters.matches is not None and not filters.matches(transactional_id):
+            continue
+        yield transactional_id, transaction

@@ -1,37 +1,58 @@
-"""One round of cleaning a partition: read the dirty part's keys, then write each group of segments anew.
+"""One round of cleaning a partition, in a thread or in a process of its own.
 
-Rule: it works on files alone and knows no broker, so that it can run in a process of its own. What it writes ends in
-`.cleaned` and is synced when it returns; the segments that it read are not touched.
+Rule: `PartitionCleaner` reads the dirty part's keys, then writes each group of segments anew. It works on files alone
+and knows no broker. The files that it writes end in `.cleaned` and are synced when it returns; the segments that it
+read are not touched.
+
+A large cleaning runs in another process, so that it takes no time from the event loop: a request goes in on standard
+input and a result comes out on standard output. Small cleanings are not worth a process and run in the thread that
+asked. A shutdown need not wait: a half-done cleaning is worth nothing. A worker never outlives its broker, even one
+that is killed: it would write into files that the next broker has made.
+
+Only the cleaner reads this module, with its first cleaning: no start waits for the import.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time  # noqa: TID251  # the rate of a worker's own reads and writes; no state machine sees it
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from pykafka_broker.log.compaction.filter import BatchFilter
-from pykafka_broker.log.compaction.latest import LatestRecords
+from pykafka_broker.log.compaction.filter import BatchFilter, CleanedTransactions
+from pykafka_broker.log.compaction.latest import LEAST_RECORD_BYTES, LatestRecords, iter_spans, records_bytes
 from pykafka_broker.log.compaction.request import CleanedSegment, CleanRequest, CleanResult
-from pykafka_broker.log.compaction.spans import LEAST_RECORD_BYTES, iter_spans, records_bytes
-from pykafka_broker.log.compaction.transactions import CleanedTransactions
 from pykafka_broker.log.files import FileCache
-from pykafka_broker.log.filesystem import Buffer, FileSystem
-from pykafka_broker.log.producer_loading import find_aborted
+from pykafka_broker.log.filesystem import Buffer, FileSystem, OsFileSystem
+from pykafka_broker.log.index import AbortedTransaction, CorruptTransactionIndex
+from pykafka_broker.log.producer_state import find_aborted
 from pykafka_broker.log.scan import ScannedBatch, scan
-from pykafka_broker.log.segment import MAX_RELATIVE_OFFSET, LogSegment
-from pykafka_broker.log.segment_files import CLEANED
+from pykafka_broker.log.segment import CLEANED, MAX_RELATIVE_OFFSET, LogSegment
 from pykafka_broker.log.segments import Segments
-from pykafka_broker.log.transaction_index import AbortedTransaction, CorruptTransactionIndex
+from pykafka_broker.records.errors import GrowsTooLarge
 from pykafka_broker.records.header import read_header
+from pykafka_broker.system import CREATION_FLAGS, PROCESS_GROUP, give_way
+
+if TYPE_CHECKING:
+    from pykafka_broker.log.compaction.cleaner import Candidate, Cleaner
 
 _OPEN_FILES = 64
 _WRITE_BYTES = 1 << 20
-
-Throttle = Callable[[int], None]  # told how many bytes were read or written; may wait
+_SMALL_BYTES = 1 << 20
+_MOST_UNPACKED_HERE = 8 << 20
+_UNLIMITED = 1e18
+_NICENESS = 5
+Throttle = Callable[[int], None]  # is told how many bytes were read or written; may wait
+Runner = Callable[[FileSystem, CleanRequest], CleanResult]  # as `CleaningProcesses`
 
 
 class PartitionCleaner:
-    """Cleans one partition once."""
+    """A single cleaning of a partition."""
 
     def __init__(self, fs: FileSystem, request: CleanRequest, throttle: Throttle) -> None:
         self._request = request
@@ -81,7 +102,7 @@ class PartitionCleaner:
     # -- the keys of the dirty part
 
     def _learn_keys(self) -> None:
-        """From the first dirty offset on, as far as there is room for them."""
+        """Learn keys from the first dirty offset on, as far as the memory allows."""
         start = self._request.first_dirty_offset
         transactions = CleanedTransactions()
         transactions.add_aborted(self._aborted_after(start))  # the markers of others aren't met any more
@@ -95,7 +116,7 @@ class PartitionCleaner:
             latest.latest_offset = max(latest.latest_offset, self._end_of(number) - 1)
 
     def _learn_batch(self, batch: ScannedBatch, transactions: CleanedTransactions) -> bool:
-        """False if there is no room for the rest."""
+        """Learn the keys of a batch, and return whether the memory had room."""
         header, latest = batch.header, self._latest
         if header.is_control:
             transactions.ends_nothing(header, batch.data)
@@ -110,7 +131,7 @@ class PartitionCleaner:
         return True
 
     def _aborted_after(self, offset: int) -> Iterator[AbortedTransaction]:
-        """Yield the aborted transactions whose marker stands at or after `offset`, also behind the cleaned part."""
+        """Yield the aborted transactions with a marker at or after `offset`, also behind the cleaned part."""
         for segment in self._segments:
             for transaction in self._aborted_in(segment):
                 if transaction.last_offset >= offset:
@@ -126,7 +147,7 @@ class PartitionCleaner:
     # -- writing
 
     def _groups(self, end_offset: int) -> Iterator[list[int]]:
-        """Numbers of consecutive segments that together fit into one."""
+        """Yield the indexes of consecutive segments which together fit into a single segment."""
         request = self._request
         group: list[int] = []
         size = entries = 0
@@ -164,7 +185,7 @@ class PartitionCleaner:
         return CleanedSegment(cleaned.base_offset, cleaned.size, bases)
 
     def _cleaned(self, group: list[int]) -> LogSegment:
-        """What takes the place of these segments."""
+        """Return the segment replacing a group of segments."""
         request, base = self._request, self._segments[group[0]].base_offset
         return LogSegment(
             self._files, request.directory, base, size=0, created_ms=request.wall, fresh=True, suffix=CLEANED
@@ -191,7 +212,7 @@ class PartitionCleaner:
 
 
 class _Writer:
-    """Appends batches to a cleaned segment, many with one write."""
+    """Appends to a cleaned segment, many batches with a write."""
 
     def __init__(self, segment: LogSegment, index_interval_bytes: int) -> None:
         self.written = 0
@@ -220,3 +241,164 @@ class _Writer:
         self._pieces.clear()
         self._batches.clear()
         self._waiting_bytes = 0
+
+
+class CleaningStopped(Exception):
+    """A cleaning was cancelled, or its process died; the log is sound."""
+
+
+class CleaningProcesses:
+    """Cleanings in the calling thread or, if large, in separate processes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._workers: set[subprocess.Popen[bytes]] = set()
+        self._cancelled = False
+
+    def __call__(self, fs: FileSystem, request: CleanRequest) -> CleanResult:
+        """Clean a partition.
+
+        Raises:
+            ValueError: the log can't be cleaned.
+            CleaningStopped: there was no time for it.
+        """
+        may_be_beside = isinstance(fs, OsFileSystem)
+        if may_be_beside and sum(size for _, size in request.segments) >= _SMALL_BYTES:
+            return self._clean_beside(request)
+        here = request._replace(most_unpacked_bytes=_MOST_UNPACKED_HERE) if may_be_beside else request
+        try:
+            return PartitionCleaner(fs, here, self._throttle(request.bytes_per_second)).run()
+        except GrowsTooLarge:
+            if not may_be_beside:
+                raise
+        return self._clean_beside(request)  # little on disk, and much when it is unpacked
+
+    def cancel(self) -> None:
+        """End all running cleanings, and start nothing more."""
+        with self._lock:
+            self._cancelled = True
+            for worker in self._workers:
+                worker.kill()
+
+    def _throttle(self, bytes_per_second: float) -> Callable[[int], None]:
+        wait = throttle(bytes_per_second)
+
+        def check(count: int) -> None:
+            if self._cancelled:
+                raise CleaningStopped("cancelled")
+            wait(count)
+
+        return check
+
+    def _clean_beside(self, request: CleanRequest) -> CleanResult:
+        safe_path = ["-P"] if sys.flags.safe_path else []  # as this process was started
+        command = [sys.executable, *safe_path, "-m", "pykafka_broker.log.compaction.clean"]
+        with self._lock:
+            if self._cancelled:
+                raise CleaningStopped("cancelled")
+            # a process group of its own: Ctrl-C in a terminal is for the broker, which then ends its workers
+            worker = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                creationflags=CREATION_FLAGS,
+                process_group=PROCESS_GROUP,
+            )
+            self._workers.add(worker)
+        try:
+            output = _exchange(worker, pickle.dumps(request))
+        finally:
+            with self._lock:
+                self._workers.discard(worker)
+        if worker.returncode:
+            raise CleaningStopped(f"the process ended with status {worker.returncode}")
+        outcome = pickle.loads(output)
+        if isinstance(outcome, Exception):
+            raise outcome
+        assert isinstance(outcome, CleanResult)
+        return outcome
+
+
+class CleanJob:
+    """A cleaning beside the loop, whose result is put in place afterwards."""
+
+    def __init__(
+        self, cleaner: Cleaner, found: Candidate, request: CleanRequest, runner: Runner, fs: FileSystem
+    ) -> None:
+        self._cleaner = cleaner
+        self._found = found
+        self._request = request
+        self._runner = runner
+        self._fs = fs
+        self._result: CleanResult | None = None
+        self._problem: ValueError | CleaningStopped | None = None
+
+    def run(self) -> None:
+        try:
+            self._result = self._runner(self._fs, self._request)
+        except (ValueError, CleaningStopped) as problem:
+            self._problem = problem
+
+    def apply(self) -> None:
+        if self._result is not None:
+            self._cleaner.cleaned(self._found, self._request.wall, self._result)
+        else:
+            self._cleaner.failed(self._found, self._request, self._problem)
+
+    def failed(self, error: OSError) -> None:
+        self._cleaner.failed(self._found, self._request, error)
+
+
+def _exchange(worker: subprocess.Popen[bytes], request: bytes) -> bytes:
+    """Send the request and wait for all of the answer.
+
+    The worker's input stays open until then, since its end means to the worker that the broker is gone.
+    """
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    with worker, worker.stdout:
+        with contextlib.suppress(BrokenPipeError):
+            worker.stdin.write(request)
+            worker.stdin.flush()
+        return worker.stdout.read()
+
+
+def throttle(bytes_per_second: float) -> Callable[[int], None]:
+    """Return a function which waits to keep the reported bytes below the rate."""
+    if bytes_per_second >= _UNLIMITED:
+        return lambda count: None
+    start = time.monotonic()
+    done = 0
+
+    def wait(count: int) -> None:
+        nonlocal done
+        done += count
+        ahead = done / bytes_per_second - (time.monotonic() - start)
+        if ahead > 0:
+            time.sleep(ahead)
+
+    return wait
+
+
+def _end_with_parent() -> None:
+    """End the process when standard input is closed: the broker has ended, by kill -9 too."""
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(1)
+
+
+def main() -> None:
+    give_way(_NICENESS)
+    request = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    outcome: CleanResult | Exception
+    try:
+        outcome = PartitionCleaner(OsFileSystem(), request, throttle(request.bytes_per_second)).run()
+    except OSError as error:
+        outcome = OSError(error.errno, error.strerror, error.filename)
+    except ValueError as error:
+        outcome = ValueError(str(error))
+    sys.stdout.buffer.write(pickle.dumps(outcome))
+
+
+if __name__ == "__main__":
+    main()

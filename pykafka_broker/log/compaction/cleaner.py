@@ -19,7 +19,7 @@ from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.segments import Segments
 
 if TYPE_CHECKING:
-    from pykafka_broker.log.compaction.clean_process import CleaningProcesses
+    from pykafka_broker.log.compaction.clean import CleaningProcesses
     from pykafka_broker.log.compaction.swap import Swap
     from pykafka_broker.log.manager import LogManager
 
@@ -43,7 +43,7 @@ def first_dirty_offset(log: PartitionLog, checkpoint: int | None) -> int:
 
 
 def upper_offset(log: PartitionLog, first_dirty: int, wall: int) -> int:
-    """Where what may be cleaned ends; the base offset of a segment."""
+    """Return the end of the cleanable part, the base offset of a segment."""
     limit = min(log.segments.active.base_offset, log.last_stable_offset, log.high_watermark, log.recovery_point)
     lag_ms = log.config.min_compaction_lag_ms
     upper = log.segments.first.base_offset
@@ -57,7 +57,7 @@ def upper_offset(log: PartitionLog, first_dirty: int, wall: int) -> int:
 
 
 def candidate(key: TopicPartition, log: PartitionLog, checkpoint: int | None, wall: int) -> Candidate | None:
-    """This log, if it should be cleaned."""
+    """Return the log as a candidate, if a cleaning is due; else None."""
     first_dirty = first_dirty_offset(log, checkpoint)
     upper = upper_offset(log, first_dirty, wall)
     clean_bytes = dirty_bytes = 0
@@ -80,7 +80,7 @@ def candidate(key: TopicPartition, log: PartitionLog, checkpoint: int | None, wa
 
 
 def make_request(found: Candidate, wall: int, map_bytes: int, bytes_per_second: float) -> CleanRequest:
-    """Describe this cleaning as plain data.
+    """Describe a cleaning as plain data.
 
     Raises:
         ApiError: a transaction index can't be read.
@@ -108,7 +108,7 @@ def make_request(found: Candidate, wall: int, map_bytes: int, bytes_per_second: 
 
 
 class _Unfinished(NamedTuple):
-    """A cleaning whose result is not in place yet."""
+    """A cleaning without a result in place yet."""
 
     found: Candidate
     result: CleanResult
@@ -116,7 +116,7 @@ class _Unfinished(NamedTuple):
 
 
 class Cleaner:
-    """Keeps up to `log.cleaner.threads` cleanings going."""
+    """Up to `log.cleaner.threads` cleanings at a time, and the choice of the next partition."""
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
@@ -144,7 +144,7 @@ class Cleaner:
 
     @property
     def running(self) -> int:
-        """Cleanings that are going on."""
+        """Return the number of running cleanings."""
         return len(self._running)
 
     def next_deadline(self) -> int | None:
@@ -153,7 +153,7 @@ class Cleaner:
         return self._due if self._due < _NEVER else None
 
     def look_now(self, now: int) -> None:
-        """Look for something to clean now, and not only after the pause."""
+        """Look for something to clean now, without waiting for the pause to end."""
         if self._due < _NEVER:
             self._due = now
 
@@ -175,8 +175,8 @@ class Cleaner:
             self._start(found)
 
     def clean(self, keys: list[TopicPartition]) -> bool:
-        """Clean these now, all that is complete and synced, however little it is and however young; whether there is
-        anything to do.
+        """Clean the complete and synced part of the partitions now, however small and young, and return whether a
+        cleaning began.
         """
         self._heed_settings()
         begun = False
@@ -193,11 +193,11 @@ class Cleaner:
         return begun
 
     def is_idle(self, keys: list[TopicPartition]) -> bool:
-        """Whether none of them is being cleaned."""
+        """Return whether none of the partitions is being cleaned."""
         return not self._running.keys() & {*keys}
 
     def _heed_settings(self) -> None:
-        """What goes on under settings that were changed meanwhile begins anew, as Kafka's cleaners do."""
+        """Begin cleanings anew after a change of settings, as Kafka's cleaners do."""
         config = self._manager.config
         settings = (
             config.log_cleaner_threads,
@@ -227,8 +227,7 @@ class Cleaner:
 
     def _start(self, found: Candidate) -> bool:
         """Begin a cleaning; False if a transaction index can't be read, and the log is looked at again later."""
-        from pykafka_broker.log.compaction.clean_process import CleaningProcesses
-        from pykafka_broker.log.compaction.job import CleanJob
+        from pykafka_broker.log.compaction.clean import CleaningProcesses, CleanJob
 
         if self._processes is None:
             self._processes = CleaningProcesses()
@@ -262,14 +261,14 @@ class Cleaner:
             self._swap(_Unfinished(found, result, swap))
 
     def finish_swaps(self) -> None:
-        """Go on with the swaps that found no room. Those of a log that was deleted since are forgotten."""
+        """Go on with swaps stopped by a full disk; swaps of deleted logs are forgotten."""
         unfinished, self._unfinished = self._unfinished, {}
         for key, each in unfinished.items():
             if self._manager.loaded.get(key) is each.found.log:
                 self._swap(each)
 
     def is_swapping(self, key: TopicPartition) -> bool:
-        """Whether some files of this log have a name that is theirs only for the time of a swap."""
+        """Return whether files of the log have temporary names of an unfinished swap."""
         return key in self._unfinished
 
     def _swap(self, cleaning: _Unfinished) -> None:

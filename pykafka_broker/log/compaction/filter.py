@@ -1,25 +1,40 @@
-"""What is left of a batch.
+"""The part of a batch that stays after a cleaning, and the transactions that decide it.
 
-Rule: offsets stay. A batch of which every record stays is copied as it is; one that loses some keeps its header's
-offsets and sequence numbers; one that loses all goes, unless it is the last of its producer in this round or of the
-round itself, which leave an empty batch behind. Where the marks of its records tell, a batch is not read again.
-Tombstones and markers get a delete horizon when they are first met and go when it has passed (KIP-534).
+Rule: offsets stay. A batch whose records all stay is copied as it is. A batch that loses some records keeps its
+header's offsets and sequence numbers. A batch that loses all records goes, unless it is the last of its producer in
+this round or the last of the round: an empty batch stays then. Where the marks of its records tell enough, a batch is
+not read again. Tombstones and markers get a delete horizon when they are first met and go when it has passed (KIP-534).
+
+Records of aborted transactions go. A marker goes only when no batch of its transaction is left, and then not at once
+but after `delete.retention.ms`, so that a reader in the middle of the transaction still meets its end.
 
 A producer's later batches, behind the round, do not count: they may not be committed, and a truncation or a follower
-that copies only what is committed would leave the producer with an older sequence number than its own.
+that copies only committed records would leave the producer with an older sequence number than its own.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable
 
-from pykafka_broker.log.compaction.latest import GONE, TOMBSTONE, UNKNOWN, VALUE, LatestRecords
+from pykafka_broker.log.compaction.latest import (
+    GONE,
+    TOMBSTONE,
+    UNKNOWN,
+    VALUE,
+    LatestRecords,
+    Place,
+    Span,
+    iter_spans,
+    marked_places,
+    records_bytes,
+)
 from pykafka_broker.log.compaction.request import LastBatches
-from pykafka_broker.log.compaction.spans import Place, Span, iter_spans, marked_places, records_bytes
-from pykafka_broker.log.compaction.transactions import CleanedTransactions
 from pykafka_broker.log.filesystem import Buffer
+from pykafka_broker.log.index import AbortedTransaction
 from pykafka_broker.records.builder import varint
 from pykafka_broker.records.compression import NONE, compress
+from pykafka_broker.records.control import ABORT, COMMIT, read_control_type
 from pykafka_broker.records.header import (
     CODEC_MASK,
     DELETE_HORIZON_BIT,
@@ -30,14 +45,68 @@ from pykafka_broker.records.header import (
     BatchHeader,
     write_crc,
 )
-from pykafka_broker.records.record import wrap_int64
+from pykafka_broker.records.record import iter_records, wrap_int64
 
 _ONE_BYTE = [varint(delta) for delta in range(-64, 64)]
 
 
+class CleanedTransactions:
+    """The transactions of a log, batch by batch in order; `kept_aborts` are the transactions with a kept marker."""
+
+    def __init__(self) -> None:
+        self.kept_aborts: list[AbortedTransaction] = []
+        self._coming: list[tuple[int, AbortedTransaction]] = []
+        self._aborted: dict[int, AbortedTransaction] = {}  # open here and later aborted, by producer
+        self._seen: set[int] = set()  # of those, the ones that had a batch
+        self._committed: set[int] = set()  # open here, had a batch, and later committed
+
+    def add_aborted(self, aborted: Iterable[AbortedTransaction]) -> None:
+        for transaction in aborted:
+            heapq.heappush(self._coming, (transaction.first_offset, transaction))
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Return whether a batch of records belongs to an aborted transaction."""
+        self._open_up_to(header.last_offset)
+        if not header.is_transactional:
+            return False
+        if header.producer_id in self._aborted:
+            self._seen.add(header.producer_id)
+            return True
+        self._committed.add(header.producer_id)
+        return False
+
+    def ends_nothing(self, header: BatchHeader, batch: memoryview) -> bool:
+        """Return whether a control batch ends a transaction without any batch left."""
+        self._open_up_to(header.last_offset)
+        record = next(iter_records(batch, header), None)
+        if record is None:  # emptied by an earlier cleaning
+            return True
+        kind = read_control_type(record)
+        producer_id = header.producer_id
+        if kind == COMMIT:
+            had_batch = producer_id in self._committed
+            self._committed.discard(producer_id)
+            return not had_batch
+        if kind != ABORT:
+            return False
+        transaction = self._aborted.pop(producer_id, None)
+        if transaction is None or producer_id not in self._seen:
+            return True
+        self._seen.discard(producer_id)
+        self.kept_aborts.append(transaction)
+        return False
+
+    def _open_up_to(self, offset: int) -> None:
+        while self._coming and self._coming[0][0] <= offset:
+            transaction = heapq.heappop(self._coming)[1]
+            self._aborted.setdefault(transaction.producer_id, transaction)
+
+
 class BatchFilter:
-    """Decides batch by batch, in the order of the log. last_learned: where the last data batch of each of the
-    `producers` ends in the dirty part, if there is one. round_end: where this round of cleaning ends.
+    """Decisions on batches, in the order of the log.
+
+    last_learned: where the last data batch of each of the `producers` ends in the dirty part, if there is one.
+    round_end: where this round of cleaning ends.
     """
 
     def __init__(
@@ -62,7 +131,7 @@ class BatchFilter:
         self._new_horizon = wall + delete_retention_ms
 
     def keep(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
-        """The batch as it is to stand in the cleaned log; None if nothing of it stays."""
+        """Return the batch for the cleaned log; None if nothing of the batch stays."""
         if header.is_control:
             return self._keep_control(header, batch)
         if self._transactions.is_aborted(header):
@@ -99,7 +168,7 @@ class BatchFilter:
         return rewrite(header, data, _places(iter_spans(data, header.count)), self._new_horizon)
 
     def _kept(self, header: BatchHeader, spans: list[Span], marks: bytearray | None) -> list[Span]:
-        """Of a batch that was not learned, or not all of it, those whose key does not come again."""
+        """Return the records without a later record of the same key, for a batch not learned, or not wholly."""
         latest = self._latest
         horizon = header.delete_horizon_ms
         tombstones_stay = horizon is None or self._wall < horizon
@@ -137,7 +206,7 @@ class BatchFilter:
 
 
 def rewrite(header: BatchHeader, data: bytes, kept: list[Place], horizon: int | None) -> bytearray:
-    """The batch with only these records; a delete horizon takes the place of the base timestamp."""
+    """Return the batch with only the kept records; a delete horizon takes the place of the base timestamp."""
     stamp = header.max_timestamp if header.log_append_time else None
     stamps = [header.base_timestamp + delta if stamp is None else stamp for _, _, _, delta in kept]
     base_timestamp = stamps[0] if horizon is None else horizon
@@ -160,7 +229,7 @@ def _places(spans: Iterable[Span]) -> list[Place]:
 
 
 def empty_batch(header: BatchHeader) -> bytearray:
-    """Nothing but what the header says of offsets, producer and time."""
+    """Return a batch without records, with the header's offsets, producer and time."""
     attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON_BIT)
     return _batch(header, attributes, NO_TIMESTAMP, header.max_timestamp, 0, b"")
 

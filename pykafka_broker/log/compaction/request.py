@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pykafka_broker.log.transaction_index import AbortedTransaction
+from pykafka_broker.log.index import AbortedTransaction
 from pykafka_broker.records.compression import MAX_DECOMPRESSED
 
 
 class LastBatches(NamedTuple):
-    """The end of an active producer's records. offsets: where its newest data batches end, oldest first; none after a
-    marker that has raised its epoch. epoch: the newest one.
+    """The end of an active producer's records.
+
+    offsets: where its newest data batches end, oldest first; none after a marker that has raised its epoch. epoch: the
+    newest one.
     """
 
     offsets: tuple[int, ...]
     epoch: int
 
     def newest_below(self, offset: int) -> int | None:
-        """Return the last offset of the newest of these batches that ends below `offset`."""
+        """Return the last offset of the newest batch ending below `offset`."""
         return next((each for each in reversed(self.offsets) if each < offset), None)
 
 
@@ -39,7 +41,7 @@ class CleanRequest(NamedTuple):
 
 
 class CleanedSegment(NamedTuple):
-    """A new segment, in files that end in `.cleaned`, and the base offsets of those it replaces."""
+    """A new segment, in files ending in `.cleaned`, and the base offsets of the replaced segments."""
 
     base_offset: int
     size: int

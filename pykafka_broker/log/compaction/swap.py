@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.log.compaction.request import CleanedSegment, CleanResult
 from pykafka_broker.log.files import FileCache
-from pykafka_broker.log.producer_snapshot import forget_snapshot
-from pykafka_broker.log.segment import LogSegment
-from pykafka_broker.log.segment_files import CLEANED, SWAP, segment_name
+from pykafka_broker.log.producer_state import forget_snapshot
+from pykafka_broker.log.segment import CLEANED, SWAP, LogSegment, segment_name
 
 if TYPE_CHECKING:
     from pykafka_broker.log.partition_log import PartitionLog
@@ -25,8 +24,10 @@ _SEGMENT_FILES = (_LOG, ".index", ".timeindex", ".txnindex")
 
 
 class Swap:
-    """The exchange of segments after one round of cleaning. Where a full disk refuses a step, `run` goes on with that
-    step the next time; until then the log is read from whatever names its files have.
+    """The exchange of segments after a round of cleaning.
+
+    Where a full disk refuses a step, `run` goes on with that step the next time; until then the log is read from
+    whatever names its files have.
     """
 
     def __init__(self, log: PartitionLog, result: CleanResult, wall: int) -> None:
@@ -43,7 +44,11 @@ class Swap:
                 new.discard()
 
     def run(self) -> None:
-        """Exchange what is left to exchange. Raises OSError."""
+        """Exchange the segments, from the first unfinished exchange on.
+
+        Raises:
+            OSError: the disk refused a step.
+        """
         while self._left:
             self._exchange(*self._left[0])
             self._left.pop(0)
@@ -66,8 +71,9 @@ class Swap:
 
 
 def swap_in(log: PartitionLog, result: CleanResult, wall: int) -> bool:
-    """False if the log has lost one of those segments meanwhile, or is in another folder than what was cleaned; then
-    that is thrown away.
+    """Exchange the segments, and return whether the log still had all old segments in the same folder.
+
+    Otherwise the cleaned files are thrown away.
     """
     swap = Swap(log, result, wall)
     swap.run()
@@ -81,7 +87,7 @@ def _open(log: PartitionLog, cleaned: CleanedSegment, wall: int) -> LogSegment:
 
 
 def finish_swaps(files: FileCache, directory: str, names: list[str], wall: int) -> list[str]:
-    """Complete what a crash interrupted; the names that are there afterwards."""
+    """Complete an interrupted exchange, and return the names of the files afterwards."""
     swapping = [name for name in names if name.endswith(SWAP)]
     for name in swapping:
         if name[:20].isdecimal() and name[20:] == _LOG + SWAP:

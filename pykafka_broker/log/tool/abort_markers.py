@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from pykafka_broker.log.index import AbortedTransaction
 from pykafka_broker.log.scan import ScannedBatch
-from pykafka_broker.log.transaction_index import AbortedTransaction
 from pykafka_broker.records.control import read_end_transaction_marker
 
 
@@ -20,7 +20,7 @@ class _Abort(NamedTuple):
 
 
 class AbortMarkers:
-    """Follows the batches of a log in order."""
+    """The ABORT markers of a log, batch by batch in order."""
 
     def __init__(self) -> None:
         self._open: dict[int, int] = {}  # by producer: its transaction's first offset
@@ -30,7 +30,7 @@ class AbortMarkers:
         self._aborts.clear()
 
     def lost_track(self) -> None:
-        """Some batches can't be read."""
+        """Forget open transactions: some batches can't be read."""
         self._open.clear()
 
     def learn(self, batch: ScannedBatch) -> None:
@@ -47,7 +47,7 @@ class AbortMarkers:
             self._open.setdefault(header.producer_id, header.base_offset)
 
     def problem(self, entries: Iterable[AbortedTransaction]) -> str | None:
-        """What is wrong with the transaction index of this segment."""
+        """Return a fault of the segment's transaction index, or None."""
         missing = {key: abort for key, abort in self._aborts.items() if abort.first_offset is not None}
         for entry in entries:
             abort = self._aborts.get((entry.producer_id, entry.last_offset))

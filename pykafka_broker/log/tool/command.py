@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from pykafka_broker.log.filesystem import FileSystem, OsFileSystem
 from pykafka_broker.log.log_directory import LogDirectoryError
-from pykafka_broker.log.tool.folders import Row
+from pykafka_broker.log.tool.directory import Row
 
 _BAD = frozenset({"error", "damage"})
 
@@ -25,8 +25,10 @@ def run(
     complain: Callable[[str], object] | None = None,
     fs: FileSystem | None = None,
 ) -> int:
-    """Print what the arguments ask for, a line at a time; the exit code. `complain` is told why it can't be done, or
-    else `write` is.
+    """Print the result of a command, a line at a time, and return the exit code.
+
+    Args:
+        complain: is called with the reason of a refusal; None for `write`.
     """
     complain = complain or write
     options = parser().parse_args(arguments)

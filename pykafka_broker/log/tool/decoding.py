@@ -1,17 +1,28 @@
-"""What Kafka's own topics say, in words: metadata, groups, transactions, share groups; and control records.
+"""The records of Kafka's own topics in words: metadata, groups, transactions, share groups; and control records.
 
-Rule: what can't be decoded is shown as it is, with the reason, and ends nothing. Passwords are not shown, nor what
-SCRAM knows of them.
+Rule: a record that can't be decoded is shown as it is, with the reason, and ends nothing. Passwords are not shown, nor
+the secrets of SCRAM.
+
+One record that its coordinator can't read keeps the whole coordinator out of service, or the metadata from being read.
+Such a coordinator's log is mended by taking these records out: every other record stays where it is, at its offset, and
+the original segment is kept aside.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 from pykafka_broker.config.describe import is_secret
 from pykafka_broker.log.checkpoints import id_text
+from pykafka_broker.log.compaction.filter import empty_batch, rewrite
+from pykafka_broker.log.compaction.latest import iter_spans, records_bytes
+from pykafka_broker.log.filesystem import Buffer, FileSystem
+from pykafka_broker.log.scan import ScannedBatch, scan
 from pykafka_broker.protocol.runtime import DecodeError, Fields, Message, read_uvarint
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS, METADATA_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
+from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.records.record import iter_records
 
 METADATA_TOPIC = "__cluster_metadata"
 _KEYED = {
@@ -31,7 +42,7 @@ _SECRETS = {"ConfigRecord": _CONFIG, "UserScramCredentialRecord": ("salt", "stor
 
 
 def decode(topic: str, key: bytes | None, value: bytes | None) -> dict[str, object] | None:
-    """The record of an internal topic; None for other topics."""
+    """Return the record of an internal topic in words; None for other topics."""
     try:
         if topic == METADATA_TOPIC:
             message, version = decode_metadata(value or b"")
@@ -52,13 +63,15 @@ def decode(topic: str, key: bytes | None, value: bytes | None) -> dict[str, obje
 
 
 def is_kept_for(topic: str) -> bool:
-    """Whether the records of this topic are the broker's own."""
+    """Return whether the topic's records are the broker's own."""
     return topic == METADATA_TOPIC or topic in _KEYED
 
 
 def senseless(topic: str, key: bytes | None, value: bytes | None) -> str | None:
-    """Why whoever keeps this topic can't read the record; None if it can, or passes over it: a type of key that is not
-    known belongs to a newer release."""
+    """Return the reason for which a coordinator can't read a record, or None.
+
+    A coordinator passes over a key of an unknown type, which belongs to a newer release.
+    """
     try:
         if topic == METADATA_TOPIC:
             decode_metadata(value or b"")
@@ -90,7 +103,7 @@ def _decode_keyed(topic: str, key: bytes, value: bytes | None) -> None:
 
 
 def decode_metadata(value: bytes) -> tuple[Message, int]:
-    """A record of the metadata log and its version: a frame of three varints, and the message."""
+    """Return a record of the metadata log and the record's version: a frame of three varints, and the message."""
     frame, at = read_uvarint(value, 0)
     kind, at = read_uvarint(value, at)
     version, at = read_uvarint(value, at)
@@ -100,7 +113,7 @@ def decode_metadata(value: bytes) -> tuple[Message, int]:
 
 
 def control_type(key: bytes | None) -> str:
-    """The name of a control record's type."""
+    """Return the name of a control record's type."""
     if key is None or len(key) < _CONTROL_KEY.size:
         return "unknown"
     kind = _CONTROL_KEY.unpack_from(key)[1]
@@ -108,7 +121,7 @@ def control_type(key: bytes | None) -> str:
 
 
 def plain(value: object) -> object:
-    """As JSON has it: ids in Kafka's form, other bytes as text or in hexadecimal."""
+    """Return a value for JSON: ids in Kafka's form, other bytes as text or in hexadecimal."""
     if isinstance(value, Fields):
         return {name: plain(getattr(value, name)) for name in value.__match_args__}
     if isinstance(value, list | tuple):
@@ -119,7 +132,7 @@ def plain(value: object) -> object:
 
 
 def _without_secrets(message: Message) -> object:
-    """A record of metadata without what can be used as a password, or to look for one."""
+    """Return a record of metadata without passwords or anything to find a password with."""
     hidden = _SECRETS.get(type(message).__name__, ())
     if hidden == _CONFIG and not is_secret(message.name):  # type: ignore[attr-defined] # of ConfigRecord
         hidden = ()
@@ -130,10 +143,59 @@ def _without_secrets(message: Message) -> object:
 
 
 def text(data: bytes | None) -> str | None:
-    """Text where it is text, else the bytes in hexadecimal."""
+    """Return the text in some bytes, or the bytes in hexadecimal."""
     if data is None:
         return None
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         return "0x" + data.hex()
+
+
+# -- records that their coordinator can't read
+
+
+def senseless_records(topic: str, batch: ScannedBatch) -> Iterator[tuple[int, str]]:
+    """Yield the offset of each unreadable record and the reason; the batch's own offset if the records can't be told
+    apart.
+    """
+    header = batch.header
+    if header.is_control:
+        return
+    try:
+        for record in iter_records(batch.data, header):
+            reason = senseless(topic, record.key, record.value)
+            if reason is not None:
+                yield record.offset, reason
+    except CorruptBatch as error:
+        yield header.base_offset, str(error)
+
+
+def without_senseless(topic: str, batch: ScannedBatch) -> Buffer:
+    """Return the batch with the readable records."""
+    found = {offset for offset, _ in senseless_records(topic, batch)}
+    if not found:
+        return batch.data
+    header = batch.header
+    try:
+        data = records_bytes(batch.data, header)
+        spans = list(iter_spans(data, header.count))
+    except CorruptBatch:
+        return empty_batch(header)
+    kept = [
+        (start, body, end, stamp)
+        for start, body, end, delta, stamp, _, _ in spans
+        if header.base_offset + delta not in found
+    ]
+    return rewrite(header, data, kept, header.delete_horizon_ms) if kept else empty_batch(header)
+
+
+def take_out(fs: FileSystem, topic: str, source: str, target: str) -> None:
+    """Write the readable records of a sound segment to another file."""
+    old, new = fs.open(source, writable=False), fs.open(target, create=True)
+    written = 0
+    for batch in scan(old, source, 0, old.size(), verify=False):
+        data = without_senseless(topic, batch)
+        new.write_at(data, written)
+        written += len(data)
+    new.sync()

@@ -14,14 +14,22 @@ from pykafka_broker.log.checkpoints import (
 )
 from pykafka_broker.log.files import CachedFile, FileCache
 from pykafka_broker.log.filesystem import FileSystem
-from pykafka_broker.log.index import OffsetIndex, TimeIndex
-from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
-from pykafka_broker.log.producer_snapshot import CorruptSnapshot, read_snapshot
+from pykafka_broker.log.index import OffsetIndex, TimeIndex, TransactionIndex
+from pykafka_broker.log.leader_epochs import EPOCHS_FILE
+from pykafka_broker.log.producer_state import CorruptSnapshot, read_snapshot
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
 from pykafka_broker.log.tool.decoding import control_type, decode, text
-from pykafka_broker.log.tool.folders import Folder, Row, base_of, folders_aside, is_partition, partition_folders
-from pykafka_broker.log.tool.metadata import QUORUM_STATE, quorum_state, snapshots
-from pykafka_broker.log.transaction_index import TransactionIndex
+from pykafka_broker.log.tool.directory import (
+    QUORUM_STATE,
+    Folder,
+    Row,
+    base_of,
+    folders_aside,
+    is_partition,
+    partition_folders,
+    quorum_state,
+    snapshots,
+)
 from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.record import iter_records
@@ -30,7 +38,7 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def dump(fs: FileSystem, path: str, *, records: bool = False) -> Iterator[Row]:
-    """Rows for all partitions of a directory, or for one partition's folder."""
+    """Yield rows for all partitions of a directory, or for a single partition's folder."""
     folders = list(partition_folders(fs, path))
     if not is_partition(fs, path):
         yield from _directory(fs, path)

@@ -26,23 +26,29 @@ from pykafka_broker.log.checkpoints import (
 )
 from pykafka_broker.log.files import CachedFile, FileCache
 from pykafka_broker.log.filesystem import FileHandle, FileSystem
-from pykafka_broker.log.loading import Offsets
+from pykafka_broker.log.index import CorruptTransactionIndex, TransactionIndex
+from pykafka_broker.log.loading import FolderRecovery, Offsets
 from pykafka_broker.log.log_directory import LogDirectory
-from pykafka_broker.log.recovery import FolderRecovery
 from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.log.tool.abort_markers import AbortMarkers
-from pykafka_broker.log.tool.decoding import is_kept_for
+from pykafka_broker.log.tool.decoding import is_kept_for, senseless_records, take_out
 from pykafka_broker.log.tool.directory import (
     BOOTSTRAP_FILE,
+    QUORUM_STATE,
+    Folder,
+    Row,
+    base_of,
     bootstrap_problem,
     damaged_checkpoints,
+    is_partition,
+    lost_beginning,
+    partition_folders,
     properties_problem,
+    quorum_state,
     readable_properties,
+    snapshots,
+    topic_ids,
 )
-from pykafka_broker.log.tool.folders import Folder, Row, base_of, is_partition, partition_folders
-from pykafka_broker.log.tool.metadata import QUORUM_STATE, lost_beginning, quorum_state, snapshots, topic_ids
-from pykafka_broker.log.tool.senseless import senseless_records, take_out
-from pykafka_broker.log.transaction_index import CorruptTransactionIndex, TransactionIndex
 
 DAMAGED = ".damaged"
 _PIECE_BYTES = 1 << 20
@@ -50,7 +56,11 @@ _MOST_IN_SEGMENT = 0x7FFFFFFF  # offsets, which an index counts with 32 bits
 
 
 def repair(fs: FileSystem, path: str, now: int) -> Iterator[Row]:
-    """One row for each partition; `LogDirectoryError` if a broker runs on the directory."""
+    """Repair a directory or a partition's folder, and yield a row for each partition.
+
+    Raises:
+        LogDirectoryError: a broker runs on the directory.
+    """
     path = os.path.abspath(path)
     folders = list(partition_folders(fs, path))
     directory = LogDirectory(fs, os.path.dirname(path) if is_partition(fs, path) else path)
@@ -78,7 +88,7 @@ def _repair_directory(fs: FileSystem, path: str) -> Iterator[Row]:
 
 
 def _repair_properties(fs: FileSystem, path: str, problem: str) -> Row:
-    """Keep the lines that are as they were written; a start completes the file."""
+    """Keep the readable lines; a start completes the file."""
     found = readable_properties(fs, path)
     aside = _move_aside(fs, f"{path}/{META_PROPERTIES}")
     if found:
@@ -90,7 +100,11 @@ def _repair_properties(fs: FileSystem, path: str, problem: str) -> Row:
 
 
 def repair_partition(folder: Folder, now: int, ids: Mapping[str, bytes]) -> Row:
-    """`ids` are those of the topics, for a folder that does not know its own."""
+    """Repair a partition's folder.
+
+    Args:
+        ids: the ids of the topics, for a folder without its own.
+    """
     fs = folder.fs
     cut = _begin_at_snapshot(folder) if folder.is_metadata else []
     found = _examine(folder)
@@ -134,7 +148,7 @@ def repair_partition(folder: Folder, now: int, ids: Mapping[str, bytes]) -> Row:
 
 
 def _put_aside(fs: FileSystem, damages: Mapping[str, DamagedLog | None]) -> Iterator[str]:
-    """Keep what is about to be cut off."""
+    """Keep the records which are about to be cut off."""
     damaged = False
     for path, damage in damages.items():
         if damaged:
@@ -151,7 +165,7 @@ def _move_aside(fs: FileSystem, path: str) -> str:
 
 
 def _free_name(fs: FileSystem, path: str) -> str:
-    """What an earlier repair has put aside stays."""
+    """Return an unused name; files put aside by an earlier repair stay."""
     name, number = f"{path}{DAMAGED}", 1
     while fs.exists(name):
         number += 1
@@ -160,7 +174,7 @@ def _free_name(fs: FileSystem, path: str) -> str:
 
 
 def _split(fs: FileSystem, path: str, position: int) -> str:
-    """Move what lies from `position` on to another file."""
+    """Move the bytes from `position` on to another file."""
     name = _free_name(fs, path)
     source, target = fs.open(path), fs.open(name, create=True)
     _copy_from(source, position, target)
@@ -170,8 +184,10 @@ def _split(fs: FileSystem, path: str, position: int) -> str:
 
 
 def _put_metadata_aside(folder: Folder) -> Iterator[str]:
-    """What only the metadata log has. With a damaged snapshot a broker reads the one before, or the log from its
-    beginning; without `quorum-state` it takes the epoch from the log.
+    """Put aside damaged snapshots and a damaged `quorum-state` of the metadata log.
+
+    With a damaged snapshot a broker reads the one before, or the log from its beginning; without `quorum-state` it
+    takes the epoch from the log.
     """
     if not folder.is_metadata:
         return
@@ -187,7 +203,7 @@ def _put_metadata_aside(folder: Folder) -> Iterator[str]:
 
 
 def _begin_at_snapshot(folder: Folder) -> list[str]:
-    """What is damaged below the newest snapshot is not needed: the metadata log then begins where that ends."""
+    """Put aside damaged segments below the newest snapshot: the metadata log then begins at the snapshot's end."""
     fs, start = folder.fs, _end_of_snapshots(folder)
     older = [path for path in folder.files(".log") if base_of(path) < start]
     if not older or all(_examine(folder).damages[path] is None for path in older):
@@ -215,13 +231,13 @@ def _copy_from(source: FileHandle, position: int, target: FileHandle) -> None:
 
 
 def _end_of_snapshots(folder: Folder) -> int:
-    """Up to which offset the whole snapshots of the metadata log tell everything."""
+    """Return the offset up to which whole snapshots hold the metadata."""
     found = snapshots(folder.fs, folder.path) if folder.is_metadata else []
     return max((each.end_offset for each in found if each.problem() is None), default=0)
 
 
 def _take_out_senseless(folder: Folder) -> Iterator[str]:
-    """Of a coordinator's log, the records that keep it out of service."""
+    """Take the unreadable records out of a coordinator's log."""
     if not is_kept_for(folder.topic) or folder.is_metadata:
         return
     for path in folder.files(".log"):
@@ -281,8 +297,10 @@ def _is_right(folder: Folder, path: str, markers: AbortMarkers) -> bool:
 
 
 def _damage(folder: Folder, path: str, markers: AbortMarkers, *, after: int | None) -> tuple[DamagedLog | None, int]:
-    """And the offset up to which the segment is sound. The metadata log ends where anything is missing `after` the
-    segment before, or makes no sense: what comes later rests on it.
+    """Return a segment's first damage, or None, and the offset up to which the segment is sound.
+
+    The metadata log ends where anything is missing `after` the segment before, or makes no sense: what comes later
+    rests on it.
     """
     handle = folder.fs.open(path)
     end = base_of(path)
@@ -305,8 +323,9 @@ def _damage(folder: Folder, path: str, markers: AbortMarkers, *, after: int | No
 
 
 def _lower_checkpoints(folder: Folder, end: int) -> list[str]:
-    """So that a broker does not refuse a log that ends before what had been synced, nor hide one that ends before its
-    start, which is then where it begins; what they said.
+    """Lower checkpoints beyond the log's end, and return the old entries in words.
+
+    A broker would refuse a log that ends before its recovery point, and hide a log that ends before its start.
     """
     problems = []
     key = folder.topic, folder.partition

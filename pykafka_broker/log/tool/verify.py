@@ -21,26 +21,38 @@ from pykafka_broker.log.checkpoints import (
 )
 from pykafka_broker.log.files import CachedFile, FileCache
 from pykafka_broker.log.filesystem import FileSystem
-from pykafka_broker.log.index import OffsetIndex, TimeIndex
-from pykafka_broker.log.leader_epochs import FILE_NAME as EPOCHS_FILE
-from pykafka_broker.log.leader_epochs import LeaderEpochs
-from pykafka_broker.log.producer_loading import replay_batch
-from pykafka_broker.log.producer_snapshot import CorruptSnapshot, encode, read_snapshot
-from pykafka_broker.log.producer_state import ProducerState
+from pykafka_broker.log.index import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
+from pykafka_broker.log.leader_epochs import EPOCHS_FILE, LeaderEpochs
+from pykafka_broker.log.producer_state import (
+    CorruptSnapshot,
+    ProducerState,
+    encode_snapshot,
+    read_snapshot,
+    replay_batch,
+)
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
 from pykafka_broker.log.tool.abort_markers import AbortMarkers
-from pykafka_broker.log.tool.decoding import is_kept_for
-from pykafka_broker.log.tool.directory import check_directory, in_use
-from pykafka_broker.log.tool.folders import Folder, Row, base_of, is_partition, partition_folders
-from pykafka_broker.log.tool.metadata import QUORUM_STATE, lost_beginning, quorum_state, snapshots, topic_ids
-from pykafka_broker.log.tool.senseless import senseless_records
-from pykafka_broker.log.transaction_index import AbortedTransaction, TransactionIndex
+from pykafka_broker.log.tool.decoding import is_kept_for, senseless_records
+from pykafka_broker.log.tool.directory import (
+    QUORUM_STATE,
+    Folder,
+    Row,
+    base_of,
+    check_directory,
+    in_use,
+    is_partition,
+    lost_beginning,
+    partition_folders,
+    quorum_state,
+    snapshots,
+    topic_ids,
+)
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.record import iter_records
 
 
 def verify(fs: FileSystem, path: str) -> Iterator[Row]:
-    """Findings, and for each partition a row of type `partition` that says how far it goes."""
+    """Yield findings, and for each partition a row of type `partition` with the end of the log."""
     folders = list(partition_folders(fs, path))
     directory = os.path.dirname(path) if is_partition(fs, path) else path
     if in_use(fs, directory):
@@ -54,7 +66,7 @@ def verify(fs: FileSystem, path: str) -> Iterator[Row]:
 
 
 class PartitionCheck:
-    """Reads one partition from end to end."""
+    """A check of a partition, read from end to end."""
 
     def __init__(self, folder: Folder, *, closed: bool = True, topic_id: bytes | None = None) -> None:
         self._folder = folder
@@ -159,7 +171,7 @@ class PartitionCheck:
         self._end = header.next_offset
 
     def _has_entries(self, log_path: str, base: int) -> bool:
-        """Whether the time index has any: it has one for every segment that was ever written to."""
+        """Return whether the time index has entries, as the index of every segment with batches does."""
         path = log_path[: -len(".log")] + ".timeindex"
         return self._folder.fs.exists(path) and any(
             True for _ in TimeIndex(CachedFile(self._cache, path), base, fresh=False).entries()
@@ -233,7 +245,7 @@ class PartitionCheck:
             found.restore(entries)
             known = set(self._producers.entries)
             if not set(found.entries) <= known or (
-                set(found.entries) == known and encode(found) != encode(self._producers)
+                set(found.entries) == known and encode_snapshot(found) != encode_snapshot(self._producers)
             ):
                 self._found("warning", path, "does not say what the batches before it say of their producers")
 

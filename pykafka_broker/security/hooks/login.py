@@ -1,7 +1,8 @@
-"""Who a client is, by classes of Python: `sasl.server.callback.handler.class` of PLAIN, and `principal.builder.class`.
+"""Who a client is, by classes of Python: `principal.builder.class`, and callback handlers of PLAIN and OAUTHBEARER.
 
-Rule: a hook is asked once for each login, on the broker's loop: it must answer at once, from memory. One that fails has
-refused the client, and the log says why. The text of an exception goes into the log: no password belongs there.
+Rule: a hook is asked once for each login, on the broker's loop, so it must answer at once, from memory. A hook that
+fails has refused the client, and the log says why. The text of an exception goes into the log: no password belongs
+there.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.config.registry import broker_keys
 from pykafka_broker.security.hooks.loading import HookFailed, call_hook, load_hook, name_of
 from pykafka_broker.security.listener_settings import ListenerSettings
+from pykafka_broker.security.sasl.jws import InvalidToken, ShownToken
 
 log = logging.getLogger(__name__)
 
@@ -84,3 +86,30 @@ def plain_login(settings: ListenerSettings) -> PlainLogin | None:
         return None
     login: PlainLogin = load_hook(_HANDLER, text, PlainLogin, settings.static)
     return login
+
+
+class BearerLogin(Protocol):
+    """`listener.name.<name>.oauthbearer.sasl.server.callback.handler.class`: who knows good tokens."""
+
+    def identify(self, token: str, now_ms: int) -> tuple[str, int] | None:
+        """The client's name, and when the token expires, in epoch milliseconds as `now_ms`; None for a bad token."""
+
+
+class HookedTokens:
+    """Knows the tokens that a hook knows. Raises ConfigError."""
+
+    __slots__ = ("_hook",)
+
+    def __init__(self, settings: ListenerSettings, text: str) -> None:
+        self._hook: BearerLogin = load_hook(_HANDLER, text, BearerLogin, settings.static)
+
+    def shown(self, token: str, wall: int) -> ShownToken:
+        """Raises InvalidToken."""
+        try:
+            found = call_hook(self._hook, self._hook.identify, token, wall)
+        except HookFailed:
+            raise InvalidToken("the class that knows tokens has failed") from None
+        if found is None:
+            raise InvalidToken("the class that knows tokens does not know it")
+        name, expires_ms = found
+        return ShownToken(str(name), int(expires_ms))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from pykafka_broker.cluster.policies import ConfigAlteration, TopicCreation
+from pykafka_broker.cluster.controller import ConfigAlteration, TopicCreation
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode

@@ -14,8 +14,13 @@ from pykafka_broker.cluster.image import QuotaEntity
 from pykafka_broker.cluster.quotas import IP
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.security.hooks.loading import HookFailed, call_hook, close_hook, load_hook
-from pykafka_broker.security.quotas.client_quotas import FETCHED_BYTES, MUTATIONS, PRODUCED_BYTES, REQUEST_TIME
-from pykafka_broker.security.quotas.levels import Limit
+from pykafka_broker.security.quotas.client_quotas import (
+    FETCHED_BYTES,
+    MUTATIONS,
+    PRODUCED_BYTES,
+    REQUEST_TIME,
+    QuotaLimit,
+)
 
 KEY = "client.quota.callback.class"
 # What Java calls the kinds.
@@ -57,19 +62,19 @@ class HookedQuotas:
     def __bool__(self) -> bool:
         return True  # who knows
 
-    def find(self, kind: str, principal: str, client_id: str) -> Limit | None:
+    def find(self, kind: str, principal: str, client_id: str) -> QuotaLimit | None:
         """The quota of this client; None where it may do what it likes."""
         try:
             return call_hook(self.hook, self._asked, TYPES[kind], principal, client_id)
         except HookFailed:
             return None
 
-    def _asked(self, quota_type: str, principal: str, client_id: str) -> Limit | None:
+    def _asked(self, quota_type: str, principal: str, client_id: str) -> QuotaLimit | None:
         tags = self.hook.quota_metric_tags(quota_type, principal, client_id)
         if not tags:
             return None
         quota = self.hook.quota_limit(quota_type, tags)
-        return Limit(float(quota), tuple(sorted(tags.items()))) if quota is not None and quota > 0 else None
+        return QuotaLimit(float(quota), tuple(sorted(tags.items()))) if quota is not None and quota > 0 else None
 
     def follow(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
         """Tell it what has changed in the metadata."""

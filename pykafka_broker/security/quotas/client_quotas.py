@@ -1,23 +1,147 @@
-"""The quotas of clients: what each has used, and how long it has to wait.
+"""The quotas of clients and of addresses: which one counts, what has been used, and how long a client has to wait.
 
-Rule: what is unlimited is not counted. A quota that changes holds from the next question on, with what was counted
-before. The throttle for request time is never longer than one window, the others are as long as it takes.
+Rule: of eight levels the first that is set counts, and it says whose use is counted together: a level with user and
+client id counts each pair; one of users all clients of a user; one of client ids all users of a client id. Unlimited
+use is not counted. A quota that changes holds from the next question on, with the use that was counted before. The
+throttle for request time is never longer than one window, the others are as long as it takes.
+
+The number of counters is bounded. One that equals a new one is forgotten; and where clients make up names faster than
+that, the older half of all counters is. A name may be as long as a client likes: its hash stands for it, which nobody
+can choose.
+
+A connection above the quota of its address (`connection_creation_rate`) does not count, since it is refused; it is held
+first, for one window at most, so that the client does not come again at once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
-from typing import Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from pykafka_broker.cluster.image import QuotaEntity
+from pykafka_broker.cluster.quotas import CLIENT_ID, IP, USER
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.security.quotas.counters import Counters
-from pykafka_broker.security.quotas.levels import Levels, Limit, levels_of
-from pykafka_broker.security.quotas.rate import Rate, Windows
-from pykafka_broker.security.quotas.token_bucket import TokenBucket
+from pykafka_broker.security.quotas.rate import Rate, TokenBucket, Windows
+
+_ABSENT = ""  # in the place of a part that a level does not have; nobody has that name, which stands for none
+_Level = tuple[str | None, str | None]
+
+
+class QuotaLimit(NamedTuple):
+    """A quota that holds for a client.
+
+    key: the name of its counter, as (user, client id); one that the level does not have is empty.
+    """
+
+    quota: float
+    key: Hashable
+
+
+class Levels:
+    """The quotas of one kind, of users and client ids. An empty name is a client's without one."""
+
+    __slots__ = ("_quotas", "_with_both", "_with_client", "_with_user")
+
+    def __init__(self, quotas: Mapping[_Level, float]) -> None:
+        self._quotas = quotas
+        self._with_both = any(_ABSENT not in level for level in quotas)
+        self._with_user = any(level[1] == _ABSENT for level in quotas)
+        self._with_client = any(level[0] == _ABSENT for level in quotas)
+
+    def find(self, user: str, client_id: str) -> QuotaLimit | None:
+        """The quota of this client; None where it may do what it likes."""
+        get = self._quotas.get
+        for name in (user, None):
+            if self._with_both:
+                quota = get((name, client_id)) if client_id else None
+                quota = get((name, None)) if quota is None else quota
+                if quota is not None:
+                    return QuotaLimit(quota, (user, client_id))
+            if self._with_user:
+                quota = get((name, _ABSENT))
+                if quota is not None:
+                    return QuotaLimit(quota, (user, _ABSENT))
+        if self._with_client:
+            quota = get((_ABSENT, client_id)) if client_id else None
+            quota = get((_ABSENT, None)) if quota is None else quota
+            if quota is not None:
+                return QuotaLimit(quota, (_ABSENT, client_id))
+        return None
+
+
+def levels_of(client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> dict[str, Levels]:
+    """The quotas of clients in the metadata, by kind; one of which there is none is not there."""
+    found: dict[str, dict[_Level, float]] = {}
+    for entity, quotas in client_quotas.items():
+        names = dict(entity)
+        if IP not in names:
+            level = (names.get(USER, _ABSENT), names.get(CLIENT_ID, _ABSENT))
+            for kind, quota in quotas.items():
+                found.setdefault(kind, {})[level] = quota
+    return {kind: Levels(quotas) for kind, quotas in found.items()}
+
+
+def quotas_of_addresses(client_quotas: Mapping[QuotaEntity, Mapping[str, float]], kind: str) -> dict[str | None, float]:
+    """The quotas of one kind by address; that of None is for all the others."""
+    return {
+        dict(entity)[IP]: quotas[kind]
+        for entity, quotas in client_quotas.items()
+        if kind in quotas and any(part == IP for part, _ in entity)
+    }
+
+
+MOST = 1 << 14
+
+
+class Counter(Protocol):
+    """What counts for one entity."""
+
+    def matters(self, now: int) -> bool:
+        """Whether it differs from a new one."""
+
+
+C = TypeVar("C", bound=Counter)
+
+
+class Counters(Generic[C]):
+    """Made at the first use. Those that were used since the last look stand in `_young`. A look leaves nothing of the
+    others: they were not used for all windows. lasting: one may matter for longer, and is kept for so long.
+    """
+
+    __slots__ = ("_lasting", "_look_at", "_new", "_old", "_windows_ms", "_young")
+
+    def __init__(self, new: Callable[[], C], windows_ms: int, *, lasting: bool = False) -> None:
+        self._new = new
+        self._windows_ms = windows_ms
+        self._lasting = lasting
+        self._young: dict[int, C] = {}
+        self._old: dict[int, C] = {}
+        self._look_at = 0
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def get(self, name: Hashable, now: int) -> C:
+        """The counter of that name."""
+        key = hash(name)
+        if now >= self._look_at:
+            self._look(now)
+        counter = self._young.get(key)
+        if counter is None:
+            counter = self._young[key] = self._old.pop(key, None) or self._new()
+            if len(self._young) > MOST:
+                self._old, self._young = self._young, {}
+        return counter
+
+    def _look(self, now: int) -> None:
+        self._look_at = now + self._windows_ms
+        kept = {key: each for key, each in self._old.items() if each.matters(now)} if self._lasting else {}
+        self._old, self._young = self._young, {}
+        self._old.update(kept)
+
 
 PRODUCED_BYTES = "producer_byte_rate"
 FETCHED_BYTES = "consumer_byte_rate"
@@ -26,16 +150,16 @@ MUTATIONS = "controller_mutation_rate"
 _PERCENT_OF_NS = 100 / 1e9
 
 
-class Source(Protocol):
+class QuotaSource(Protocol):
     """Who says which quota a client has. False where nobody has one."""
 
     def __bool__(self) -> bool: ...
 
-    def find(self, kind: str, principal: str, client_id: str) -> Limit | None:
+    def find(self, kind: str, principal: str, client_id: str) -> QuotaLimit | None:
         """Its quota of this kind; None where it may do what it likes."""
 
 
-class MetadataSource:
+class QuotaMetadata:
     """The quotas of the metadata: `kafka-configs --alter --entity-type users`."""
 
     __slots__ = ("_levels",)
@@ -46,7 +170,7 @@ class MetadataSource:
     def __bool__(self) -> bool:
         return bool(self._levels)
 
-    def find(self, kind: str, principal: str, client_id: str) -> Limit | None:
+    def find(self, kind: str, principal: str, client_id: str) -> QuotaLimit | None:
         levels = self._levels.get(kind)
         return None if levels is None else levels.find(principal.partition(":")[2], client_id)
 
@@ -54,7 +178,7 @@ class MetadataSource:
 class ClientQuotas:
     """What clients have used of their quotas. `source` is exchanged when those change."""
 
-    def __init__(self, source: Source, windows: Windows, controller_windows: Windows) -> None:
+    def __init__(self, source: QuotaSource, windows: Windows, controller_windows: Windows) -> None:
         self.source = source
         self._windows = windows
         self._rates = {
@@ -123,13 +247,25 @@ class Mutations:
             self.throttle_ms = self._bucket.throttle_ms(self._quota, self._now)
 
 
-__all__ = [
-    "FETCHED_BYTES",
-    "MUTATIONS",
-    "PRODUCED_BYTES",
-    "REQUEST_TIME",
-    "ClientQuotas",
-    "MetadataSource",
-    "Mutations",
-    "Source",
-]
+CONNECTIONS = "connection_creation_rate"
+
+
+class AddressQuotas:
+    """`quotas` are connections a second by address; that of None is for each of the others."""
+
+    def __init__(self, windows: Windows) -> None:
+        self.quotas: Mapping[str | None, float] = {}
+        self._windows = windows
+        self._rates = Counters(partial(Rate, windows), windows.all_ms)
+
+    def throttle_ms(self, host: str, now: int) -> int:
+        """A connection comes: 0 if it may, else how long it is held."""
+        quota = self.quotas.get(host, self.quotas.get(None))
+        if quota is None:
+            return 0
+        rate = self._rates.get(host, now)
+        rate.record(1, now)
+        throttle_ms = rate.throttle_ms(quota, now)
+        if throttle_ms:
+            rate.record(-1, now)
+        return min(throttle_ms, self._windows.size_ms)

@@ -1,9 +1,13 @@
-"""How much there was of something in the last seconds, measured as Kafka does.
+"""How much there was of something in the last seconds, measured as Kafka does; what may still be used of a quota.
 
-Rule: the numbers are Kafka's to the millisecond. What is recorded goes into samples, each as long as a window; a sample
+Rule: the numbers are Kafka's to the millisecond. A use is recorded into samples, each as long as a window; a sample
 opens at the first record after the end of the one before, and counts until its last record is as old as all windows
-together. The rate is the sum over the time since the oldest of them began, and that time is never taken as less than
-all windows but one: whoever comes after a pause may use those at once.
+together. The rate is the sum over the time since the oldest sample began, and that time is never taken as less than all
+windows but one: a client may use those at once after a pause.
+
+A token bucket is for work that comes in lumps (KIP-599): tokens come back at the rate of the quota, up to as many as
+all windows would give. A client without a debt may spend as many as it needs at once, and then waits until the debt is
+paid.
 """
 
 from __future__ import annotations
@@ -95,3 +99,35 @@ def rounded(milliseconds: float) -> int:
     if milliseconds < _LONGEST_MS:
         return int(milliseconds + 0.5)
     return _LONGEST_MS if milliseconds >= _LONGEST_MS else 0
+
+
+class TokenBucket:
+    """Of one entity. A new one is full."""
+
+    __slots__ = ("_at", "_full_at", "_tokens", "_windows")
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+        self._tokens: float | None = None  # full, whatever the quota is
+        self._at = 0
+        self._full_at = 0  # as things stood at the last record
+
+    def record(self, tokens: float, quota: float, now: int) -> None:
+        """They are spent; negative ones are given back."""
+        burst = quota * self._windows.all_ms / 1000
+        self._tokens = min(burst, self._balance(quota, now) - tokens)
+        self._at = now
+        self._full_at = now + rounded((burst - self._tokens) / quota * 1000)
+
+    def _balance(self, quota: float, now: int) -> float:
+        burst = quota * self._windows.all_ms / 1000
+        return burst if self._tokens is None else min(burst, self._tokens + quota * (now - self._at) / 1000)
+
+    def throttle_ms(self, quota: float, now: int) -> int:
+        """How long until there is no debt; 0 if there is none."""
+        balance = self._balance(quota, now)
+        return rounded(-balance / quota * 1000) if balance < 0 else 0
+
+    def matters(self, now: int) -> bool:
+        """Whether it differs from a new one."""
+        return now < self._full_at

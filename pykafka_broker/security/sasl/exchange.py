@@ -1,30 +1,135 @@
-"""What one client of a SASL listener may send when, and what it is told (KIP-43, KIP-152, KIP-368).
+"""SASL on one listener: its mechanisms, what a client may send when, and what it is told (KIP-43, KIP-152, KIP-368).
 
-Rule: `_SERVED` and `_TOLD` are the table; what is in neither ends the connection without an answer. A refusal ends it
+Rule: `_SERVED` and `_TOLD` are the table; a request in neither ends the connection without an answer. A refusal ends it
 too (`over` says why), after the answer and after a delay, both of which are the connection's business. Before a client
-has authenticated nothing of it reaches anything but this.
+has authenticated, its bytes reach nothing but this.
+
+When settings change, the listener's mechanisms are made anew for the next client that logs in; where the new settings
+can't be used, the old ones stay in force and the log says so. Mechanisms are told in the order of
+`sasl.enabled.mechanisms`.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Collection
 from enum import Enum, auto
 from typing import Protocol
 
 from pykafka_broker.cluster.authorizer import INSIDE
+from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from pykafka_broker.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
-from pykafka_broker.security.sasl.listener import SaslListener
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, Mechanism, Refused
+from pykafka_broker.security.hooks.loading import HookFailed
+from pykafka_broker.security.hooks.login import BuiltPrincipals, Identity
+from pykafka_broker.security.listener_settings import ListenerSettings
+from pykafka_broker.security.sasl.mechanism import (
+    Around,
+    Challenge,
+    Done,
+    LoginRefused,
+    Mechanism,
+    Realm,
+    mechanism_server,
+)
+
+_KEYS = ("sasl.", "principal.", "connection.failed.", "connections.max.reauth.")
+
+log = logging.getLogger(__name__)
+
+
+class SaslListener:
+    """The mechanisms of the listener `name`. Raises ConfigError if one of them can't be used.
+
+    failure_delay_ms: how long a refusal is kept back (KIP-306); max_receive_bytes: of one frame before the client has
+    authenticated.
+    """
+
+    def __init__(self, name: str, config: Callable[[], BrokerConfig], around: Around) -> None:
+        self.name = name
+        self.around = around
+        self._config = config
+        self._seen = config()
+        self._texts = self._relevant(self._seen)
+        self._make(self._seen)
+
+    def _make(self, config: BrokerConfig) -> None:
+        settings = ListenerSettings(config, self.name)
+        names: list[str] = settings.get("sasl.enabled.mechanisms")
+        if not names:
+            raise ConfigError(f"listener {self.name} has no mechanism: sasl.enabled.mechanisms is empty")
+        realm = Realm(settings, self.around)
+        servers = {name: mechanism_server(name, realm) for name in names}
+        max_reauth_ms: dict[str, int] = {name: settings.get("connections.max.reauth.ms", name) for name in names}
+        delay_ms: int = settings.get("connection.failed.authentication.delay.ms")
+        receive_bytes: int = settings.get("sasl.server.max.receive.size")
+        self._principals = BuiltPrincipals(settings)
+        self._servers, self._max_reauth_ms = servers, max_reauth_ms
+        self.failure_delay_ms, self.max_receive_bytes = delay_ms, receive_bytes
+
+    def _relevant(self, config: BrokerConfig) -> list[object]:
+        """What a change of means that mechanisms are made anew: they may hold keys that took long to fetch."""
+        prefix = f"listener.name.{self.name.lower()}."
+        own = {name: text for name, text in config.extras.items() if name.startswith(prefix)}
+        return [own, *(config[name] for name in config.keys if name.startswith(_KEYS))]
+
+    def _follow(self) -> None:
+        config = self._config()
+        if config is self._seen:
+            return
+        self._seen, before = config, self._texts
+        self._texts = self._relevant(config)
+        if self._texts == before:
+            return
+        try:
+            self._make(config)
+        except ConfigError as error:
+            log.warning("listener %s keeps the settings that it had: %s", self.name, error)
+
+    def check(self, config: BrokerConfig, changed: Collection[str]) -> None:
+        """Whether these settings may come into force, of which those names are changed. What holds for all listeners
+        may not, as in Kafka. Raises ConfigError.
+        """
+        now = self._config()
+        if any(name.startswith(_KEYS) and config[name] != now[name] for name in changed if name in config.keys):
+            raise ConfigError(
+                f"Configs cannot be updated dynamically for existing listener ListenerName({self.name}), "
+                "restart broker or create a new listener for update"
+            )
+
+    @property
+    def mechanisms(self) -> list[str]:
+        """Their names."""
+        self._follow()
+        return list(self._servers)
+
+    def begin(self, mechanism: str) -> Mechanism | None:
+        """A client begins to log in; None if there is no such mechanism here."""
+        self._follow()
+        server = self._servers.get(mechanism)
+        return None if server is None else server.begin()
+
+    def principal_of(self, name: str, mechanism: str, host: str) -> str:
+        """What a client is called that has logged in as `name`. Raises Refused."""
+        try:
+            return self._principals.principal_of(Identity(name, self.name, host, mechanism))
+        except HookFailed:
+            raise LoginRefused("Authentication failed: there is no principal for this client") from None
+
+    def max_reauth_ms(self, mechanism: str) -> int:
+        """After how long a client has to authenticate anew; 0 if never."""
+        return self._max_reauth_ms.get(mechanism, 0)
+
 
 _WRAPPED_FROM = 1  # the version of the handshake after which tokens come in SaslAuthenticate
 _REAUTH_INTERVAL_MS = 1000  # a client that comes sooner is told that it has authenticated
 _GSSAPI = "GSSAPI"
 
 
-class State(Enum):
+class ExchangeState(Enum):
     """How far a client is."""
 
     BEGIN = auto()
@@ -36,16 +141,16 @@ class State(Enum):
 
 
 _SERVED = {
-    State.BEGIN: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
-    State.VERSIONS_TOLD: (ApiKey.SASL_HANDSHAKE,),
-    State.TOKENS: (ApiKey.SASL_AUTHENTICATE,),
-    State.RAW_TOKENS: (),
-    State.OTHER_MECHANISM: (),
+    ExchangeState.BEGIN: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
+    ExchangeState.VERSIONS_TOLD: (ApiKey.SASL_HANDSHAKE,),
+    ExchangeState.TOKENS: (ApiKey.SASL_AUTHENTICATE,),
+    ExchangeState.RAW_TOKENS: (),
+    ExchangeState.OTHER_MECHANISM: (),
 }
-_TOLD = (State.TOKENS,)  # that a request is out of turn, in an answer of its own kind
+_TOLD = (ExchangeState.TOKENS,)  # that a request is out of turn, in an answer of its own kind
 
 
-class Client(Protocol):
+class SaslClient(Protocol):
     """What becomes known of a client."""
 
     principal: str
@@ -54,7 +159,7 @@ class Client(Protocol):
     client_host: str
 
 
-class Exchange:
+class SaslExchange:
     """One client. over: why the connection ends, or an empty text; expires_at: when its session does, by `now`."""
 
     __slots__ = (
@@ -69,10 +174,10 @@ class Exchange:
         "over",
     )
 
-    def __init__(self, listener: SaslListener, client: Client) -> None:
+    def __init__(self, listener: SaslListener, client: SaslClient) -> None:
         self._listener = listener
         self._client = client
-        self._state = State.BEGIN
+        self._state = ExchangeState.BEGIN
         self._mechanism: Mechanism | None = None
         self._mechanism_name = ""
         self._reauthenticated_at: int | None = None
@@ -87,7 +192,7 @@ class Exchange:
         """Whether this request may be served now; False: it is answered with ILLEGAL_SASL_STATE. Raises FrameError if
         there is no answer at all.
         """
-        if self._state is State.DONE or api_key in _SERVED[self._state]:
+        if self._state is ExchangeState.DONE or api_key in _SERVED[self._state]:
             return True
         name = SPECS[api_key].name
         if self._state not in _TOLD:
@@ -97,11 +202,11 @@ class Exchange:
 
     def versions_told(self) -> None:
         """The client has its answer to ApiVersions: it may not ask twice."""
-        if self._state is State.BEGIN:
-            self._state = State.VERSIONS_TOLD
+        if self._state is ExchangeState.BEGIN:
+            self._state = ExchangeState.VERSIONS_TOLD
 
     def handshake(self, mechanism: str, version: int) -> SaslHandshakeResponse:
-        if self._state is State.DONE and not self._may_begin_anew():
+        if self._state is ExchangeState.DONE and not self._may_begin_anew():
             return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)
         begun = self._listener.begin(mechanism)
         names = self._listener.mechanisms
@@ -110,9 +215,9 @@ class Exchange:
                 raise FrameError(_not_enabled(mechanism))
             self._end(_not_enabled(mechanism))
             return SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, names)
-        self._state = State.TOKENS if version >= _WRAPPED_FROM else State.RAW_TOKENS
+        self._state = ExchangeState.TOKENS if version >= _WRAPPED_FROM else ExchangeState.RAW_TOKENS
         if self.has_authenticated and mechanism != self._mechanism_name:
-            self._state = State.OTHER_MECHANISM  # Kafka tells so only when the first token comes
+            self._state = ExchangeState.OTHER_MECHANISM  # Kafka tells so only when the first token comes
         self._mechanism, self._mechanism_name = begun, mechanism
         return SaslHandshakeResponse(ErrorCode.NONE, names)
 
@@ -126,13 +231,13 @@ class Exchange:
         return True
 
     def authenticate(self, token: bytes, version: int) -> SaslAuthenticateResponse:
-        if self._state is State.DONE:
+        if self._state is ExchangeState.DONE:
             return SaslAuthenticateResponse(
                 ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication"
             )
         try:
             step, lifetime_ms = self._step(token)
-        except Refused as refused:
+        except LoginRefused as refused:
             self._end(str(refused))
             return SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, str(refused))
         told = lifetime_ms if version >= 1 else 0
@@ -143,23 +248,23 @@ class Exchange:
     @property
     def takes_raw_tokens(self) -> bool:
         """The next frame is a token and nothing else."""
-        return self._state is State.RAW_TOKENS
+        return self._state is ExchangeState.RAW_TOKENS
 
     def begins_with_token(self, api_key: int) -> bool:
         """Whether a frame that begins with this number is the first token of GSSAPI, without a handshake."""
-        if self._state is not State.BEGIN or api_key in SPECS:
+        if self._state is not ExchangeState.BEGIN or api_key in SPECS:
             return False
         self._mechanism = self._listener.begin(_GSSAPI)
         if self._mechanism is None:
             return False
-        self._mechanism_name, self._state = _GSSAPI, State.RAW_TOKENS
+        self._mechanism_name, self._state = _GSSAPI, ExchangeState.RAW_TOKENS
         return True
 
     def raw_token(self, token: bytes) -> bytes | None:
         """The token for the client; None if it is refused."""
         try:
             return self._step(token)[0].token
-        except Refused as refused:
+        except LoginRefused as refused:
             self._end(str(refused))
             return None
 
@@ -176,12 +281,12 @@ class Exchange:
         if not step.by_token:
             principal = self._listener.principal_of(principal, self._mechanism_name, client.client_host)
         if principal == INSIDE:  # of a token, whose owner may have any name
-            raise Refused("Authentication failed: there is no principal for this client")
+            raise LoginRefused("Authentication failed: there is no principal for this client")
         if self.has_authenticated and principal != client.principal:
             before, after = (name.replace(":", ".", 1) for name in (client.principal, principal))
-            raise Refused(f"Cannot change principals during re-authentication from {before}: {after}")
+            raise LoginRefused(f"Cannot change principals during re-authentication from {before}: {after}")
         client.principal, client.by_token = principal, step.by_token
-        self._state, self._mechanism = State.DONE, None
+        self._state, self._mechanism = ExchangeState.DONE, None
         client.authenticated = self.has_authenticated = True
         limits = [limit for limit in (self._listener.max_reauth_ms(self._mechanism_name),) if limit > 0]
         if step.expires_ms is not None:
@@ -192,7 +297,7 @@ class Exchange:
     def session_over(self, api_key: int) -> bool:
         """Whether the session has expired: nothing is served then but the begin of a re-authentication."""
         return (
-            self._state is State.DONE
+            self._state is ExchangeState.DONE
             and self.expires_at is not None
             and self._listener.around.clock.now > self.expires_at
             and api_key != ApiKey.SASL_HANDSHAKE

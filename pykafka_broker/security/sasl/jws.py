@@ -17,7 +17,7 @@ _PARTS = 3
 _MOST_SECONDS = 1 << 40
 
 
-class Shown(NamedTuple):
+class ShownToken(NamedTuple):
     """What a good token says: who the client is, and until when by the wall clock."""
 
     name: str

@@ -1,8 +1,12 @@
-"""GSSAPI (RFC 4752): Kerberos, for clients that have a ticket for the broker's service.
+"""GSSAPI (RFC 4752): Kerberos, for clients with a ticket for the broker's service, and for this node as a client.
 
-Rule: the extra `gssapi`, which stands on the system's Kerberos libraries, does the tokens; what is done here is the
-order of the exchange. After the context stands no security layer is offered but none, as Kafka has it. The principal
-that the ticket proves is who the client is; another name that it wishes for is passed over, as Kafka does.
+Rule: the extra `gssapi`, which uses the system's Kerberos libraries, makes the tokens; the order of the exchange is
+kept here. When the context is complete, "no security layer" is the only offer and the only choice, as in Kafka. The
+client's name is the principal that the ticket proves; another name that it wishes for is ignored, as in Kafka.
+
+As a client: the peer's service is `sasl.kerberos.service.name` on the host of the link, in the words of the node's
+address; krb5.conf says whether another name is looked up for it. The ticket comes by the key of this node in a keytab,
+or from a cache that another program fills (`useTicketCache`); getting it may need the KDC, so the steps may wait.
 """
 
 from __future__ import annotations
@@ -11,17 +15,17 @@ import logging
 from typing import Any
 
 from pykafka_broker.config import ConfigError
+from pykafka_broker.security.listener_settings import ListenerSettings
+from pykafka_broker.security.sasl.jaas import LoginModule
 from pykafka_broker.security.sasl.kerberos_names import KerberosNames, NoName
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, Refused
-from pykafka_broker.security.sasl.realm import Realm
+from pykafka_broker.security.sasl.login import LoginFailed, NewLogin
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, Realm
 
 try:
     import gssapi
     from gssapi.raw.misc import GSSError
 except (ImportError, OSError):
     raise ConfigError("GSSAPI needs the Kerberos libraries: pip install gssapi") from None
-
-__all__ = ["GSSAPI", "GSSError", "Gssapi", "GssapiServer", "gssapi", "key_of"]  # whoever logs in has them from here
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +78,7 @@ class Gssapi:
             return self._step(token)
         except GSSError as error:
             log.info("Listener %s: a Kerberos token is not taken: %s", self._listener, error.min_code)
-            raise Refused(_REFUSAL) from None
+            raise LoginRefused(_REFUSAL) from None
 
     def _step(self, token: bytes) -> Challenge | Done:
         context = self._context
@@ -82,24 +86,24 @@ class Gssapi:
             return self._chosen(context.unwrap(token).message)
         if not context.complete:
             if not token:
-                raise Refused(_REFUSAL)
+                raise LoginRefused(_REFUSAL)
             answer = context.step(token)
             if answer or not context.complete:
                 return Challenge(answer or b"")
         elif token:
-            raise Refused(_REFUSAL)
+            raise LoginRefused(_REFUSAL)
         self._offered = True
         return Challenge(context.wrap(_OFFER, False).message)
 
     def _chosen(self, choice: bytes) -> Done:
         """The layer, the size of messages, and whom the client wants to be."""
         if len(choice) < len(_OFFER) or choice[0] != _NO_LAYER:
-            raise Refused(_REFUSAL)
+            raise LoginRefused(_REFUSAL)
         try:
             name = self._names.name_of(str(self._context.initiator_name))
         except NoName:
             log.info("Listener %s: no rule gives a name to a Kerberos principal", self._listener)
-            raise Refused(_REFUSAL) from None
+            raise LoginRefused(_REFUSAL) from None
         return Done(b"", f"User:{name}")
 
 
@@ -112,3 +116,73 @@ def key_of(keytab: str, principal: str, listener: str) -> gssapi.Credentials:
         raise ConfigError(
             f"{GSSAPI} of listener {listener}: there is no key of {principal} in {keytab}: {error.min_code}"
         ) from None
+
+
+_CHOICE = bytes([_NO_LAYER, 0, 0, 0])  # no layer, and so no size of its messages
+_OFFER_BYTES = 4
+
+
+def kerberos_login(settings: ListenerSettings, module: LoginModule) -> NewLogin:
+    """Of this node at a listener. Raises ConfigError."""
+    options = module.options
+    service = settings.get("sasl.kerberos.service.name", GSSAPI) or options.get("serviceName")
+    if not service:
+        raise ConfigError(f"sasl.kerberos.service.name of listener {settings.name} is not set")
+    keytab, principal = options.get("keyTab"), options.get("principal")
+    store: dict[bytes | str, bytes | str] | None = None
+    if options.get("useTicketCache") == "true" and not keytab:
+        store = {"ccache": options["ticketCache"]} if "ticketCache" in options else None
+    elif keytab and principal:
+        key_of(keytab, principal, settings.name)
+        # Tickets are this process's own, and are got anew by the key before they end.
+        store = {"client_keytab": keytab, "ccache": f"MEMORY:{settings.name}"}
+    else:
+        raise ConfigError(
+            f"{GSSAPI} of listener {settings.name}: its login module needs keyTab and principal, or useTicketCache=true"
+        )
+    return lambda wall, host: _Ticket(f"{service}@{host}", principal, store)
+
+
+class _Ticket:
+    waits = True
+
+    def __init__(self, service: str, principal: str | None, store: dict[bytes | str, bytes | str] | None) -> None:
+        self._service = service
+        self._principal = principal
+        self._store = store
+        self._context: Any = None
+        self._chosen = False
+
+    def step(self, challenge: bytes) -> bytes | None:
+        try:
+            return self._step(challenge)
+        except GSSError as error:
+            raise LoginFailed(f"Kerberos has no way to {self._service}: {_words(error)}") from None
+
+    def _step(self, challenge: bytes) -> bytes | None:
+        if self._chosen:
+            return None
+        if self._context is None:
+            self._context = self._new_context()
+        context = self._context
+        if not context.complete:
+            return context.step(challenge or None) or b""
+        offer = context.unwrap(challenge).message
+        if len(offer) != _OFFER_BYTES or not offer[0] & _NO_LAYER:
+            raise LoginFailed(f"{self._service} wants a security layer")
+        self._chosen = True
+        message: bytes = context.wrap(_CHOICE + (self._principal or "").encode(), False).message
+        return message
+
+    def _new_context(self) -> Any:
+        name = gssapi.Name(self._principal, gssapi.NameType.kerberos_principal) if self._principal else None
+        own = gssapi.Credentials(name=name, usage="initiate", store=self._store)
+        peer = gssapi.Name(self._service, gssapi.NameType.hostbased_service)
+        context: Any = gssapi.SecurityContext(name=peer, creds=own, usage="initiate")
+        context.__DEFER_STEP_ERRORS__ = False
+        return context
+
+
+def _words(error: Any) -> str:
+    """What Kerberos says of it: names and addresses."""
+    return " ".join(error.gen_message().split())

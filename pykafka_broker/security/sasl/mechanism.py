@@ -1,9 +1,12 @@
-"""What a mechanism is.
+"""Mechanisms of SASL, and what they may ask: the listener's settings, the users and tokens of the metadata, the time.
 
 Rule: for each listener and mechanism there is one `MechanismServer`, made when the listener is bound and made anew when
-its settings change; what is wrong with them is a `ConfigError`, which ends the start. Each client that logs in has a
-`Mechanism` of its own, which is given the client's tokens one by one until it says who that is, or raises `Refused`.
-The module of a mechanism is imported by the first listener that has it.
+its settings change; a mistake in them is a `ConfigError`, which ends the start. Each client that logs in has a
+`Mechanism` of its own, which is given the client's tokens one by one until it says who the client is, or raises
+`LoginRefused`. The module of a mechanism is imported by the first listener that has it.
+
+Settings are those of one moment; users and tokens are looked up when a client logs in, so a change of them counts for
+the next login.
 """
 
 from __future__ import annotations
@@ -12,8 +15,84 @@ import importlib
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from pykafka_broker.clock import Clock
+from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.config import ConfigError
-from pykafka_broker.security.sasl.realm import Realm
+from pykafka_broker.security.listener_settings import ListenerSettings
+from pykafka_broker.security.sasl.jaas import LoginModule, login_module
+
+
+class RemoteDocument(Protocol):
+    """What stands at a URL. content: as it was read last, whatever has become of it since; error: why it could not be
+    read the last time, or an empty text; failures: one after the other; read_at: by `now`, when that was tried.
+    """
+
+    content: bytes
+    error: str
+    failures: int
+    read_at: int
+
+    def read(self) -> None:
+        """Read it anew: at once if that takes no time, else beside the loop."""
+
+
+class ScramKeys(NamedTuple):
+    """What can check the password of one user by one mechanism, and can't be used in its place."""
+
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+
+    def __repr__(self) -> str:
+        return f"ScramKeys(iterations={self.iterations})"
+
+
+class TokenLogin(NamedTuple):
+    """A delegation token that is valid: whose it is, what can check its password, and when it expires."""
+
+    owner: str
+    keys: ScramKeys
+    expires_ms: int
+
+
+class Around(NamedTuple):
+    """What stands around a listener.
+
+    image: the metadata as it is now.
+    new_nonce: 128 random bits or more, as printable ASCII without a comma.
+    document: what stands at a URL, which has been read once; the same one for the same URL.
+    """
+
+    image: Callable[[], MetadataImage]
+    clock: Clock
+    new_nonce: Callable[[], str]
+    document: Callable[[str], RemoteDocument]
+
+
+class Realm:
+    """One listener, as mechanisms see it."""
+
+    __slots__ = ("around", "settings")
+
+    def __init__(self, settings: ListenerSettings, around: Around) -> None:
+        self.settings = settings
+        self.around = around
+
+    @property
+    def listener(self) -> str:
+        return self.settings.name
+
+    def jaas(self, mechanism: str) -> LoginModule:
+        """The one login module of `sasl.jaas.config`. Raises ConfigError."""
+        return login_module(self.settings, mechanism)
+
+    def scram_keys(self, kind: int, name: str) -> ScramKeys | None:
+        """Of a user by SCRAM-SHA-256 (1) or SCRAM-SHA-512 (2)."""
+        record = self.around.image().scram.get((kind, name))
+        if record is None:
+            return None
+        return ScramKeys(record.salt, record.iterations, record.stored_key, record.server_key)
 
 
 class Challenge(NamedTuple):
@@ -33,7 +112,7 @@ class Done(NamedTuple):
     by_token: bool = False
 
 
-class Refused(Exception):
+class LoginRefused(Exception):
     """The client is not who it says it is, or says nothing that makes sense. The text is told to it and logged: nothing
     that is secret may be in it.
     """

@@ -11,8 +11,7 @@ import hmac
 
 from pykafka_broker.security.hooks.loading import HookFailed, call_hook
 from pykafka_broker.security.hooks.login import PlainLogin, plain_login
-from pykafka_broker.security.sasl.mechanism import Done, Refused
-from pykafka_broker.security.sasl.realm import Realm
+from pykafka_broker.security.sasl.mechanism import Done, LoginRefused, Realm
 
 _MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _ACCOUNT = "user_"
@@ -62,14 +61,16 @@ class Plain:
     def step(self, token: bytes, wall: int) -> Done:
         count = token.count(b"\0") + 1
         if count != 3:
-            raise Refused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {count}")
+            raise LoginRefused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {count}")
         authorization_id, name, password = token.decode("utf-8", "replace").split("\0")
         if not name:
-            raise Refused("Authentication failed: username not specified")
+            raise LoginRefused("Authentication failed: username not specified")
         if not password:
-            raise Refused("Authentication failed: password not specified")
+            raise LoginRefused("Authentication failed: password not specified")
         if not self._server.knows(name, password):
-            raise Refused("Authentication failed: Invalid username or password")
+            raise LoginRefused("Authentication failed: Invalid username or password")
         if authorization_id not in ("", name):
-            raise Refused("Authentication failed: Client requested an authorization id that is different from username")
+            raise LoginRefused(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
         return Done(b"", f"User:{name}")

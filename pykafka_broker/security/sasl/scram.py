@@ -1,8 +1,11 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), without channel binding.
 
-Rule: users are the credentials of the metadata log; with the extension `tokenauth=true` the name is a delegation
-token's. A login takes two hashes and no PBKDF2. Whatever is wrong is refused in the same words; an unknown name at its
-first message, as Kafka does.
+Rule: users are the credentials of the metadata log. A login takes two hashes and no PBKDF2. Every failure is refused in
+the same words; an unknown name at its first message, as Kafka does.
+
+With the extension `tokenauth=true` the name is the id of a delegation token (KIP-48) and the password its Hmac in
+base64. The keys that check such a password are made when the token is first used, and are in memory only; a token that
+has gone or expired is unknown, whatever is remembered of it.
 """
 
 from __future__ import annotations
@@ -12,12 +15,38 @@ import binascii
 import hashlib
 import hmac
 import re
+from functools import lru_cache
 
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, Refused
-from pykafka_broker.security.sasl.realm import Realm, ScramKeys
+from pykafka_broker.cluster.delegation_tokens import is_expired, token_hmac
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, Realm, ScramKeys, TokenLogin
+
+_DIGESTS = {1: "sha256", 2: "sha512"}
+_ITERATIONS = 4096
+_SALT_BYTES = 16
+_REMEMBERED = 1024
+
+
+def token_login(realm: Realm, kind: int, token_id: str) -> TokenLogin | None:
+    """What logs in with that token by SCRAM-SHA-256 (1) or SCRAM-SHA-512 (2)."""
+    secret_key = realm.settings.get("delegation.token.secret.key")
+    token = realm.around.image().delegation_tokens.get(token_id)
+    if secret_key is None or token is None or is_expired(token, realm.around.clock.wall):
+        return None
+    expires_ms = min(token.expiration_timestamp, token.max_timestamp)
+    return TokenLogin(token.owner, _keys(kind, token_hmac(secret_key, token_id)), expires_ms)
+
+
+@lru_cache(_REMEMBERED)  # some milliseconds each
+def _keys(kind: int, proof: bytes) -> ScramKeys:
+    digest = _DIGESTS[kind]
+    # Any salt will do that differs from token to token and tells nothing of the Hmac.
+    salt = hmac.digest(proof, b"salt", "sha256")[:_SALT_BYTES]
+    salted = hashlib.pbkdf2_hmac(digest, base64.b64encode(proof), salt, _ITERATIONS)
+    stored = hashlib.new(digest, hmac.digest(salted, b"Client Key", digest)).digest()
+    return ScramKeys(salt, _ITERATIONS, stored, hmac.digest(salted, b"Server Key", digest))
+
 
 _SAME_NONCE_SINCE = (4, 0)
-_DIGESTS = {1: "sha256", 2: "sha512"}  # by the number that the metadata has for the mechanism
 _NAMES = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _MOST_BYTES = 1 << 16  # of a message
 # Values hold anything but a comma; a saslname escapes that and "=" as "=2C" and "=3D".
@@ -83,7 +112,7 @@ class Scram:
             raise self._refusal()
         name = _plain_name(match["name"])
         if "tokenauth=true" in match["extensions"].lower().split(","):
-            login = self._realm.token_login(self._kind, name)
+            login = token_login(self._realm, self._kind, name)
             keys = None if login is None else login.keys
             if login is not None:
                 self._done = Done(b"", login.owner, login.expires_ms, by_token=True)
@@ -94,7 +123,9 @@ class Scram:
             raise self._refusal()
         authorization_id = match["authorization_id"]
         if authorization_id is not None and _plain_name(authorization_id) != name:
-            raise Refused("Authentication failed: Client requested an authorization id that is different from username")
+            raise LoginRefused(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
         self._keys = keys
         self._binding = match["header"].encode()
         self._nonce = match["nonce"] + self._realm.around.new_nonce()
@@ -124,8 +155,8 @@ class Scram:
             return nonce.endswith(self._nonce)
         return nonce == self._nonce
 
-    def _refusal(self) -> Refused:
-        return Refused(
+    def _refusal(self) -> LoginRefused:
+        return LoginRefused(
             "Authentication failed during authentication due to invalid credentials with SASL mechanism "
             + _NAMES[self._kind]
         )

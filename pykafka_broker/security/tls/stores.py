@@ -1,20 +1,226 @@
-"""The key of a listener and the certificates that it trusts, as its settings name them.
+"""The key of a listener and the certificates that it trusts, as its settings name them, in PEM, JKS or PKCS12.
 
 Rule: whatever the format, a key store becomes PEM as OpenSSL reads it and a trust store the DER of its certificates;
-nobody else knows of formats. A store is read whole when it is asked for, so that what is in force does not change with
-the file.
+the formats are known here alone. A store is read whole when it is asked for, so that what is in force does not change
+with the file.
+
+PEM: text between blocks is skipped, as every reader of PEM does; a block that does not end or holds no base64 is an
+error, so that half a file never passes for a whole one. JKS: entries of keys and of certificates. The password proves
+that the file is unchanged, and its keys are encrypted by it or by one of their own; without a password certificates are
+read on trust, as Java does. PKCS12: the package `cryptography` reads them, and is imported for the first one.
+
+Keys and certificates may be replaced while a listener serves (KIP-226): a new certificate has the name and at least the
+alternative names of the old one, unless `ssl.allow.dn.changes` and `ssl.allow.san.changes` allow others; else nothing
+changes. Clients are told in Kafka's words.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import hmac
+import ipaddress
+import re
 from pathlib import Path
-from typing import NamedTuple
+from struct import Struct, error
+from typing import Any, NamedTuple
 
-from pykafka_broker.config.values import UnusableError
+from pykafka_broker.config.values import ConfigError, UnusableError
 from pykafka_broker.security.listener_settings import ListenerSettings
-from pykafka_broker.security.tls.jks import MAGIC, open_key, read_jks
-from pykafka_broker.security.tls.pem import Block, armoured, blocks_of
-from pykafka_broker.security.tls.pkcs12 import read_pkcs12
+from pykafka_broker.security.tls.der import OID, elements, names_of, oid_text, text_of
+
+_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)(?:-----END \1-----|\Z)", re.DOTALL)
+_END_OF_KEY = "PRIVATE KEY"
+
+
+class Block(NamedTuple):
+    """One block; `text` is the whole of it with its armour."""
+
+    label: str
+    text: str
+
+    @property
+    def is_key(self) -> bool:
+        return self.label.endswith(_END_OF_KEY)
+
+    @property
+    def is_certificate(self) -> bool:
+        return self.label in ("CERTIFICATE", "TRUSTED CERTIFICATE", "X509 CERTIFICATE")
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.label.startswith("ENCRYPTED") or "Proc-Type: 4,ENCRYPTED" in self.text
+
+    def read_der(self) -> bytes:
+        """What it holds. ValueError if that is no base64."""
+        body = "".join(self.text.split("\n", 1)[1].rsplit("-----END", 1)[0].split())
+        try:
+            return base64.b64decode(body, validate=True)
+        except binascii.Error:
+            raise ValueError(f"the base64 of a {self.label} can't be read") from None
+
+
+def blocks_of(text: str) -> list[Block]:
+    """Raises ValueError if a block has no end."""
+    text = text.replace("\r\n", "\n")
+    blocks = []
+    for match in _BLOCK.finditer(text):
+        if not match[0].endswith(f"-----END {match[1]}-----"):
+            raise ValueError(f"a {match[1]} has no end")
+        blocks.append(Block(match[1], _on_lines(match)))
+    return blocks
+
+
+def armoured(label: str, der: bytes) -> str:
+    """DER as PEM."""
+    return _lines(label, base64.b64encode(der).decode())
+
+
+def _on_lines(match: re.Match[str]) -> str:
+    """With the lines that OpenSSL wants, also if it stands on one, as values of a properties file may."""
+    label, body = match[1], match[2]
+    if ":" in body:  # there are headers before the base64, as in keys that were encrypted long ago
+        return f"{match[0]}\n"
+    return _lines(label, "".join(body.split()))
+
+
+def _lines(label: str, body: str) -> str:
+    lines = (body[start : start + 64] for start in range(0, len(body), 64))
+    return "\n".join((f"-----BEGIN {label}-----", *lines, f"-----END {label}-----", ""))
+
+
+MAGIC = b"\xfe\xed\xfe\xed"
+_VERSION = 2
+_KEY, _CERTIFICATE = 1, 2
+_INT, _SHORT = Struct(">I"), Struct(">H")
+_DIGEST_BYTES = 20
+_SALT = b"Mighty Aphrodite"
+_KEY_PROTECTOR = "1.3.6.1.4.1.42.2.17.1.1"
+
+
+class JksEntry(NamedTuple):
+    """chain: certificates in DER, the key's own first; key: as it is encrypted, None where there is none."""
+
+    alias: str
+    chain: list[bytes]
+    key: bytes | None
+
+
+def read_jks(data: bytes, password: str | None) -> list[JksEntry]:
+    """Raises ValueError."""
+    body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+    if password is not None:
+        found = hashlib.sha1(password.encode("utf-16-be") + _SALT + body, usedforsecurity=False).digest()
+        if not hmac.compare_digest(found, digest):
+            raise ValueError("its password is not the one that is set, or the file is damaged")
+    try:
+        return _entries(_Reader(body))
+    except (error, UnicodeDecodeError):
+        raise ValueError("it is damaged") from None
+
+
+def open_key(encrypted: bytes, password: str) -> bytes:
+    """The PKCS#8 of a private key. Raises ValueError."""
+    (outer,) = elements(encrypted)
+    algorithm, content = elements(outer.content)
+    (oid, *_) = elements(algorithm.content)
+    if oid.tag != OID or oid_text(oid.content) != _KEY_PROTECTOR:
+        raise ValueError("its private key is encrypted in an unknown way")
+    protected, secret = content.content, password.encode("utf-16-be")
+    block, cipher, check = protected[:20], protected[20:-20], protected[-20:]
+    stream = bytearray()
+    while len(stream) < len(cipher):
+        block = hashlib.sha1(secret + block, usedforsecurity=False).digest()
+        stream += block
+    key = bytes(a ^ b for a, b in zip(cipher, stream, strict=False))
+    if not hmac.compare_digest(hashlib.sha1(secret + key, usedforsecurity=False).digest(), check):
+        raise ValueError("its private key can't be decrypted with the password that is set")
+    return key
+
+
+def _entries(reader: _Reader) -> list[JksEntry]:
+    if reader.take(4) != MAGIC or reader.int() != _VERSION:
+        raise ValueError("it is no key store of type JKS")
+    entries = []
+    for _ in range(reader.int()):
+        tag, alias = reader.int(), reader.text()
+        reader.take(8)  # when it was made
+        if tag == _KEY:
+            key = reader.take(reader.int())
+            entries.append(JksEntry(alias, [reader.certificate() for _ in range(reader.int())], key))
+        elif tag == _CERTIFICATE:
+            entries.append(JksEntry(alias, [reader.certificate()], None))
+        else:
+            raise ValueError(f"it has an entry of the unknown kind {tag}")
+    return entries
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def take(self, size: int) -> bytes:
+        taken = self._data[self._at : self._at + size]
+        if len(taken) < size:
+            raise ValueError("it is damaged")
+        self._at += size
+        return taken
+
+    def int(self) -> int:
+        return int(_INT.unpack(self.take(4))[0])
+
+    def text(self) -> str:
+        return self.take(_SHORT.unpack(self.take(2))[0]).decode()
+
+    def certificate(self) -> bytes:
+        if self.text() != "X.509":
+            raise ValueError("it has a certificate that is no X.509")
+        return self.take(self.int())
+
+
+class Content(NamedTuple):
+    """key: PKCS#8, not encrypted; certificates in DER, the key's own first."""
+
+    key: bytes | None
+    certificates: list[bytes]
+    alias: str
+
+
+def read_pkcs12(data: bytes, password: str | None) -> Content:
+    """Raises ValueError."""
+    try:
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+        from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+    except ImportError:
+        raise ValueError("stores of type PKCS12 need cryptography: pip install cryptography") from None
+    try:
+        store = load_pkcs12(data, None if password is None else password.encode())
+    except ValueError:
+        raise ValueError("its password is not the one that is set, or it is no store of type PKCS12") from None
+    key = None
+    if store.key is not None:
+        key = store.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    own = [] if store.cert is None else [store.cert.certificate]
+    others = [each.certificate for each in store.additional_certs]
+    chain = _in_order(own, others) if key is not None else own + others
+    alias = (store.cert.friendly_name or b"") if store.cert is not None else b""
+    return Content(
+        key, [certificate.public_bytes(Encoding.DER) for certificate in chain], alias.decode("utf-8", "replace")
+    )
+
+
+def _in_order(own: list[Any], others: list[Any]) -> list[Any]:
+    """Each before the one that has issued it; what does not belong to the chain is left out."""
+    chain = list(own)
+    while chain:
+        issuers = [each for each in others if each.subject == chain[-1].issuer and each not in chain]
+        if not issuers:
+            break
+        chain.append(issuers[0])
+    return chain
+
 
 _BINARY = ("JKS", "PKCS12")
 _INVALID = "org.apache.kafka.common.errors.InvalidConfigurationException"
@@ -213,3 +419,45 @@ def read_store(settings: ListenerSettings, key: str) -> bytes:
         return Path(settings.get(key)).read_bytes()
     except OSError as error:
         raise bad_store(settings, key, f"it can't be read: {error.strerror}") from None
+
+
+_IP_ADDRESS = 7
+_TEXTS = (1, 2, 6)  # mail, DNS and URI
+
+
+def refused(error: ConfigError) -> ConfigError:
+    """As Kafka wraps what is wrong with new settings."""
+    reason = error.kafka if isinstance(error, StoreError) else str(error)
+    return ConfigError(f"Validation of dynamic config update of SSLFactory failed: {reason}")
+
+
+def check_replacement(old: KeyStore, new: KeyStore, settings: ListenerSettings) -> None:
+    """Raises ConfigError."""
+    before, after = names_of(old.chain[0]), names_of(new.chain[0])
+    if before.subject != after.subject and not settings.get("ssl.allow.dn.changes"):
+        existing, proposed = (
+            f"{{alias={store.alias}, DN={text_of(names.subject)}}}" for store, names in ((old, before), (new, after))
+        )
+        raise _mismatch("DistinguishedName does", existing, proposed)
+    if not set(before.alternatives) <= set(after.alternatives) and not settings.get("ssl.allow.san.changes"):
+        existing, proposed = (
+            f"{{alias={store.alias}, SAN=[{', '.join(map(_shown, names.alternatives))}]}}"
+            for store, names in ((old, before), (new, after))
+        )
+        raise _mismatch("SubjectAltNames do", existing, proposed)
+
+
+def _mismatch(what: str, existing: str, new: str) -> ConfigError:
+    return ConfigError(
+        f"org.apache.kafka.common.config.ConfigException: Keystore {what} not match:  existing={existing}, new={new}"
+    )
+
+
+def _shown(name: bytes) -> str:
+    """An alternative name as Java prints it; short ones only have a length of one byte."""
+    kind, content = name[0] & 0x1F, name[2:]
+    if kind in _TEXTS:
+        return f"[{kind}, {content.decode('latin-1')}]"
+    if kind == _IP_ADDRESS and len(content) in (4, 16):
+        return f"[{kind}, {ipaddress.ip_address(content)}]"
+    return f"[{kind}, #{content.hex()}]"

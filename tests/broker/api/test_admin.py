@@ -12,9 +12,9 @@ from pykafka_broker.broker.api import broker_loggers
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.router import served_versions
 from pykafka_broker.broker.routes import BETWEEN_NODES, ROUTES
-from pykafka_broker.config.documentation import documentation
+from pykafka_broker.config.describe import documentation
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.directory_ids import LOST
+from pykafka_broker.log.checkpoints import LOST
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey

@@ -78,20 +78,12 @@ def test_a_follower_whose_directory_is_offline_holds_nothing_up_and_does_not_com
     assert (group.reached(12), group.any_newcomer(10, NOW)) == (12, None)
 
 
-def test_a_follower_that_has_what_is_committed_may_join() -> None:
+def test_a_follower_that_has_what_is_required_may_join() -> None:
     group = followers(1)
     fetched(group, 2, 4, 10)
     assert group.with_newcomer(2, 5) is None
     fetched(group, 2, 5, 10)
     assert group.with_newcomer(2, 5) == (1, 2)
-
-
-def test_nobody_joins_without_what_was_there_when_the_leader_began() -> None:
-    group = followers(1, end=7)
-    fetched(group, 2, 6, 10)
-    assert group.with_newcomer(2, 3) is None
-    fetched(group, 2, 7, 10)
-    assert group.with_newcomer(2, 3) == (1, 2)
 
 
 def test_nobody_joins_while_a_wish_waits_or_who_may_not() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.directory_ids import UNASSIGNED
+from pykafka_broker.log.checkpoints import UNASSIGNED
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,

@@ -1,10 +1,13 @@
-"""What is kept of the traffic, and how much."""
+"""What is kept of the traffic, and how much.
+
+Entries that were put away come out as they went in.
+"""
 
 from __future__ import annotations
 
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.control.traffic.exchange import Entry, thinned
-from pykafka_broker.control.traffic.request_log import FULL, SEALED_AT, RequestLog
+from pykafka_broker.control.traffic.exchange import Entry, Mark, thinned
+from pykafka_broker.control.traffic.request_log import FULL, SEALED_AT, RequestLog, SealedEntries
 
 CONNECTION = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))
 
@@ -55,3 +58,30 @@ def test_long_pieces_and_files_are_not_kept() -> None:
 
     pieces = thinned([b"head", bytes(100_000), File(b"ab")])
     assert pieces == (b"head", 100_000, 2)
+
+
+CONNECTIONS = [ConnectionContext(id, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000 + id)) for id in range(3)]
+ENTRIES: list[Entry] = [
+    (1000, CONNECTIONS[0], b"short", b"a body", 1),
+    (1000, CONNECTIONS[1], b"", None, 0),
+    (1 << 42, CONNECTIONS[2], bytes(range(200)), (b"head", 100_000, b"tail"), 1 << 40),
+    (1001, CONNECTIONS[0], b"x", (), 3),
+]
+
+
+def put_away(entries: list[Entry], answer_bytes: int = 0) -> SealedEntries:
+    return SealedEntries([list(field) for field in zip(*entries, strict=True)], {2: Mark(1 << 20, 7)}, answer_bytes)
+
+
+def test_entries_come_out_as_they_went_in() -> None:
+    found = put_away(ENTRIES)
+    assert list(found) == ENTRIES
+    assert list(found) == ENTRIES  # as often as one likes
+    assert len(found) == 4
+    assert found.marks == {2: Mark(1 << 20, 7)}
+
+
+def test_requests_and_answers_count_with_their_bytes() -> None:
+    few = put_away(ENTRIES)
+    assert put_away(ENTRIES, 1000).bytes == few.bytes + 1000
+    assert put_away([*ENTRIES, (1, CONNECTIONS[0], bytes(5000), None, 1)]).bytes > few.bytes + 5000

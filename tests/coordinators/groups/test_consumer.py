@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pykafka_broker.coordinators.groups.timers import TimerKey
+from pykafka_broker.coordinators.groups.group import TimerKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,

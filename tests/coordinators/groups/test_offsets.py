@@ -31,20 +31,20 @@ def commit(machine: Any, offset: int, *, group: str = "g", topic: str = "t", ret
     partition = OffsetCommitRequestPartition(0, offset, -1, -1, f"at {offset}")
     topics = [OffsetCommitRequestTopic(topic, partitions=[partition])]
     request = OffsetCommitRequest(group, -1, "", None, retention_ms, topics)
-    reply = machine.run(machine.coordinator.commit_offsets(request, 4, machine.now))
+    reply = machine.run(machine.coordinator.offset_requests.commit(request, 4, machine.now))
     return ErrorCode(reply.topics[0].partitions[0].error_code)
 
 
 def txn_commit(machine: Any, offset: int, producer_id: int, *, group: str = "g") -> None:
     topics = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, offset)])]
     request = TxnOffsetCommitRequest("txn", group, producer_id, 0, topics=topics)
-    effects = machine.coordinator.txn_commit_offsets(request, machine.caller(3), machine.now)
+    effects = machine.coordinator.offset_requests.txn_commit(request, machine.caller(3), machine.now)
     machine.run(effects, producer_id)
 
 
 def committed(machine: Any, *, group: str = "g", topic: str = "t", stable: bool = False) -> tuple[int, str, ErrorCode]:
     request = OffsetFetchRequestGroup(group, topics=[OffsetFetchRequestTopics(topic, partition_indexes=[0])])
-    partition = machine.coordinator.fetch_offsets(request, stable, 9).topics[0].partitions[0]
+    partition = machine.coordinator.offset_requests.fetch(request, stable, 9).topics[0].partitions[0]
     return partition.committed_offset, partition.metadata, ErrorCode(partition.error_code)
 
 
@@ -170,7 +170,7 @@ def test_retention_of_a_group_starts_when_it_becomes_empty(new_machine: Callable
         -1,
         [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 4)])],
     )
-    machine.run(machine.coordinator.commit_offsets(request, 9, machine.now))
+    machine.run(machine.coordinator.offset_requests.commit(request, 9, machine.now))
     machine.wait(2 * WEEK_MS)
     assert committed(machine)[0] == 4, "its topic is read"
     machine.run(machine.coordinator.leave(LeaveGroupRequest("g", members=[MemberIdentity(member_id)]), machine.now))

@@ -8,9 +8,7 @@ import pytest
 
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.share.delivery import RecordState, StateRun
-from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordinator
-from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.coordinators.share.state import UNINITIALIZED, RecordState, ShareCoordinator, ShareKey, StateRun
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import DecodeError

@@ -38,7 +38,7 @@ class Machine(machine.Machine):
             fields |= {"active_tasks": task_ids(owned), "warmup_tasks": []}
             fields["standby_tasks"] = task_ids(fields.pop("standby", {}))
         request = StreamsGroupHeartbeatRequest("g", member_id, epoch, **fields)
-        effects = self.coordinator.streams_heartbeat(request, CALLER, self.now)
+        effects = self.coordinator.streams.heartbeat(request, CALLER, self.now)
         self.missing = effects.missing_topics
         return self.run(effects)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykafka_broker.coordinators.streams.group import MemberState
+from pykafka_broker.coordinators.streams.group import StreamsMemberState
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -62,7 +62,7 @@ def test_a_member_that_has_to_give_back_has_its_time_for_it_again() -> None:
     machine.join("three", word_count())
     machine.beat("one", 4)
     machine.beat("two", 4)
-    [late] = [one for one in machine.group().members.values() if one.state is MemberState.UNREVOKED_TASKS]
+    [late] = [one for one in machine.group().members.values() if one.state is StreamsMemberState.UNREVOKED_TASKS]
     machine.wait(9_000)
     machine.restart()
     machine.wait(9_000)
@@ -109,7 +109,7 @@ def commit(machine: Machine, member_id: str, epoch: int, topic: str, partition: 
     request = OffsetCommitRequest(
         "g", epoch, member_id, None, -1, [OffsetCommitRequestTopic(topic, partitions=partitions)]
     )
-    effects = machine.coordinator.commit_offsets(request, 9, machine.now)
+    effects = machine.coordinator.offset_requests.commit(request, 9, machine.now)
     reply = machine.run(effects)
     return ErrorCode(reply.topics[0].partitions[0].error_code)
 
@@ -133,7 +133,7 @@ def test_a_transaction_commits_by_member_epoch_too() -> None:
         partitions = [TxnOffsetCommitRequestPartition(0, 5)]
         topics = [TxnOffsetCommitRequestTopic("lines", partitions)]
         request = TxnOffsetCommitRequest("t", "g", 1, 0, epoch, member_id, None, topics)
-        effects = machine.coordinator.txn_commit_offsets(request, CALLER._replace(version=5), machine.now)
+        effects = machine.coordinator.offset_requests.txn_commit(request, CALLER._replace(version=5), machine.now)
         return ErrorCode(effects.reply.topics[0].partitions[0].error_code)
 
     assert txn("one", 4) is ErrorCode.NONE

@@ -10,14 +10,13 @@ import pytest
 
 from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.transactions import (
+from pykafka_broker.coordinators.transactions.coordinator import (
     Markers,
     ProducerReply,
-    Settings,
-    TopicPartition,
-    Transaction,
     TransactionCoordinator,
+    TransactionSettings,
 )
+from pykafka_broker.coordinators.transactions.transaction import TopicPartition, TransactionMetadata
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored_keys import TRANSACTION_RECORDS
 from tests.coordinators.stored import reread
@@ -30,9 +29,9 @@ class Driver:
     """Appends and replays at once; writes markers only when told to, so that a test can stand between any two steps."""
 
     def __init__(
-        self, settings: Settings | None = None, *, now: int = 1_000_000, first_producer_id: int = 1000
+        self, settings: TransactionSettings | None = None, *, now: int = 1_000_000, first_producer_id: int = 1000
     ) -> None:
-        self.settings = settings or Settings()
+        self.settings = settings or TransactionSettings()
         self.now = now
         self.log: list[CoordinatorRecord] = []
         self.written: list[Markers] = []
@@ -87,7 +86,7 @@ class Driver:
             self.run(self.coordinator.markers_written(markers.transactional_id, self.now))
         return due
 
-    def transaction(self, name: str = "t") -> Transaction:
+    def transaction(self, name: str = "t") -> TransactionMetadata:
         return self.coordinator.transactions[name]
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.coordinators.transactions import ProducerReply, TransactionState
+from pykafka_broker.coordinators.transactions.coordinator import ProducerReply
+from pykafka_broker.coordinators.transactions.transaction import TransactionState
 from pykafka_broker.protocol.errors import ErrorCode
 
 A, B = ("a", 0), ("b", 1)

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.coordinators.transactions import ProducerReply, Settings, TransactionState
+from pykafka_broker.coordinators.transactions.coordinator import ProducerReply, TransactionSettings
+from pykafka_broker.coordinators.transactions.transaction import TransactionState
 from pykafka_broker.protocol.errors import ErrorCode
 
 NONE = ErrorCode.NONE
@@ -55,7 +56,7 @@ def test_the_longest_timeout_is_allowed(driver: Any) -> None:
 
 
 def test_two_phase_commit_has_no_timeout(make_driver: Any) -> None:
-    driver = make_driver(Settings(two_phase_commit=True))
+    driver = make_driver(TransactionSettings(two_phase_commit=True))
     assert driver.init(timeout_ms=0, two_phase=True).error is NONE
     driver.add(1000, 0)
     driver.advance(10 * 900_000)
@@ -151,7 +152,7 @@ class TestOpenTransaction:
         assert driver.end(1000, 0).error is ErrorCode.PRODUCER_FENCED
 
     def test_in_the_classic_protocol_too(self, make_driver: Any) -> None:
-        driver = make_driver(Settings(transaction_version=0))
+        driver = make_driver(TransactionSettings(transaction_version=0))
         driver.init()
         driver.add(1000, 0, version=0)
         assert driver.init() == ProducerReply(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -161,7 +162,7 @@ class TestOpenTransaction:
 
     @pytest.mark.parametrize("version", [0, 2])
     def test_with_the_last_epoch_in_use(self, make_driver: Any, version: int) -> None:
-        driver = make_driver(Settings(transaction_version=version))
+        driver = make_driver(TransactionSettings(transaction_version=version))
         driver.init()
         age(driver, EXHAUSTED)
         driver.add(1000, EXHAUSTED, version=version)

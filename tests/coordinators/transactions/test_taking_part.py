@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.coordinators.transactions import TransactionState
+from pykafka_broker.coordinators.transactions.transaction import TransactionState
 from pykafka_broker.protocol.errors import ErrorCode
 
 A, B = ("a", 0), ("b", 1)

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.coordinators.transactions import ProducerReply, Settings, TransactionState
+from pykafka_broker.coordinators.transactions.coordinator import ProducerReply, TransactionSettings
+from pykafka_broker.coordinators.transactions.transaction import TransactionState
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -13,7 +14,7 @@ SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_a_transaction_is_aborted_once_it_is_older_than_its_timeout(make_driver: Any, version: int) -> None:
-    driver = make_driver(Settings(transaction_version=version))
+    driver = make_driver(TransactionSettings(transaction_version=version))
     driver.init(timeout_ms=60 * SECOND)
     driver.add(1000, 0, version=version)
     driver.advance(60 * SECOND)
@@ -94,7 +95,7 @@ def test_an_unused_transactional_id_is_forgotten_after_seven_days(driver: Any) -
 
 
 def test_an_open_transaction_is_not_forgotten(make_driver: Any) -> None:
-    driver = make_driver(Settings(transactional_id_expiration_ms=1, max_timeout_ms=2**30))
+    driver = make_driver(TransactionSettings(transactional_id_expiration_ms=1, max_timeout_ms=2**30))
     driver.init(timeout_ms=2**30)
     driver.init("idle")
     driver.add(1000, 0)

@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykafka_broker.coordinators.record import decode, encode
-from pykafka_broker.coordinators.transactions import Transaction, TransactionState
 from pykafka_broker.coordinators.transactions.transaction import (
     NO_PRODUCER_EPOCH,
-    read,
-    record,
+    TransactionMetadata,
+    TransactionState,
+    read_transaction,
+    transaction_record,
 )
 from pykafka_broker.protocol.stored_keys import TRANSACTION_RECORDS
 from tests.coordinators.stored import reread
@@ -18,12 +19,12 @@ GOLDEN = [
     (
         "epochs-run-out-512e86-u",
         "0001000000000000008500000000ea600000000001a1fdbddef5ffffffffffffffff0100080000000000000085",
-        Transaction(133, 0, 60_000, TransactionState.EMPTY, 1795258441461, previous_producer_id=133),
+        TransactionMetadata(133, 0, 60_000, TransactionState.EMPTY, 1795258441461, previous_producer_id=133),
     ),
     (
         "both-protocols-take-turns-1293f4-t",
         "0001000000000000004a00010000ea600401000001a1fdb24590000001a1fdb2458d020008000000000000004a02020002",
-        Transaction(
+        TransactionMetadata(
             *(74, 1, 60_000, TransactionState.COMPLETE_COMMIT, 1795257681296),
             start_ms=1795257681293,
             previous_producer_id=74,
@@ -36,7 +37,7 @@ GOLDEN = [
             "0001000000000000004a00010000ea60030223626f74682d70726f746f636f6c732d74616b652d7475726e732d3132393366342d610300"
             "0000000000000100000001a1fdb245ac000001a1fdb245a3010008000000000000004a"
         ),
-        Transaction(
+        TransactionMetadata(
             *(74, 1, 60_000, TransactionState.PREPARE_ABORT, 1795257681324),
             frozenset({("both-protocols-take-turns-1293f4-a", 0), ("both-protocols-take-turns-1293f4-a", 1)}),
             start_ms=1795257681315,
@@ -49,7 +50,7 @@ GOLDEN = [
             "000100000000000000877fff0000ea6002021865706f6368732d72756e2d6f75742d3531326538362d61020000000000000001a1fdbdfb"
             "7f000001a1fdbdfb7b03000800000000000000870108000000000000008802020002"
         ),
-        Transaction(
+        TransactionMetadata(
             *(135, 32767, 60_000, TransactionState.PREPARE_COMMIT, 1795258448767),
             frozenset({("epochs-run-out-512e86-a", 0)}),
             start_ms=1795258448763,
@@ -61,7 +62,7 @@ GOLDEN = [
     (
         "before-kip-890-df9734-u",
         "0000000000000000008e0000000000c800ffffffff000001a1fdc84322ffffffffffffffff",
-        Transaction(142, 0, 200, TransactionState.EMPTY, 1795259122466),
+        TransactionMetadata(142, 0, 200, TransactionState.EMPTY, 1795259122466),
     ),
     (
         "before-kip-890-df9734-u",
@@ -69,7 +70,7 @@ GOLDEN = [
             "0000000000000000008e0001000000c8030000000100176265666f72652d6b69702d3839302d6466393733342d61000000010000000100"
             "0001a1fdc845cf000001a1fdc84322"
         ),
-        Transaction(
+        TransactionMetadata(
             *(142, 1, 200, TransactionState.PREPARE_ABORT, 1795259123151),
             frozenset({("before-kip-890-df9734-a", 1)}),
             start_ms=1795259122466,
@@ -82,7 +83,7 @@ epochs = st.integers(-1, 32767)
 times = st.integers(-1, 2**48)
 partitions = st.frozensets(st.tuples(st.text(max_size=8), st.integers(0, 2**31 - 1)), max_size=6)
 transactions = st.builds(
-    Transaction,
+    TransactionMetadata,
     producer_id=ids,
     producer_epoch=epochs,
     timeout_ms=st.integers(0, 2**31 - 1),
@@ -97,35 +98,35 @@ transactions = st.builds(
 )
 
 
-def remembered(transaction: Transaction, version: int) -> Transaction:
+def remembered(transaction: TransactionMetadata, version: int) -> TransactionMetadata:
     """Return a transaction as a load reads it from the log."""
-    return read(reread(record("t", transaction, version), TRANSACTION_RECORDS).value)
+    return read_transaction(reread(transaction_record("t", transaction, version), TRANSACTION_RECORDS).value)
 
 
 @pytest.mark.parametrize(("transactional_id", "value", "transaction"), GOLDEN)
-def test_records_that_a_real_broker_wrote(transactional_id: str, value: str, transaction: Transaction) -> None:
+def test_records_that_a_real_broker_wrote(transactional_id: str, value: str, transaction: TransactionMetadata) -> None:
     raw = bytes.fromhex(value)
     key = b"\0\0" + len(transactional_id).to_bytes(2, "big") + transactional_id.encode()
-    assert encode(record(transactional_id, transaction, raw[1])) == (key, raw)
+    assert encode(transaction_record(transactional_id, transaction, raw[1])) == (key, raw)
     found = decode(key, raw, TRANSACTION_RECORDS)
     assert found is not None
-    assert (found.key.transactional_id, read(found.value)) == (transactional_id, transaction)
+    assert (found.key.transactional_id, read_transaction(found.value)) == (transactional_id, transaction)
 
 
 @given(st.text(max_size=40))
 def test_keys_come_back(transactional_id: str) -> None:
-    tombstone = record(transactional_id, None, 1)
+    tombstone = transaction_record(transactional_id, None, 1)
     assert reread(tombstone, TRANSACTION_RECORDS).key.transactional_id == transactional_id
 
 
 @given(transactions)
-def test_values_come_back_but_for_the_last_epoch(transaction: Transaction) -> None:
+def test_values_come_back_but_for_the_last_epoch(transaction: TransactionMetadata) -> None:
     known = transaction._replace(last_producer_epoch=NO_PRODUCER_EPOCH)
     assert remembered(transaction, 1) == known
     assert remembered(transaction, 0) == known._replace(previous_producer_id=-1, next_producer_id=-1, client_version=0)
 
 
 def test_the_state_empty_has_no_list_of_partitions() -> None:
-    empty = Transaction(1, 0, 60_000, TransactionState.EMPTY, 5)
+    empty = TransactionMetadata(1, 0, 60_000, TransactionState.EMPTY, 5)
     assert remembered(empty, 1) == empty
-    assert record("t", empty, 0).value.transaction_partitions is None
+    assert transaction_record("t", empty, 0).value.transaction_partitions is None

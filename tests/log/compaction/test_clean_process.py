@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pytest
 
-from pykafka_broker.log.compaction.clean_process import CleaningProcesses
+from pykafka_broker.log.compaction.clean import CleaningProcesses
 from pykafka_broker.log.compaction.cleaner import candidate, make_request
 from pykafka_broker.log.compaction.request import CleanRequest, CleanResult
 from pykafka_broker.log.filesystem import OsFileSystem
@@ -28,7 +28,7 @@ def test_a_worker_does_not_outlive_its_broker(tmp_path: Path) -> None:
     found = candidate(("t", 0), log, None, NOW)
     assert found is not None
     request = make_request(found, NOW, 1 << 20, bytes_per_second=0.1)
-    command = [sys.executable, "-m", "pykafka_broker.log.compaction.clean_process"]
+    command = [sys.executable, "-m", "pykafka_broker.log.compaction.clean"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
         assert worker.stdin is not None
         worker.stdin.write(pickle.dumps(request))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.log.compaction.clean_process import CleaningProcesses, CleaningStopped
+from pykafka_broker.log.compaction.clean import CleaningProcesses, CleaningStopped
 from pykafka_broker.log.compaction.cleaner import candidate
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.manager import LogManager

@@ -6,8 +6,7 @@ from random import Random
 
 import pytest
 
-from pykafka_broker.log.compaction.latest import GONE, TOMBSTONE, UNKNOWN, VALUE, LatestRecords
-from pykafka_broker.log.compaction.spans import Span
+from pykafka_broker.log.compaction.latest import GONE, TOMBSTONE, UNKNOWN, VALUE, LatestRecords, Span
 
 MEMORY_BYTES = 1 << 20
 

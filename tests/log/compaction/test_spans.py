@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from pykafka_broker.log.compaction.filter import empty_batch, rewrite
-from pykafka_broker.log.compaction.spans import iter_spans, marked_places, records_bytes
+from pykafka_broker.log.compaction.latest import iter_spans, marked_places, records_bytes
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import GZIP, NONE
 from pykafka_broker.records.errors import InvalidRecord

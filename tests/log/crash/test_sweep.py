@@ -24,7 +24,7 @@ from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log import recovery
+from pykafka_broker.log import loading
 from pykafka_broker.log.image import lay_image, take_image
 from pykafka_broker.log.jobs import run_inline
 from pykafka_broker.log.log_directory import LogDirectoryError
@@ -86,7 +86,7 @@ class Story:
 
     def restart(self) -> None:
         """Start another process on a disk that is well. Its recovery misses nothing that was synced."""
-        with _errors_of(recovery.logger) as errors:
+        with _errors_of(loading.logger) as errors:
             self.boot(FailingFileSystem())
         assert not errors
         assert all(directory.online for directory in self.logs.directories)

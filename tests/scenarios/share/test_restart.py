@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from pykafka_broker.coordinators.share.state_records import ShareKey
+from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_fetch_request import FetchPartition, FetchTopic
 from tests.scenarios.groups.local import LocalWorld

@@ -12,7 +12,7 @@ from pykafka_broker.broker.coordinator_log import partition_for
 from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykafka_broker.config import BrokerConfig
-from pykafka_broker.coordinators.transactions.transaction import record
+from pykafka_broker.coordinators.transactions.transaction import transaction_record
 from pykafka_broker.log.files import FileSlice
 from tests.broker.driven import DrivenBroker
 
@@ -76,6 +76,6 @@ class InProcess:
         transaction = host.transaction(name)
         assert transaction is not None
         partition = partition_for(name, 3)
-        aged = record(name, transaction._replace(producer_epoch=epoch), 1)
+        aged = transaction_record(name, transaction._replace(producer_epoch=epoch), 1)
         host.shards.append(partition, [aged])
         host._coordinators[partition].replay(aged)

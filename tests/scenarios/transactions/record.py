@@ -1,4 +1,4 @@
-"""Record `answers.json` from a running Apache Kafka: python tests/scenarios/transactions/record.py PORT [scenario ...]
+"""Record `answers.json` from a running Apache Kafka: `record.py HOST:PORT [scenario ...]`
 
 The broker must look for timed-out transactions often: transaction.abort.timed.out.transaction.cleanup.interval.ms=500
 """
@@ -19,8 +19,9 @@ from tests.scenarios.transactions.talk import SocketWire
 ANSWERS = Path(__file__).with_name("answers.json")
 
 
-def main(port: int, names: list[str]) -> None:
+def main(address: str, names: list[str]) -> None:
     answers = json.loads(ANSWERS.read_text()) if ANSWERS.exists() else {}
+    port = int(address.rpartition(":")[2])
     for name in names or list(SCENARIOS):
         client = Client(SocketWire(port), f"{name}-{secrets.token_hex(3)}")
         client.await_transactions()
@@ -32,4 +33,4 @@ def main(port: int, names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2:])
+    main(sys.argv[1], sys.argv[2:])

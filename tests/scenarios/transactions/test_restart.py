@@ -10,8 +10,8 @@ from pykafka_broker.broker import shards
 from pykafka_broker.broker.coordinator_log import partition_for
 from pykafka_broker.broker.transaction_markers import write_marker
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
-from pykafka_broker.coordinators.transactions import Markers, Transaction, steps
-from pykafka_broker.coordinators.transactions.transaction import record
+from pykafka_broker.coordinators.transactions.coordinator import Markers
+from pykafka_broker.coordinators.transactions.transaction import TransactionMetadata, transaction_record
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import AppendInfo, PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
@@ -34,14 +34,14 @@ class Play(Client):
         lines, self.lines = self.lines, []
         return lines
 
-    def decide(self, commit: bool) -> Transaction:
+    def decide(self, commit: bool) -> TransactionMetadata:
         """Only write the outcome, as if the broker had died right after it."""
         host = self.wire.broker.transactions
         name = self.name("t")
         open_transaction = host.transaction(name)
         assert open_transaction is not None
-        decided = steps.prepared(open_transaction, commit, 2, -1, self.wire.time)
-        host.shards.append(partition_for(name, 3), [record(name, decided, 1)])
+        decided = open_transaction.prepared(commit, 2, -1, self.wire.time)
+        host.shards.append(partition_for(name, 3), [transaction_record(name, decided, 1)])
         return decided
 
 

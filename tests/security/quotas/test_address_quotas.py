@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykafka_broker.security.quotas.address_quotas import AddressQuotas
+from pykafka_broker.security.quotas.client_quotas import AddressQuotas
 from pykafka_broker.security.quotas.rate import Windows
 
 NOW = 1_700_000_000_000

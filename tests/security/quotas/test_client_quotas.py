@@ -1,21 +1,33 @@
-"""What clients have used, against the numbers of a real Kafka."""
+"""What clients have used, against the numbers of a real Kafka.
+
+Eight levels, the first that is set counts, and says whose use is counted together.
+"""
 
 from __future__ import annotations
 
+import tracemalloc
+from functools import partial
+
 import pytest
 
+from pykafka_broker.cluster.image import QuotaEntity
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.security.quotas.client_quotas import (
     FETCHED_BYTES,
+    MOST,
     MUTATIONS,
     PRODUCED_BYTES,
     REQUEST_TIME,
     ClientQuotas,
-    MetadataSource,
+    Counters,
     Mutations,
+    QuotaLimit,
+    QuotaMetadata,
+    levels_of,
+    quotas_of_addresses,
 )
-from pykafka_broker.security.quotas.rate import Windows
+from pykafka_broker.security.quotas.rate import Rate, TokenBucket, Windows
 
 THREE = Windows(3, 1000)
 NOW = 1_700_000_000_000
@@ -24,7 +36,7 @@ ALICE, BOB = "User:alice", "User:bob"
 
 def quotas(**values: float) -> ClientQuotas:
     """Of the client id "app"."""
-    return ClientQuotas(MetadataSource({(("client-id", "app"),): values}), THREE, THREE)
+    return ClientQuotas(QuotaMetadata({(("client-id", "app"),): values}), THREE, THREE)
 
 
 def mutations(found: ClientQuotas, now: int = NOW, *, strict: bool = True) -> Mutations:
@@ -48,9 +60,9 @@ def test_what_has_no_quota_is_not_held_up() -> None:
 def test_another_quota_counts_at_once_with_what_was_used_before() -> None:
     found = quotas(producer_byte_rate=1e9)
     assert found.record(PRODUCED_BYTES, ALICE, "app", 50_000, NOW) == 0
-    found.source = MetadataSource({(("client-id", "app"),): {PRODUCED_BYTES: 10_000.0}})
+    found.source = QuotaMetadata({(("client-id", "app"),): {PRODUCED_BYTES: 10_000.0}})
     assert found.record(PRODUCED_BYTES, ALICE, "app", 108, NOW) == 3011
-    found.source = MetadataSource({})
+    found.source = QuotaMetadata({})
     assert found.record(PRODUCED_BYTES, ALICE, "app", 108, NOW) == 0
 
 
@@ -74,7 +86,7 @@ def test_a_client_that_asks_on_and_on_gets_its_quota(kind: str, connections: int
     """400,000 bytes a second within 15 %, as a real 4.3.1 gave with these sizes and connections, after its burst."""
     quota, answer_ms, begin, end = 400_000, 1, 30_000, 230_000
     windows = Windows(11, 1000)
-    found = ClientQuotas(MetadataSource({(("client-id", "app"),): {kind: float(quota)}}), windows, windows)
+    found = ClientQuotas(QuotaMetadata({(("client-id", "app"),): {kind: float(quota)}}), windows, windows)
     free_at, brought = [0] * connections, 0
     while (now := min(free_at)) < end:
         wait = found.record(kind, ALICE, "app", size, NOW + now)
@@ -128,3 +140,112 @@ def test_who_does_not_know_the_error_is_served_and_throttled() -> None:
     request.spend(6)
     request.spend(2)
     assert request.throttle_ms == 5000
+
+
+KIND = "producer_byte_rate"
+
+
+def entity(**names: str | None) -> QuotaEntity:
+    return tuple(sorted((kind.replace("_", "-"), name) for kind, name in names.items()))
+
+
+# In the order in which they count, and the name of the counter for alice with the client id app.
+LEVELS: list[tuple[QuotaEntity, tuple[str, str]]] = [
+    (entity(user="alice", client_id="app"), ("alice", "app")),
+    (entity(user="alice", client_id=None), ("alice", "app")),
+    (entity(user="alice"), ("alice", "")),
+    (entity(user=None, client_id="app"), ("alice", "app")),
+    (entity(user=None, client_id=None), ("alice", "app")),
+    (entity(user=None), ("alice", "")),
+    (entity(client_id="app"), ("", "app")),
+    (entity(client_id=None), ("", "app")),
+]
+
+
+@pytest.mark.parametrize("first", range(len(LEVELS)))
+def test_the_first_that_is_set_counts(first: int) -> None:
+    quotas = {level: {KIND: float(number)} for number, (level, _) in enumerate(LEVELS) if number >= first}
+    assert levels_of(quotas)[KIND].find("alice", "app") == QuotaLimit(float(first), LEVELS[first][1])
+
+
+def test_others_are_not_meant() -> None:
+    quotas = {level: {KIND: 1.0} for level, _ in LEVELS if "alice" in dict(level).values()}
+    assert levels_of(quotas)[KIND].find("bob", "app") is None
+
+
+def test_a_client_without_an_id_has_the_default_of_client_ids() -> None:
+    levels = levels_of({entity(client_id=None): {KIND: 5.0}, entity(client_id="app"): {KIND: 1.0}})[KIND]
+    assert levels.find("alice", "") == QuotaLimit(5.0, ("", ""))
+
+
+def test_a_kind_that_nobody_has_is_not_there() -> None:
+    assert levels_of({entity(user="alice"): {KIND: 1.0}}).keys() == {KIND}
+
+
+def test_addresses_stand_apart() -> None:
+    quotas = {
+        entity(ip="10.0.0.1"): {"connection_creation_rate": 5.0},
+        entity(ip=None): {"connection_creation_rate": 1.0},
+        entity(user="alice"): {KIND: 1.0},
+    }
+    assert quotas_of_addresses(quotas, "connection_creation_rate") == {"10.0.0.1": 5.0, None: 1.0}
+    assert levels_of(quotas).keys() == {KIND}
+
+
+def counters() -> Counters[Rate]:
+    return Counters(partial(Rate, THREE), THREE.all_ms)
+
+
+def test_who_comes_again_has_the_same_counter() -> None:
+    rates = counters()
+    assert rates.get("a", NOW) is rates.get("a", NOW)
+    assert rates.get("a", NOW) is not rates.get("b", NOW)
+
+
+def test_a_counter_that_still_matters_is_kept() -> None:
+    rates = counters()
+    rates.get("other", NOW)
+    rate = rates.get("a", NOW + 2900)
+    rate.record(1, NOW + 2900)
+    assert rates.get("a", NOW + 3100) is rate
+    rate.record(1, NOW + 5800)
+    rates.get("other", NOW + 6200)
+    assert rates.get("a", NOW + 6300) is rate
+
+
+def test_a_counter_that_matters_no_more_is_forgotten() -> None:
+    rates = counters()
+    rates.get("a", NOW).record(1, NOW)
+    rates.get("b", NOW + 4000)
+    rates.get("b", NOW + 8000)
+    assert len(rates) == 1
+
+
+def test_a_debt_is_remembered_for_as_long_as_it_takes() -> None:
+    buckets = Counters(partial(TokenBucket, THREE), THREE.all_ms, lasting=True)
+    buckets.get("a", NOW).record(63, 1.0, NOW)
+    for second in range(0, 60, 4):
+        buckets.get("b", NOW + second * 1000)
+    assert buckets.get("a", NOW + 58_000).throttle_ms(1.0, NOW + 58_000) == 2000
+    for second in range(64, 80, 4):
+        buckets.get("b", NOW + second * 1000)
+    assert len(buckets) == 1
+
+
+def test_a_long_name_takes_no_more_than_a_short_one() -> None:
+    rates = counters()
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            rates.get(("", f"{number}" + 32_000 * "x"), NOW)
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert len(rates) == 200
+
+
+def test_a_million_names_take_no_more_than_their_share() -> None:
+    rates = counters()
+    for number in range(200_000):
+        rates.get(number, NOW).record(1, NOW)
+    assert len(rates) <= 2 * MOST + 2

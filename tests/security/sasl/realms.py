@@ -10,7 +10,7 @@ from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
 from pykafka_broker.security.listener_settings import ListenerSettings
-from pykafka_broker.security.sasl.realm import Around, Realm
+from pykafka_broker.security.sasl.mechanism import Around, Realm
 
 PREFIX = "listener.name.outside."
 MODULES = "org.apache.kafka.common.security"

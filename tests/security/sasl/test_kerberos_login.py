@@ -21,7 +21,7 @@ CACHE = f'{MODULE} useTicketCache=true principal="node@R.COM";'
 
 
 def login(line: str, settings: dict[str, str] | None = None) -> Any:
-    from pykafka_broker.security.sasl.kerberos_login import kerberos_login
+    from pykafka_broker.security.sasl.kerberos import kerberos_login
 
     new_login = kerberos_login(settings_of(SERVICE if settings is None else settings), parse_login_module(line))
     return new_login(0, "host")

@@ -1,4 +1,7 @@
-"""Which mechanisms there are."""
+"""Which mechanisms there are.
+
+What mechanisms may ask.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ import sys
 
 import pytest
 
+from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.config import ConfigError
 from pykafka_broker.security.sasl.mechanism import mechanism_server
-from tests.security.sasl.realms import realm_of
+from tests.security.sasl.realms import add_user, realm_of
 
 
 @pytest.mark.parametrize("name", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
@@ -29,3 +33,20 @@ def test_a_mechanism_is_imported_by_the_first_listener_that_has_it() -> None:
     assert "mechanism" in found
     assert "plain" not in found
     assert "scram" not in found
+
+
+def test_users_are_those_of_the_moment() -> None:
+    image = MetadataImage()
+    realm = realm_of(image=image)
+    assert realm.scram_keys(1, "alice") is None
+    add_user(image, "alice", "secret", iterations=8192)
+    keys = realm.scram_keys(1, "alice")
+    assert keys is not None
+    assert keys.iterations == 8192
+    assert realm.scram_keys(2, "alice") is None
+
+
+def test_a_realm_knows_its_listener_and_its_login_modules() -> None:
+    realm = realm_of()
+    assert realm.listener == "OUTSIDE"
+    assert realm.jaas("PLAIN").options["user_bob"] == "bob-secret"

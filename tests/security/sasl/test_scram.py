@@ -1,4 +1,7 @@
-"""SCRAM, byte by byte."""
+"""SCRAM, byte by byte.
+
+Logins with delegation tokens: which one is known, and what checks its password.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,14 @@ import hmac
 
 import pytest
 
+from pykafka_broker.clock import Clock
+from pykafka_broker.cluster.delegation_tokens import token_hmac
 from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
 from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, Refused
-from pykafka_broker.security.sasl.realm import Realm, ScramKeys, TokenLogin
-from pykafka_broker.security.sasl.scram import Scram, ScramSha256Server, ScramSha512Server
+from pykafka_broker.security.sasl import scram as scram_module
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, Realm, ScramKeys, TokenLogin
+from pykafka_broker.security.sasl.scram import Scram, ScramSha256Server, ScramSha512Server, token_login
 from tests.security.sasl.realms import NONCE, add_user, around, realm_of, settings_of
 
 SERVERS = {1: ScramSha256Server, 2: ScramSha512Server}
@@ -120,7 +126,7 @@ def test_extensions_that_nobody_knows_are_passed_over() -> None:
     ],
 )
 def test_a_first_message_that_is_wrong_is_refused_as_a_wrong_password_is(first: str) -> None:
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(LoginRefused) as raised:
         login(1, users("alice")).step(first.encode(), 0)
     assert str(raised.value) == (
         "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256"
@@ -128,17 +134,17 @@ def test_a_first_message_that_is_wrong_is_refused_as_a_wrong_password_is(first: 
 
 
 def test_a_credential_for_the_other_mechanism_is_none() -> None:
-    with pytest.raises(Refused, match="mechanism SCRAM-SHA-512"):
+    with pytest.raises(LoginRefused, match="mechanism SCRAM-SHA-512"):
         login(2, users("alice", kind=1)).step(b"n,,n=alice,r=abc", 0)
 
 
 def test_another_authorization_id_is_told() -> None:
-    with pytest.raises(Refused, match="authorization id that is different from username"):
+    with pytest.raises(LoginRefused, match="authorization id that is different from username"):
         login(1, users("alice")).step(b"n,a=bob,n=alice,r=abc", 0)
 
 
 def test_a_token_that_is_no_utf_8_is_refused() -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(LoginRefused):
         login(1, users("alice")).step(b"n,,n=\xff,r=abc", 0)
 
 
@@ -157,7 +163,7 @@ def test_every_bit_of_the_last_message_counts() -> None:
             continue
         wrong = bytearray(right)
         wrong[at] ^= 1
-        with pytest.raises(Refused):
+        with pytest.raises(LoginRefused):
             scram.step(bytes(wrong), 0)
         refused += 1
     assert refused > 60
@@ -171,7 +177,7 @@ def test_binding_nonce_and_proof_must_be_those_of_this_exchange(change: tuple[by
     first = "n,,n=alice,r=abc"
     last, _ = final(first, scram.step(first.encode(), 0).token, "alice-secret")
     assert change[0] in last
-    with pytest.raises(Refused):
+    with pytest.raises(LoginRefused):
         scram.step(last.replace(*change), 0)
 
 
@@ -186,12 +192,12 @@ def test_a_nonce_with_the_clients_part_twice_is_taken_before_4_0(emulated: str, 
     if taken:
         assert scram.step(last, 0).token == verifier
         return
-    with pytest.raises(Refused):
+    with pytest.raises(LoginRefused):
         scram.step(last, 0)
 
 
 def test_a_wrong_password_is_refused_at_the_second_message() -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(LoginRefused):
         whole(users("alice"), "n,,n=alice,r=abc", "wrong")
 
 
@@ -200,7 +206,7 @@ def test_with_tokenauth_the_name_is_that_of_a_delegation_token(monkeypatch: pyte
     keys = realm.scram_keys(1, "token-id")
     assert isinstance(keys, ScramKeys)
     found = TokenLogin("User:owner", keys, 5_000)
-    monkeypatch.setattr(Realm, "token_login", lambda self, kind, name: found if name == "token-id" else None)
+    monkeypatch.setattr(scram_module, "token_login", lambda realm, kind, name: found if name == "token-id" else None)
     done = whole(realm, "n,,n=token-id,r=abc,tokenauth=true", "token-id-secret")
     assert (done.principal, done.expires_ms, done.by_token) == ("User:owner", 5_000, True)
 
@@ -208,3 +214,57 @@ def test_with_tokenauth_the_name_is_that_of_a_delegation_token(monkeypatch: pyte
 def test_keys_are_not_shown() -> None:
     keys = users("alice").scram_keys(1, "alice")
     assert repr(keys) == "ScramKeys(iterations=4096)"
+
+
+WALL = 1_000_000
+
+
+def realm(wall: int = WALL, key: str | None = "sesame", expires: int = WALL + 5, ends: int = WALL + 9) -> Realm:
+    image = MetadataImage()
+    image.delegation_tokens["id"] = DelegationTokenRecord("User:alice", "User:bob", [], 0, ends, expires, "id")
+    settings = {} if key is None else {"delegation.token.secret.key": key}
+    return Realm(settings_of(settings), around(image, Clock(0, wall)))
+
+
+@pytest.mark.parametrize(("kind", "digest"), [(1, "sha256"), (2, "sha512")])
+def test_the_password_is_the_hmac_in_base64(kind: int, digest: str) -> None:
+    login = token_login(realm(), kind, "id")
+    assert login is not None
+    assert (login.owner, login.expires_ms) == ("User:alice", WALL + 5)
+    keys = login.keys
+    password = base64.b64encode(token_hmac("sesame", "id"))
+    salted = hashlib.pbkdf2_hmac(digest, password, keys.salt, keys.iterations)
+    assert keys.iterations == 4096
+    assert keys.stored_key == hashlib.new(digest, hmac.digest(salted, b"Client Key", digest)).digest()
+    assert keys.server_key == hmac.digest(salted, b"Server Key", digest)
+
+
+def test_every_token_has_a_salt_of_its_own() -> None:
+    one, other = (token_login(realm(key=key), 1, "id") for key in ("sesame", "another"))
+    assert one is not None
+    assert other is not None
+    assert one.keys.salt != other.keys.salt
+    assert len(one.keys.salt) == 16
+
+
+def test_a_session_never_outlives_the_end_of_the_token() -> None:
+    login = token_login(realm(expires=WALL + 9, ends=WALL + 3), 1, "id")
+    assert login is not None
+    assert login.expires_ms == WALL + 3
+
+
+def test_what_is_unknown_or_has_expired_does_not_log_in() -> None:
+    assert token_login(realm(), 1, "another") is None
+    assert token_login(realm(wall=WALL + 5), 1, "id") is not None
+    assert token_login(realm(wall=WALL + 6), 1, "id") is None
+
+
+def test_a_removed_token_is_not_remembered() -> None:
+    known = realm()
+    assert token_login(known, 1, "id") is not None
+    known.around.image().delegation_tokens.clear()
+    assert token_login(known, 1, "id") is None
+
+
+def test_without_a_secret_key_no_token_logs_in() -> None:
+    assert token_login(realm(key=None), 1, "id") is None

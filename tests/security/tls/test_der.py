@@ -1,12 +1,17 @@
-"""The names in certificates."""
+"""The names in certificates.
+
+Names of certificates: as Java writes them.
+"""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
 
 import pytest
 from cryptography import x509
 
-from pykafka_broker.security.tls.der import elements, names_of, oid_text
-from pykafka_broker.security.tls.distinguished_names import text_of
+from pykafka_broker.security.tls.der import elements, names_of, oid_text, text_of
 from tests.security.tls.certificates import authority, server_certificate
 
 
@@ -41,3 +46,16 @@ def test_a_certificate_that_is_cut_or_forged_anywhere_is_refused_or_read_and_nev
 def test_what_is_no_der_is_refused(data: str) -> None:
     with pytest.raises(ValueError, match="DER"):
         list(elements(bytes.fromhex(data)))
+
+
+ANSWERS: dict[str, str] = json.loads(Path(__file__).with_name("names.json").read_text())["subjects"]
+
+
+def test_every_subject_is_written_as_java_does() -> None:
+    assert {der: text_of(bytes.fromhex(der)) for der in ANSWERS} == ANSWERS
+
+
+def test_what_is_no_name_is_refused() -> None:
+    for der in ("", "30", "3005310330", "300d310b300906035504031302"):
+        with pytest.raises(ValueError, match=r"DER|unpack"):
+            text_of(bytes.fromhex(der))

@@ -1,14 +1,20 @@
-"""Who a client is by its certificate."""
+"""Who a client is by its certificate.
+
+Java's regular expressions by Python's.
+
+From names of certificates to users: as Kafka's mapper does it.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from pykafka_broker.security.tls import principals
-from pykafka_broker.security.tls.mapping_rules import MappingRules
-from pykafka_broker.security.tls.principals import Principals
+from pykafka_broker.security.tls.principals import MappingRules, NoRuleApplies, Principals, compile_java, replacement
 from tests.security.tls.certificates import authority
 
 
@@ -38,3 +44,67 @@ def test_without_rules_nothing_is_guarded() -> None:
         raise AssertionError
 
     assert Principals(MappingRules("DEFAULT"), never).of(authority().der) == "User:CN=Test CA"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matches", "does_not"),
+    [
+        (r"\p{Alpha}+", "abZ", "a1"),
+        (r"[\p{Digit}x]+", "1x2", "y"),
+        (r"\P{Upper}", "a", "A"),
+        (r"\Qa.b\E.", "a.bc", "axbc"),
+        (r"\Qa.b", "a.b", "axb"),
+        (r"(?<one>a)\k<one>", "aa", "ab"),
+        (r"a\z", "a", "a\n"),
+        (r"(?<=a)|b", "b", "a"),
+        (r"\w+", "az_9", "é"),
+        (r"[^]]a", "ba", "]a"),
+        (r"a*+b", "aab", "aa"),
+        (r"\[a\]", "[a]", "a"),
+    ],
+)
+def test_an_expression_matches_what_it_matches_in_java(pattern: str, matches: str, does_not: str) -> None:
+    assert compile_java(pattern).fullmatch(matches)
+    assert not compile_java(pattern).fullmatch(does_not)
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"[a&&b]", r"[a[b]]", r"\p{IsGreek}", r"[\P{Alpha}]", "(", "[", r"\k", r"\y", "a**"]
+)
+def test_what_python_has_no_words_for_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError):
+        compile_java(pattern)
+
+
+def test_a_replacement_names_groups_by_number_or_name() -> None:
+    pattern = compile_java("(?<a>x)(y)")
+    assert replacement(r"\$1$2${a}$12b", pattern) == ["$", "1", 2, 1, 1, "2", "b"]
+    for bad in ("$3", "$", "$x", "${b}", "a\\"):
+        with pytest.raises(ValueError):
+            replacement(bad, pattern)
+
+
+ANSWERS: list[list[str]] = json.loads(Path(__file__).with_name("names.json").read_text())["rules"]
+# Refused when the listener is bound: what Kafka comes upon with the first client, or has and Python has not.
+SOONER = ("RULE:.*/$3/", "RULE:^CN=([a-z&&[^b]]+).*/$1/,DEFAULT")
+
+
+@pytest.mark.parametrize(("rules", "name", "answer"), ANSWERS)
+def test_rules_give_the_users_that_kafka_gives(rules: str, name: str, answer: str) -> None:
+    kind, _, message = answer.partition(": ")
+    if rules in SOONER or (answer.startswith("! ") and kind != "! NoMatchingRule"):
+        with pytest.raises(ValueError) as refused:
+            MappingRules(rules)
+        assert not message.startswith("Invalid rule") or str(refused.value) == message
+    elif kind == "! NoMatchingRule":
+        with pytest.raises(NoRuleApplies) as unmatched:
+            MappingRules(rules).user(name)
+        assert str(unmatched.value) == message
+    else:
+        assert MappingRules(rules).user(name) == answer
+
+
+def test_only_rules_that_begin_with_the_default_leave_names_as_they_are() -> None:
+    assert MappingRules("DEFAULT").is_default
+    assert not MappingRules("RULE:a/b/,DEFAULT").is_default
+    assert not MappingRules("").is_default

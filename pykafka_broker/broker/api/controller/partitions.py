@@ -8,7 +8,7 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.controller_routes import CONTROLLERS
 from pykafka_broker.broker.router import handles
-from pykafka_broker.cluster import alter_partition, assign_directories, producer_ids
+from pykafka_broker.cluster import registration, replication_control
 from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -25,7 +25,7 @@ def alter(
     controller: Controller, context: RequestContext, request: AlterPartitionRequest
 ) -> Decision[AlterPartitionResponse]:
     Rights(controller.authorizer, context).require(Operation.CLUSTER_ACTION, Resource.CLUSTER)
-    return alter_partition.alter_partition(controller, request)
+    return replication_control.alter_partition(controller, request)
 
 
 @handles(ApiKey.ASSIGN_REPLICAS_TO_DIRS, CONTROLLERS)
@@ -33,7 +33,7 @@ def assign(
     controller: Controller, context: RequestContext, request: AssignReplicasToDirsRequest
 ) -> Decision[AssignReplicasToDirsResponse]:
     Rights(controller.authorizer, context).require(Operation.CLUSTER_ACTION, Resource.CLUSTER)
-    return assign_directories.assign_replicas_to_dirs(controller, request)
+    return replication_control.assign_replicas_to_dirs(controller, request)
 
 
 @handles(ApiKey.ALLOCATE_PRODUCER_IDS, CONTROLLERS)
@@ -41,4 +41,4 @@ def allocate(
     controller: Controller, context: RequestContext, request: AllocateProducerIdsRequest
 ) -> Decision[AllocateProducerIdsResponse]:
     Rights(controller.authorizer, context).require(Operation.CLUSTER_ACTION, Resource.CLUSTER)
-    return producer_ids.allocate_producer_ids(controller, request)
+    return registration.allocate_producer_ids(controller, request)

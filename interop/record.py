@@ -1,0 +1,108 @@
+"""Records anew what the tests compare with Kafka: `python -m interop.record [NAME ...]`, all recordings without a name.
+
+Rule: what Kafka says is a file that no one edits. After a run `git diff` shows what a release has changed. Recordings
+run one after the other, each in a process of its own. One that fails is told of at the end, and the others go on.
+
+Two files rest on facts that Kafka's jars don't tell and stay apart: `pykafka_broker/config/data.json`
+(`tests/config/recorder/record.py definitions`) and `pykafka_broker/releases/data.json` (`tests/releases/record.py`).
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from interop import ROOT
+from interop.jars import kafka_jars, release_jars
+from interop.java import java_command
+from interop.real_kafka import RealKafka
+from tests.scenarios.expiry import settings as expiry
+from tests.scenarios.groups import settings as groups
+from tests.scenarios.share import settings as share
+
+CONVERTING = "3.9.2"  # the last release that knows the old formats of messages and batches
+TRANSACTIONS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+
+Recording = Callable[[], None]
+
+
+def python(*arguments: object) -> None:
+    subprocess.run([sys.executable, *map(str, arguments)], check=True, cwd=ROOT)
+
+
+def module(name: str, *arguments: object) -> Recording:
+    """Return a recording that is a module, which starts the Kafka that it needs."""
+    return lambda: python("-m", name, *arguments)
+
+
+def scenarios(name: str, config: dict[str, str]) -> Recording:
+    """Return the recording of a folder in tests/scenarios/, played on a Kafka with these settings."""
+
+    def recording() -> None:
+        with RealKafka(config) as kafka:
+            python(f"tests/scenarios/{name}/record.py", kafka.bootstrap_servers)
+
+    return recording
+
+
+def described_configs() -> None:
+    with RealKafka() as kafka:
+        properties = kafka.directory / "server.properties"
+        python("tests/config/recorder/record.py", "described", kafka_jars(), kafka.bootstrap_servers, properties)
+
+
+def golden_batches() -> None:
+    """Make batches with this release, and what an older one converts them to."""
+    folder = ROOT / "tests/records/golden"
+    made = run_java(kafka_jars(), folder / "MakeBatches.java", b"")
+    converted = run_java(release_jars(CONVERTING), folder / "Convert.java", made)
+    (folder / "batches.txt").write_bytes(made + converted)
+
+
+def run_java(jars: Path, program: Path, given: bytes) -> bytes:
+    command = java_command("-cp", f"{jars}/*", str(program))
+    return subprocess.run(command, input=given, stdout=subprocess.PIPE, check=True).stdout
+
+
+RECORDINGS: dict[str, Recording] = {
+    "messages": lambda: python("tests/golden/make.py", kafka_jars(), release_jars(CONVERTING)),
+    "batches": golden_batches,
+    "logs": lambda: python("tests/log/data/make.py", kafka_jars()),
+    "configs": described_configs,
+    "requests": lambda: python("tests/broker/api/recorder/record.py", kafka_jars()),
+    "produced": module("tests.broker.produced.record"),
+    "controller": module("tests.cluster.recorder.record"),
+    "names": module("tests.security.tls.record_names"),
+    "groups": scenarios("groups", groups.CONFIG),
+    "expiry": scenarios("expiry", expiry.CONFIG),
+    "share": scenarios("share", share.CONFIG),
+    "transactions": scenarios("transactions", TRANSACTIONS),
+    "answers": module("interop.answers"),
+    "rights": module("interop.rights"),
+    "storage": module("interop.storage_tool"),
+    "tools": module("interop.tools.record"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="interop.record", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(RECORDINGS)}")
+    names = parser.parse_args(arguments).names or list(RECORDINGS)
+    if unknown := [name for name in names if name not in RECORDINGS]:
+        parser.error(f"no recording: {', '.join(unknown)}")
+    failed = []
+    for name in names:
+        begin = time.monotonic()
+        try:
+            RECORDINGS[name]()
+        except (subprocess.CalledProcessError, RuntimeError) as error:
+            failed.append(f"{name}: {error}")
+        print(f"{name}: {time.monotonic() - begin:.0f} s", flush=True)
+    print("\n".join(["", f"{len(failed)} failed:", *failed]) if failed else f"{len(names)} recorded; see `git diff`")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

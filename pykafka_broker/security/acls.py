@@ -1,0 +1,234 @@
+"""Who may do what: Kafka's authorizer by ACLs (`StandardAuthorizer`, KIP-801), or a class of Python.
+
+Rule: a super user may do everything; else any ACL that denies counts, then any that allows; for a resource without ACLs
+`allow.everyone.if.no.acl.found` decides. A decision is remembered until an ACL changes, so that asking again costs one
+look-up.
+
+A class of Python has the methods of `Authorizer`, one for each handler's question. If it has a method `use_acls`, the
+method gets the standard authorizer, which goes by the ACLs in the metadata, and the class may ask it. Operations of the
+control API are allowed without asking. A hook that fails has said no, and the log says why. Java's classes other than
+Kafka's own are refused: to go on without them would let everybody in.
+
+Imported by a broker that has an authorizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from functools import reduce
+from operator import or_
+
+from pykafka_broker.cluster.acl_index import DENIED_SHIFT, WILDCARD, AclIndex, Patterns, index_of
+from pykafka_broker.cluster.authorizer import INSIDE, Authorizer, Operation, Resource
+from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.config.effects import STANDARD_AUTHORIZERS
+from pykafka_broker.protocol.enums import ACL_OPERATIONS, AclOperation, PatternType
+from pykafka_broker.security.hooks.loading import HookFailed, call_hook, close_hook, load_hook, name_of
+
+ANY_USER = "User:*"
+_MOST_REMEMBERED = 10_000
+_LONGEST_REMEMBERED = 512  # names are a client's to choose
+_ALL = 1 << AclOperation.ALL
+_DENY_ALL = _ALL << DENIED_SHIFT
+# What is allowed to whoever may do something else.
+_IMPLIED_BY = {
+    Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
+    Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
+}
+_ALLOWING = {
+    operation: reduce(or_, (1 << each for each in (operation, *_IMPLIED_BY.get(operation, ()))), _ALL)
+    for operation in ACL_OPERATIONS
+}
+_DENYING = {operation: (1 << (operation + DENIED_SHIFT)) | _DENY_ALL for operation in ACL_OPERATIONS}
+_SOME_NAME = "hardcode"  # what Kafka asks about to see whether any name would do
+# In the log.
+_KINDS = {
+    Resource.TOPIC: "TOPIC",
+    Resource.GROUP: "GROUP",
+    Resource.CLUSTER: "CLUSTER",
+    Resource.TRANSACTIONAL_ID: "TRANSACTIONAL_ID",
+    Resource.DELEGATION_TOKEN: "DELEGATION_TOKEN",
+    Resource.USER: "USER",
+}
+_PATTERN_TYPES: dict[int, str] = {PatternType.LITERAL: "LITERAL", PatternType.PREFIXED: "PREFIXED"}
+
+
+def super_users_of(text: str) -> frozenset[str]:
+    """Of `super.users`: their names may hold commas."""
+    return frozenset(user.strip() for user in text.split(";") if user.strip())
+
+
+class StandardAuthorizer:
+    """Decides by the ACLs in an index, which it does not change."""
+
+    def __init__(self, index: AclIndex, super_users: Collection[str] = (), allow_if_no_acl: bool = False) -> None:
+        self._index = index
+        self._super_users = frozenset((*super_users, INSIDE))
+        self._allow_if_no_acl = allow_if_no_acl
+        self._changes = index.changes  # those that the following rests on
+        self._decisions: dict[tuple[str, str, Operation, Resource, str | None], bool] = {}
+
+    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+        if self._changes != self._index.changes:
+            self._forget()
+        decided = self._decisions.get((principal, host, operation, resource, name))
+        if decided is None:
+            decided = self._decide(principal, host, operation, resource, name)
+            if len(name) <= _LONGEST_REMEMBERED:
+                self._remember((principal, host, operation, resource, name), decided)
+        return decided
+
+    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+        if self._changes != self._index.changes:
+            self._forget()
+        decided = self._decisions.get((principal, host, operation, resource, None))
+        if decided is None:
+            decided = self._decide_for_some(principal, host, operation, resource)
+            self._remember((principal, host, operation, resource, None), decided)
+        return decided
+
+    def _forget(self) -> None:
+        self._decisions.clear()
+        self._changes = self._index.changes
+
+    def _remember(self, key: tuple[str, str, Operation, Resource, str | None], decided: bool) -> None:
+        if len(self._decisions) >= _MOST_REMEMBERED:
+            self._decisions.clear()
+        self._decisions[key] = decided
+
+    def _decide(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+        if principal in self._super_users:
+            return True
+        said = 0
+        for patterns in self._of_client(principal, host, resource):
+            said |= patterns.applying(name)
+        if said & _DENYING[operation]:
+            return False
+        if said & _ALLOWING[operation]:
+            return True
+        return self._allow_if_no_acl and not self._index.has_any(resource, name)
+
+    def _of_client(self, principal: str, host: str, resource: Resource) -> list[Patterns]:
+        found = [
+            self._index.of_client(resource, one, where) for one in (principal, ANY_USER) for where in (host, WILDCARD)
+        ]
+        return [patterns for patterns in found if patterns is not None]
+
+    def _decide_for_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+        """Whether some ACL allows it and is not wholly under one that denies it. What other operations imply does not
+        count here, as it does not in Kafka.
+        """
+        if self._decide(principal, host, operation, resource, _SOME_NAME):
+            return True
+        denying, allowing = _DENYING[operation], _ALL | 1 << operation
+        of_client = self._of_client(principal, host, resource)
+        if any(patterns.literal.get(WILDCARD, 0) & denying for patterns in of_client):
+            return False
+        for patterns in of_client:
+            for pattern_type, names in (
+                (PatternType.LITERAL, patterns.literal),
+                (PatternType.PREFIXED, patterns.prefixed or {}),
+            ):
+                for name, number in names.items():
+                    if number & allowing and not _is_under_a_denial(of_client, denying, pattern_type, name):
+                        return True
+        return False
+
+    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+        """The rule by which that is denied or allowed, in the words of Kafka's log."""
+        if principal in self._super_users:
+            return "SuperUser"
+        for permission, wanted in (("DENY", _DENYING[operation]), ("ALLOW", _ALLOWING[operation])):
+            for pattern_type, pattern, one, where, number in self._saying(principal, host, resource, name):
+                if number & wanted:
+                    bits = number & wanted
+                    found = (bits & -bits).bit_length() - 1
+                    if permission == "DENY":
+                        found -= DENIED_SHIFT
+                    return (
+                        f"MatchingAcl(acl=StandardAcl[resourceType={_KINDS[resource]}, resourceName={pattern}, "
+                        f"patternType={_PATTERN_TYPES[pattern_type]}, principal={one}, host={where}, "
+                        f"operation={_operation_name(found)}, permissionType={permission}])"
+                    )
+        has_rule = self._allow_if_no_acl and not self._index.has_any(resource, name)
+        return "DefaultAllow" if has_rule else "DefaultDeny"
+
+    def _saying(
+        self, principal: str, host: str, resource: Resource, name: str
+    ) -> Iterator[tuple[int, str, str, str, int]]:
+        """Every pattern that ACLs for this client have and that the name fits."""
+        for one in (principal, ANY_USER):
+            for where in (host, WILDCARD):
+                patterns = self._index.of_client(resource, one, where)
+                if patterns is not None:
+                    for pattern_type, pattern, number in patterns.of(name):
+                        yield pattern_type, pattern, one, where, number
+
+
+def _is_under_a_denial(of_client: list[Patterns], denying: int, pattern_type: int, name: str) -> bool:
+    for patterns in of_client:
+        if patterns.prefixes(name) & denying:
+            return True
+        if pattern_type == PatternType.LITERAL and patterns.literal.get(name, 0) & denying:
+            return True
+    return False
+
+
+def _operation_name(operation: int) -> str:
+    return "ALL" if operation == AclOperation.ALL else Operation(operation).name
+
+
+KEY = "authorizer.class.name"
+
+
+class HookedAuthorizer:
+    """Asks a hook."""
+
+    def __init__(self, config: BrokerConfig, standard: Authorizer) -> None:
+        """Raises ConfigError."""
+        self.hook: Authorizer = load_hook(KEY, config.authorizer_class_name, Authorizer, config.static)
+        use_acls = getattr(self.hook, "use_acls", None)
+        if callable(use_acls):
+            use_acls(standard)
+
+    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+        if principal == INSIDE:
+            return True
+        try:
+            return principal == INSIDE or bool(
+                call_hook(self.hook, self.hook.allows, principal, host, operation, resource, name)
+            )
+        except HookFailed:
+            return False
+
+    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+        if principal == INSIDE:
+            return True
+        try:
+            return principal == INSIDE or bool(
+                call_hook(self.hook, self.hook.allows_some, principal, host, operation, resource)
+            )
+        except HookFailed:
+            return False
+
+    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+        try:
+            return str(call_hook(self.hook, self.hook.rule, principal, host, operation, resource, name))
+        except HookFailed:
+            return name_of(self.hook)
+
+    def close(self) -> None:
+        close_hook(self.hook)
+
+
+def authorizer_of(config: BrokerConfig, image: MetadataImage) -> Authorizer:
+    """The one that `authorizer.class.name` names; it follows the ACLs of `image`. Raises ConfigError."""
+    standard = StandardAuthorizer(
+        index_of(image),
+        super_users_of(config.static.get("super.users", "")),
+        config.static.get("allow.everyone.if.no.acl.found", "").lower() == "true",
+    )
+    if config.authorizer_class_name in STANDARD_AUTHORIZERS:
+        return standard
+    return HookedAuthorizer(config, standard)

@@ -1,1 +1,0 @@
-"""Who may do what, by the ACLs that are metadata. Rule: a broker without an authorizer imports nothing of this."""

@@ -1,0 +1,284 @@
+"""Faults, chaos and the request log through the control API, with a client on a socket."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pykafka_broker.control.traffic.exchange import decoded_response
+from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.server.link_codec import encode_request
+from pykafka_broker.testing import ControlError, KafkaBroker
+from pykafka_broker.testing.data import WaitTimeout
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, broker: KafkaBroker, client_id: str) -> None:
+        self.client_id = client_id
+        self.socket = socket.create_connection((broker.host, broker.port), timeout=10)
+        self._read = self.socket.makefile("rb")
+
+    def send(self, request: Message, version: int) -> None:
+        self.socket.sendall(b"".join(encode_request(request, version, 1, self.client_id)))
+
+    def ask(self, request: Message, version: int) -> Any:
+        """The answer; None if the connection ends before it is there."""
+        self.send(request, version)
+        return self.receive(request, version)
+
+    def receive(self, request: Message, version: int) -> Any:
+        try:
+            size = int.from_bytes(self._read.read(4), "big")
+            frame = self._read.read(size) if size else b""
+        except ConnectionError:
+            return None
+        return decoded_response(frame, SPECS[request.API_KEY], version) if frame and len(frame) == size else None
+
+    def close(self) -> None:
+        self._read.close()
+        self.socket.close()
+
+
+@pytest.fixture
+def client(broker: KafkaBroker, request: pytest.FixtureRequest) -> Iterator[Client]:
+    client = Client(broker, request.node.name)
+    yield client
+    client.close()
+
+
+@pytest.fixture(autouse=True)
+def no_fault_is_left(broker: KafkaBroker) -> Iterator[None]:
+    yield
+    broker.faults.clear()
+
+
+VERSIONS = ApiVersionsRequest("test", "1.0")
+
+
+def metadata(topic: str) -> MetadataRequest:
+    return MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+
+
+def test_a_fault_meets_as_often_as_it_was_told(broker: KafkaBroker, client: Client) -> None:
+    fault = broker.faults.add(api="Metadata", error="LEADER_NOT_AVAILABLE", client_id=client.client_id, times=2)
+    codes = [client.ask(metadata("t"), 12).topics[0].error_code for _ in range(3)]
+    assert codes == [5, 5, 3]
+    assert fault.hits == 2
+    assert fault.wait(2, timeout=1) == 2
+    described = fault.describe()
+    assert (described["spent"], described["api"], described["error"]) == (True, ["Metadata"], "LEADER_NOT_AVAILABLE")
+    assert [each["id"] for each in broker.faults.all()] == [fault.id]
+    assert fault.remove() == 2
+    assert broker.faults.all() == []
+
+
+def test_a_fault_holds_as_long_as_its_block(broker: KafkaBroker, client: Client) -> None:
+    with broker.faults.add(api="Metadata", topic="t", error="TOPIC_AUTHORIZATION_FAILED"):
+        assert client.ask(metadata("t"), 12).topics[0].error_code == 29
+    assert client.ask(metadata("t"), 12).topics[0].error_code == 3
+
+
+def test_hits_outlive_the_fault(broker: KafkaBroker, client: Client) -> None:
+    with broker.faults.add(api="Metadata", topic="t", error="TOPIC_AUTHORIZATION_FAILED") as fault:
+        client.ask(metadata("t"), 12)
+        assert fault.remove() == 1
+    assert (fault.hits, fault.remove(), fault.describe()["held"]) == (1, 1, 0)
+    broker.faults.clear()
+    broker.reset(keep=["topics"])
+    assert fault.hits == 1
+    assert broker.faults.all() == []
+
+
+def test_who_waits_for_a_fault_hears_of_it_at_once(broker: KafkaBroker, client: Client) -> None:
+    fault = broker.faults.add(api="ApiVersions", client_id=client.client_id, throttle_ms=1)
+    asker = threading.Timer(0.1, client.ask, (VERSIONS, 3))
+    asker.start()
+    began = time.monotonic()
+    assert fault.wait(1, timeout=200) == 1
+    assert time.monotonic() - began < 100  # long before the time-out
+    asker.join()
+    says = r"fault \d+ affected 1 requests within 50 ms, expected 2\nthe last requests:(\n  .*)*ApiVersions"
+    with pytest.raises(WaitTimeout, match=says):
+        fault.wait(2, timeout=0.05)
+
+
+def test_connections_are_dropped_and_cut(broker: KafkaBroker) -> None:
+    for action in ({"drop": "before"}, {"drop": "after"}, {"cut": True}):
+        client = Client(broker, "unlucky")
+        broker.faults.add(client_id="unlucky", times=1, **action)
+        assert client.ask(VERSIONS, 3) is None
+        client.close()
+    assert [each["response_bytes"] for each in broker.requests(client_id="unlucky")] == [None, None, None]
+
+
+def test_a_delay_goes_by_the_wall_or_by_the_broker(broker: KafkaBroker, client: Client) -> None:
+    for clock in ("wall", "broker"):
+        broker.faults.add(client_id=client.client_id, delay_ms=100, delay_clock=clock, times=1)
+        began = time.monotonic()
+        assert client.ask(VERSIONS, 3) is not None
+        assert time.monotonic() - began >= 0.09
+
+
+def test_what_hangs_is_answered_when_the_fault_has_gone(broker: KafkaBroker, client: Client) -> None:
+    fault = broker.faults.add(client_id=client.client_id, hang=True)
+    client.send(VERSIONS, 3)
+    fault.wait()
+    assert fault.describe()["held"] == 1
+    client.socket.settimeout(0.1)
+    with pytest.raises(TimeoutError):
+        client.socket.recv(1)
+    client.socket.settimeout(10)
+    fault.remove()
+    assert client.socket.recv(4) != b""
+
+
+def test_who_connects_is_refused_or_waits(broker: KafkaBroker) -> None:
+    fault = broker.faults.add(connect="refuse", times=1)
+    assert is_refused(broker)
+    assert not is_refused(broker)
+    fault.remove()
+    fault = broker.faults.add(connect="hang")
+    waiting = Client(broker, "waiting")
+    waiting.send(VERSIONS, 3)
+    fault.wait()
+    assert broker.requests(client_id="waiting") == []
+    fault.remove()
+    assert waiting.receive(VERSIONS, 3) is not None
+    waiting.close()
+    assert not is_refused(broker)
+
+
+def is_refused(broker: KafkaBroker) -> bool:
+    """Whether whoever connects gets nowhere."""
+    try:
+        client = Client(broker, "knocking")
+        answered = client.ask(VERSIONS, 3) is not None
+        client.close()
+    except ConnectionError:
+        return True
+    return not answered
+
+
+def test_a_fetch_that_waits_meets_a_fault_that_comes_later(broker: KafkaBroker, client: Client) -> None:
+    broker.create_topic("parked")
+    fetch = FetchRequest(max_wait_ms=20_000, min_bytes=1, topics=[FetchTopic("parked", partitions=[FetchPartition(0)])])
+    client.send(fetch, 11)
+    broker.wait_for_request("Fetch", client_id=client.client_id)
+    fault = broker.faults.add(api="Fetch", topic="parked", error="NOT_LEADER_OR_FOLLOWER")
+    assert client.receive(fetch, 11).responses[0].partitions[0].error_code == 0
+    assert client.ask(fetch, 11).responses[0].partitions[0].error_code == 6
+    assert fault.hits == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "a fault must do something"),
+        ({"error": "NOT_LEADER"}, "did you mean NOT_LEADER_OR_FOLLOWER"),
+        ({"error": 0}, "there is no error 0"),
+        ({"api": "Fech", "hang": True}, "did you mean Fetch"),
+        ({"applied": True, "hang": True}, "applied needs an error"),
+        ({"api": "Produce", "corrupt": True}, "corrupt is for records that are fetched"),
+        ({"drop": "during"}, "drop must be one of before, after"),
+        ({"drop": "after", "hang": True}, "can't be had together"),
+        ({"drop": "after", "error": "NOT_CONTROLLER"}, "error, drop, cut and hang can't be had together"),
+        ({"connect": "refuse", "hang": True}, "connect can't be had together"),
+        ({"connect": "refuse", "client_id": "a"}, "has not asked for anything yet"),
+        ({"probability": 2.0, "hang": True}, "probability must be at most 1"),
+        ({"every": 0, "hang": True}, "every must be at least 1"),
+    ],
+    ids=repr,
+)
+def test_a_fault_that_makes_no_sense_is_refused(broker: KafkaBroker, given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ControlError, match=says) as refused:
+        broker.faults.add(**given)
+    assert refused.value.status == 400
+    assert broker.faults.all() == []
+
+
+def test_a_fault_that_is_not_there_is_told(broker: KafkaBroker) -> None:
+    with pytest.raises(ControlError, match="there is no fault 999") as refused:
+        broker.control.call("GET", "/faults/999")
+    assert refused.value.status == 404
+
+
+def chaos_of(broker: KafkaBroker, seed: int) -> list[tuple[str | None, bool]]:
+    """What chaos does to forty requests of a client that connects again when it is dropped."""
+    broker.faults.clear()
+    broker.clear_requests()
+    assert broker.chaos(seed, 0.5)["seed"] == seed
+    client = Client(broker, "chaotic")
+    for _ in range(40):
+        if client.ask(metadata("none"), 12) is None:
+            client.close()
+            client = Client(broker, "chaotic")
+    client.close()
+    broker.chaos(seed, 0)
+    return [(",".join(each["errors"]), each["response_bytes"] is None) for each in broker.requests(client_id="chaotic")]
+
+
+def test_chaos_is_repeatable_by_its_seed(broker: KafkaBroker) -> None:
+    first = chaos_of(broker, 7)
+    assert {dropped for _, dropped in first} == {False, True}
+    assert "LEADER_NOT_AVAILABLE" in {errors for errors, _ in first}
+    assert chaos_of(broker, 7) == first
+    assert chaos_of(broker, 8) != first
+
+
+# -- the request log
+
+
+def test_requests_are_found_by_what_they_are(broker: KafkaBroker, client: Client) -> None:
+    broker.create_topic("looked-at")
+    client.ask(VERSIONS, 3)
+    client.ask(metadata("looked-at"), 12)
+    client.ask(metadata("not-there"), 12)
+    mine = broker.requests(client_id=client.client_id)
+    assert [each["api"] for each in mine] == ["ApiVersions", "Metadata", "Metadata"]
+    assert [each["software"] for each in mine] == ["test 1.0"] * 3
+    assert [each["errors"] for each in mine] == [[], [], ["UNKNOWN_TOPIC_OR_PARTITION"]]
+    (one,) = broker.requests("Metadata", topic="looked-at", client_id=client.client_id, bodies=True)
+    assert one["request"]["topics"][0]["name"] == "looked-at"
+    assert one["response"]["topics"][0]["error_code"] == "NONE"
+    assert one["response"]["topics"][0]["topic_id"] == broker.topic("looked-at")["topic_id"]
+    assert one["version"] == 12
+    assert one["connection"] == mine[0]["connection"]
+    assert broker.requests(client_id=client.client_id, error="UNKNOWN_TOPIC_OR_PARTITION") == [mine[2]]
+    assert broker.requests(client_id=client.client_id, after=mine[0]["number"]) == mine[1:]
+    assert broker.requests(client_id=client.client_id, since=mine[2]["time"] + 60_000) == []
+    assert broker.requests(client_id=client.client_id, since=time.time() - 60) == mine
+    assert broker.requests(client_id=client.client_id, limit=1) == mine[-1:]
+    broker.clear_requests()
+    assert broker.requests() == []
+
+
+def test_what_the_control_api_asks_is_not_a_request_of_a_client(broker: KafkaBroker) -> None:
+    broker.clear_requests()
+    broker.create_topic("unseen")
+    assert broker.requests() == []
+
+
+def test_a_request_is_waited_for(broker: KafkaBroker, client: Client) -> None:
+    with pytest.raises(WaitTimeout, match=r"after 50 ms 0 such requests, expected 1\n"):
+        broker.wait_for_request("ApiVersions", client_id=client.client_id, timeout=0.05)
+    asker = threading.Timer(0.1, client.ask, (VERSIONS, 3))
+    asker.start()
+    (seen,) = broker.wait_for_request("ApiVersions", client_id=client.client_id)
+    asker.join()
+    assert seen["client_id"] == client.client_id
+
+
+def test_an_unknown_api_is_told(broker: KafkaBroker) -> None:
+    with pytest.raises(ControlError, match="there is no API Producer; did you mean Produce"):
+        broker.requests("Producer")

@@ -1,0 +1,132 @@
+"""A proxy in front of a broker: clients stay on it, and meet its log and its faults."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+
+from interop.proxied import Proxy
+from pykafka_broker.control.proxy import only_known_versions, replace
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+from pykafka_broker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from pykafka_broker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
+from pykafka_broker.testing import ControlError, KafkaBroker
+from tests.control.api.test_faults import Client
+
+
+@pytest.fixture(scope="module")
+def behind() -> Iterator[KafkaBroker]:
+    with KafkaBroker({"num.partitions": 1}) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def proxy(behind: KafkaBroker) -> Iterator[Proxy]:
+    proxy = Proxy(behind.bootstrap_servers)
+    yield proxy
+    assert proxy.end() == 0
+
+
+@pytest.fixture(autouse=True)
+def no_fault_is_left(proxy: Proxy) -> Iterator[None]:
+    proxy.clear_requests()
+    yield
+    proxy.faults.clear()
+
+
+def test_clients_stay_on_the_proxy(behind: KafkaBroker, proxy: Proxy) -> None:
+    behind.create_topic("through")
+    producer = KafkaProducer(bootstrap_servers=proxy.address, client_id="producer")
+    producer.send("through", b"one").get(20)
+    producer.close()
+    consumer = KafkaConsumer(
+        "through",
+        bootstrap_servers=proxy.address,
+        group_id="through",
+        client_id="consumer",
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=20_000,
+    )
+    assert next(consumer).value == b"one"
+    consumer.commit()
+    consumer.close()
+    seen = {each["api"] for each in proxy.requests()}
+    assert {"ApiVersions", "Metadata", "Produce", "FindCoordinator", "JoinGroup", "Fetch", "OffsetCommit"} <= seen
+    assert behind.lag("through") == 0
+    elsewhere = [each for each in behind.requests(client_id="consumer") if each["api"] == "JoinGroup"]
+    assert len(elsewhere) == len(proxy.requests("JoinGroup", client_id="consumer"))
+    assert proxy.requests("Fetch", topic="through")
+
+
+def test_faults_of_the_proxy_meet_clients_of_the_broker_behind(behind: KafkaBroker, proxy: Proxy) -> None:
+    behind.create_topic("disturbed", partitions=2)
+    producer = KafkaProducer(bootstrap_servers=proxy.address, acks="all", retry_backoff_ms=50)
+    refused = proxy.faults.add(api="Produce", topic="disturbed", error="NOT_LEADER_OR_FOLLOWER", times=2)
+    assert producer.send("disturbed", b"a", partition=0).get(20).offset == 0
+    assert refused.hits == 2
+    lost = proxy.faults.add(api="Produce", topic="disturbed", partition=1, drop="after", times=1)
+    producer.send("disturbed", b"b", partition=1).get(20)
+    assert lost.hits == 1
+    assert [each.value for each in behind.records("disturbed", 0)] == ["a"]
+    assert {each.value for each in behind.records("disturbed", 1)} == {"b"}
+    slow = proxy.faults.add(api="Produce", delay_ms=200, times=1)
+    began = time.monotonic()
+    producer.send("disturbed", b"c", partition=0).get(20)
+    assert time.monotonic() - began >= 0.2
+    assert slow.hits == 1
+    producer.close()
+
+
+def test_what_needs_a_broker_is_not_there(proxy: Proxy) -> None:
+    with pytest.raises(ControlError, match="is for a broker, and this is none"):
+        proxy.create_topic("none")
+    assert proxy.control.call("GET", "/healthz") == {"status": "ok"}
+
+
+def test_a_broker_that_is_not_there_ends_the_connection(proxy: Proxy) -> None:
+    nowhere = Proxy("127.0.0.1:1")
+    try:
+        host, _, port = nowhere.address.rpartition(":")
+        address: Any = SimpleNamespace(host=host, port=int(port))
+        client = Client(address, "lost")
+        assert client.ask(ApiVersionsRequest("test", "1.0"), 3) is None
+        client.close()
+        assert [each["response_bytes"] for each in nowhere.requests()] == [None]
+    finally:
+        assert nowhere.end() == 0
+
+
+@pytest.mark.parametrize("to", ["nowhere", "host:port", "host:99999"])
+def test_an_address_that_is_none_is_told(to: str) -> None:
+    command = [sys.executable, "-m", "pykafka_broker", "proxy", "--to", to]
+    ended = subprocess.run(command, capture_output=True, text=True, env=os.environ.copy(), check=False)
+    assert (ended.returncode, ended.stderr) == (2, f"pykafka-broker proxy: --to {to}: it must be HOST:PORT\n")
+
+
+def test_addresses_are_replaced_wherever_they_stand() -> None:
+    def other(address: tuple[str, int]) -> tuple[str, int]:
+        return "proxy", address[1] + 1
+
+    metadata = MetadataResponse(brokers=[MetadataResponseBroker(1, "a", 9092), MetadataResponseBroker(2, "b", 9092)])
+    assert replace(metadata, other)
+    assert {(each.host, each.port) for each in metadata.brokers} == {("proxy", 9093)}
+    old = FindCoordinatorResponse(host="a", port=9092)
+    assert replace(old, other)
+    assert (old.host, old.port) == ("proxy", 9093)
+    missing = FindCoordinatorResponse(coordinators=[Coordinator("k", -1, "", -1, error_code=15)])
+    assert not replace(missing, other)
+
+
+def test_versions_that_nobody_here_can_read_are_left_out() -> None:
+    response = ApiVersionsResponse(api_keys=[ApiVersion(0, 0, 99), ApiVersion(18, 0, 1), ApiVersion(999, 0, 1)])
+    only_known_versions(response)
+    assert [(each.api_key, each.max_version) for each in response.api_keys] == [(0, 13), (18, 1)]

@@ -1,0 +1,84 @@
+"""Deadlines are set, moved, cancelled and taken out in order; ties between protocols end as a real Kafka ends them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, ClassicGroupMember
+from pykafka_broker.coordinators.groups.group import TimerKey, Timers, hash_order
+
+KEYS = [TimerKey("classic-session", "g", str(number)) for number in range(4)] + [TimerKey("consumer-join", "h", "m")]
+STEPS = st.one_of(
+    st.tuples(st.just("set"), st.sampled_from(KEYS), st.integers(0, 50)),
+    st.tuples(st.just("cancel"), st.sampled_from(KEYS), st.just(0)),
+    st.tuples(st.just("pop"), st.just(KEYS[0]), st.integers(0, 50)),
+    st.tuples(st.just("cancel-group"), st.just(KEYS[0]), st.just(0)),
+)
+
+
+@given(st.lists(STEPS, max_size=60))
+def test_behaves_like_a_dict_that_is_searched_for_its_least_value(steps: list[tuple[str, TimerKey, int]]) -> None:
+    timers, model = Timers(), dict[TimerKey, int]()
+    for action, key, time in steps:
+        if action == "set":
+            timers.set(key, time)
+            model[key] = time
+        elif action == "cancel":
+            timers.cancel(key)
+            model.pop(key, None)
+        elif action == "cancel-group":
+            timers.cancel_group("g", "classic")
+            model = {key: time for key, time in model.items() if key.group_id != "g"}
+        else:
+            popped = timers.pop(time)
+            least = min(model.values(), default=None)
+            if least is None or least > time:
+                assert popped is None
+            else:
+                assert popped is not None
+                assert model.pop(popped) == least
+        assert timers.next_deadline() == min(model.values(), default=None)
+        assert len(timers) == len(model)
+
+
+def test_a_session_that_is_prolonged_leaves_one_heap_entry() -> None:
+    timers = Timers()
+    for now in range(10_000):
+        timers.set(KEYS[0], now + 30_000)
+    assert len(timers._heap) == 1
+    assert timers.next_deadline() == 39_999
+
+
+# The order of a Java HashMap: these are the orders of a real Kafka
+
+KAFKA = ["a", "b", "sticky", "range", "roundrobin", "connect", "cooperative-sticky"]
+
+
+def test_names_come_in_the_order_of_kafkas_table() -> None:
+    assert hash_order(sorted(KAFKA)) == hash_order(sorted(KAFKA, reverse=True)) == KAFKA
+
+
+def test_names_in_one_slot_stay_as_they_were() -> None:
+    assert hash_order(["range", "x1"]) == ["range", "x1"]
+    assert hash_order(["x1", "range"]) == ["x1", "range"]
+    assert hash_order(["uniform", "a"]) == ["uniform", "a"]
+
+
+def test_a_longer_table_has_more_slots() -> None:
+    """Of 16 slots `p` and `range` have the 0th and the 9th, of 32 the 16th and the 9th."""
+    many = [f"p{number}" for number in range(13)]
+    assert hash_order(["range", "p"]) == ["p", "range"]
+    found = [name for name in hash_order(["p", "range", *many]) if name in ("p", "range")]
+    assert found == ["range", "p"]
+
+
+@pytest.mark.parametrize("order", [("m", "n"), ("n", "m")])
+def test_as_many_votes_are_decided_by_the_table(order: tuple[str, str]) -> None:
+    group = ClassicGroup("g", 0)
+    wanted = {"m": ["range", "roundrobin"], "n": ["roundrobin", "range"]}
+    for name in order:
+        member = ClassicGroupMember("g", name, None, "", "", 1, 1, "consumer", [(one, b"") for one in wanted[name]])
+        group.add(member, name)
+    assert group.select_protocol() == "range"

@@ -1,0 +1,152 @@
+"""From a topology and the topics that there are to numbers of partitions and tasks."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from pykafka_broker.coordinators.streams.topology import (
+    INCORRECTLY_PARTITIONED_TOPICS,
+    MISSING_INTERNAL_TOPICS,
+    MISSING_SOURCE_TOPICS,
+    ConfiguredTopology,
+    as_stored,
+    configure,
+)
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (
+    CopartitionGroup,
+    KeyValue,
+    Subtopology,
+    TopicInfo,
+    Topology,
+)
+from tests.coordinators.machine import TopicTable
+from tests.coordinators.streams.support import word_count
+
+
+def configured(topics: TopicTable, *subtopologies: Subtopology) -> ConfiguredTopology:
+    return configure(as_stored(Topology(0, list(subtopologies))), topics, 1)
+
+
+def test_repartition_topics_and_changelogs_follow_their_sources() -> None:
+    found = configure(as_stored(word_count()), TopicTable(lines=5), 1)
+    assert found.problem is not None
+    assert (found.problem.status, found.problem.detail) == (
+        MISSING_INTERNAL_TOPICS,
+        "Internal topics are missing: words, counts",
+    )
+    assert {topic.name: topic.num_partitions for topic in found.missing} == {"words": 5, "counts": 5}
+    assert found.task_counts == {"0": 5, "1": 5}
+    assert found.stateful == {"1"}
+
+
+def test_what_is_there_is_not_created() -> None:
+    found = configure(as_stored(word_count()), TopicTable(lines=5, words=5, counts=5), 1)
+    assert found.is_ready
+    assert not found.missing
+
+
+def test_a_chain_is_followed_to_its_end() -> None:
+    found = configured(
+        TopicTable(source=4),
+        Subtopology("2", repartition_source_topics=[TopicInfo("b")], state_changelog_topics=[TopicInfo("log")]),
+        Subtopology("1", repartition_source_topics=[TopicInfo("a")], repartition_sink_topics=["b"]),
+        Subtopology("0", ["source"], repartition_sink_topics=["a"]),
+    )
+    assert found.partitions == {"a": 4, "b": 4, "log": 4}
+
+
+def test_the_application_may_say_how_many_partitions_and_how_many_replicas_and_which_configs() -> None:
+    found = configured(
+        TopicTable(source=4),
+        Subtopology("0", ["source"], repartition_sink_topics=["a"]),
+        Subtopology("1", repartition_source_topics=[TopicInfo("a", 7, 1, [KeyValue("segment.bytes", "1048576")])]),
+    )
+    [topic] = found.missing
+    assert (topic.num_partitions, topic.replication_factor) == (7, 1)
+    assert [(config.name, config.value) for config in topic.configs] == [("segment.bytes", "1048576")]
+    assert found.task_counts == {"0": 4, "1": 7}
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        pytest.param(0, 6, id="as wide as the widest"),
+        pytest.param(3, 3, id="one that is fixed decides for the others"),
+    ],
+)
+def test_repartition_topics_that_are_joined_are_equally_wide(given: int, found: int) -> None:
+    topology = configured(
+        TopicTable(narrow=2, wide=6),
+        Subtopology("0", ["narrow"], repartition_sink_topics=["a"]),
+        Subtopology("1", ["wide"], repartition_sink_topics=["b"]),
+        Subtopology(
+            "2",
+            repartition_source_topics=[TopicInfo("a", given), TopicInfo("b")],
+            copartition_groups=[CopartitionGroup([], [], [0, 1])],
+        ),
+    )
+    assert topology.partitions == {"a": found, "b": found}
+
+
+def test_an_internal_topic_of_another_size_is_a_problem() -> None:
+    found = configure(as_stored(word_count()), TopicTable(lines=5, words=5, counts=4), 1)
+    assert found.problem is not None
+    assert found.problem.status == INCORRECTLY_PARTITIONED_TOPICS
+    assert not found.missing
+
+
+def test_of_several_wrong_ones_the_first_in_kafkas_set_is_told() -> None:
+    """Of 16 slots `sticky` has one before `range`."""
+    found = configured(
+        TopicTable(source=2, range=1, sticky=1),
+        Subtopology("0", ["source"], state_changelog_topics=[TopicInfo("range"), TopicInfo("sticky")]),
+    )
+    assert found.problem is not None
+    assert found.problem.detail == "Existing topic sticky has different number of partitions: expected 2, found 1"
+
+
+def test_missing_sources_are_named_in_order_up_to_three() -> None:
+    found = configured(TopicTable(), Subtopology("0", ["e", "d", "c", "b"]))
+    assert found.problem is not None
+    assert found.problem.status == MISSING_SOURCE_TOPICS
+    assert found.problem.detail == "Source topics b, c, d and 1 additional topics are missing."
+
+
+@pytest.mark.parametrize(
+    "subtopology",
+    [
+        Subtopology("0", []),
+        Subtopology("0", ["source"], repartition_source_topics=[TopicInfo("nobodys")]),
+        Subtopology("0", [], repartition_sink_topics=["loop"], repartition_source_topics=[TopicInfo("loop")]),
+    ],
+)
+def test_a_topology_that_can_never_run_is_refused(subtopology: Subtopology) -> None:
+    with pytest.raises(ApiError) as refused:
+        configured(TopicTable(source=2), subtopology)
+    assert refused.value.code is ErrorCode.STREAMS_INVALID_TOPOLOGY
+
+
+def test_nothing_is_done_for_each_pair_of_parts() -> None:
+    """Sixty thousand parts with a copartition group each fit into one request; all pairs of them took hours."""
+    count, lines = 200, 0
+
+    def traced(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return traced
+
+    parts = [Subtopology(f"{n}", ["t"], copartition_groups=[CopartitionGroup([0])]) for n in range(count)]
+    stored = as_stored(Topology(0, parts))
+    sys.settrace(traced)
+    try:
+        found = configure(stored, TopicTable(t=3), 1)
+    finally:
+        sys.settrace(None)
+    assert len(found.task_counts) == count
+    assert lines < 200 * count
