@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Broker:
-    """One node. `services.listeners` are set by the server before `start`."""
+    """A node with all its parts. `services.listeners` are set by the server before `start`."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Broker:
             self.replicate()
 
     def replicate(self) -> None:
-        """There are other brokers: partitions have followers and leaders there."""
+        """Replicate: partitions have followers and leaders on other brokers."""
         from pykafka_broker.broker.replication.node_replication import NodeReplication  # no other start waits for it
 
         replication = NodeReplication(self.node)
@@ -129,7 +129,7 @@ class Broker:
         loaded = metadata.load(self._publisher.follow)
         self._timed.append(metadata)
         self._publisher.follow_broker_configs()
-        self._heed_quotas()
+        self._apply_quotas()
         if node.local is not None:
             self._lead(node.local, controller_listeners)
         if self.startup is not None:
@@ -177,7 +177,7 @@ class Broker:
             left()
 
     def stop_jobs(self) -> None:
-        """Before the jobs beside the loop are waited for: end what would take long."""
+        """End the jobs beside the loop that would take long, before they are waited for."""
         self.node.slices.stop()
         self.node.logs.stop_jobs()
 
@@ -193,7 +193,7 @@ class Broker:
 
     @property
     def successor(self) -> Setup:
-        """What a broker is to be told that takes the place of this one while clients stay connected."""
+        """Return the setup of a broker that takes the place of this one while clients stay connected."""
         node, setup = self.node, self.node.setup
         epochs = (each.leader_epoch for topic in node.image.topics.values() for each in topic.partitions.values())
         return setup._replace(
@@ -203,12 +203,12 @@ class Broker:
         )
 
     def hand_over(self) -> None:
-        """Let go of the directories: another broker is about to take them."""
+        """Release the directories: another broker is about to use them."""
         self.on_useless = None
         self.node.logs.hand_over()
 
     def check_listeners_by(self, checks: Sequence[CheckListener]) -> None:
-        """Whom to ask whether settings of a listener may be altered."""
+        """Ask `checks` whether settings of a listener may be altered."""
         local, observed = self.node.local, self.node.observed
         if local is not None:
             local.controller.check_listeners = tuple(checks)
@@ -216,8 +216,9 @@ class Broker:
             observed.checks.check_listeners = tuple(checks)
 
     def give_up(self) -> None:
-        """After `hand_over`, and once requests go to the other one: answer all that wait here, as a node does that has
-        lost its partitions and coordinators to another node.
+        """Answer all requests that wait, as a node that has lost its partitions and coordinators to another node.
+
+        Called after `hand_over`, once requests go to the other broker.
         """
         node = self.node
         self._close_hooks()
@@ -228,7 +229,7 @@ class Broker:
         node.purgatory.answer_all(self.clock.now)
 
     def _close_hooks(self) -> None:
-        """What somebody else has written may hold something."""
+        """Close the classes that the configuration names: they may hold resources."""
         local = self.node.local
         policies = None if local is None else local.controller.policies
         for hook in (self.services.authorizer, policies, self._quota_hook):
@@ -238,9 +239,9 @@ class Broker:
 
     def _follow_quotas(self, delta: MetadataDelta) -> None:
         if delta.quotas:
-            self._heed_quotas()
+            self._apply_quotas()
 
-    def _heed_quotas(self) -> None:
+    def _apply_quotas(self) -> None:
         quotas = self.node.image.client_quotas
         if self._metering is None and (quotas or self._quota_hook is not None):
             from pykafka_broker.broker.metering import metering_of  # few brokers have any
@@ -260,15 +261,15 @@ class Broker:
     # -- time, driven by the server
 
     def settle(self) -> None:
-        """Answer those who waited for what has happened since the last call."""
+        """Answer the requests that waited for what has happened since the last call."""
         self.node.purgatory.settle(self.clock.now)
 
     def next_deadline(self) -> int | None:
-        """When, by `clock.now`, something is due. Asked after every request: it must cost next to nothing."""
+        """Return when, by `clock.now`, something is due. Called after every request: it must cost next to nothing."""
         return _earliest(self._timed)
 
     def next_deadline_of_clients(self) -> int | None:
-        """The same without the upkeep of logs."""
+        """Return the same without the upkeep of logs."""
         return _earliest(machine for machine in self._timed if machine is not self.node.logs)
 
     def on_deadline(self) -> None:
@@ -284,7 +285,7 @@ class Broker:
         self.node.logs.look_now(self.clock.now)
 
     def connection_closed(self, connection: ConnectionContext) -> None:
-        """A client has gone; coordinators that care are told. They act on it at their next deadline."""
+        """Tell the coordinators that a client has gone. They act on that at their next deadline."""
         if "shares" in self.services.__dict__:
             self.services.shares.connection_closed(connection)
         if "groups" in self.services.__dict__:
@@ -292,7 +293,7 @@ class Broker:
 
 
 def _endpoint(listener: Endpoint) -> tuple[str, str, int, str]:
-    """Under which name, where and how others reach it."""
+    """Return the name, host, port and security protocol by which others reach a listener."""
     host, port = listener.advertised or (listener.host, listener.port)
     return listener.name, host, port, listener.protocol
 

@@ -1,6 +1,6 @@
-"""A node that is a controller for others: what there is of it besides the metadata that it leads (KIP-500).
+"""A controller of several brokers, without the metadata that it leads (KIP-500).
 
-Rule: a node without a controller listener has none of this. What stands here is soft: it begins anew with each start.
+Rule: a node without a controller listener has none of this. All state here is soft: it begins anew with each start.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from pykafka_broker.protocol.messages.broker_registration_response import Broker
 # name, host, port and security protocol
 Endpoint = tuple[str, str, int, str]
 Dispatch = Callable[[ConnectionContext, memoryview], Any]
-METADATA = "metadata"  # the key of the purgatory under which observers wait
+METADATA = "metadata"  # the key under which observers wait in the purgatory
 
 
 class ControllerRole:
-    """Sessions of brokers, what observers are given, and what the controller does by itself. `dispatch` is the way of
-    requests that come in envelopes.
+    """The sessions of brokers, the quorum as observers see it, and the controller's duties.
+
+    dispatch: serves the frames that come in envelopes.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class ControllerRole:
         self.duties = ControllerDuties(metadata, self.sessions, self.quorum, node.clock)
 
     def start(self) -> None:
-        """Brokers that are known have a session from now on, and this controller is known as well."""
+        """Give each known broker a session, and register this controller."""
         node, metadata = self._node, self._metadata
         self.sessions.follow(node.image, list(node.image.brokers), node.clock.now)
         node.subscribe(self._follow)

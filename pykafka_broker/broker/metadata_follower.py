@@ -1,7 +1,7 @@
-"""The metadata on a node whose controllers are other nodes: it observes their quorum.
+"""The metadata on a node whose controllers are other nodes: the node observes their quorum.
 
-Rule: the image holds what is committed, and is changed and delivered in the order of the log. What only a controller
-decides is asked of the active one; this node changes nothing by itself, and finds what has become of it in the log.
+Rule: the image holds what is committed, and is changed and delivered in the order of the log. The active controller is
+asked for its decisions; this node changes nothing by itself, and reads the outcome in the log.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class MetadataFollower(MetadataSource):
         self._observer.start(self)
 
     def close(self) -> None:
-        """Ask nobody any more; also where a start has failed before anybody was asked."""
+        """Ask nobody any more. May be called when a start has failed before anybody was asked."""
         if self._observes:
             self._observer.close()
         self._controller.close()
@@ -110,7 +110,7 @@ class MetadataFollower(MetadataSource):
         self.snapshots.on_commit(self._clock.now)
 
     def on_snapshot(self) -> None:
-        """A snapshot of the leader's takes the place of what was known."""
+        """Replace the image by a snapshot of the leader's."""
         newer = MetadataImage()
         try:
             self.log.replace(newer)
@@ -141,26 +141,26 @@ class MetadataFollower(MetadataSource):
         return self.relay(context, request)
 
     def relay(self, context: RequestContext, request: Message) -> Future[Any]:
-        """To the active controller, and its answer back."""
+        """Return the future of the active controller's answer to a request."""
         return forward(self.ask, context, request)
 
     def ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
         self._controller.ask(request, on_reply, timeout_ms)
 
     def narrowed(self, api_key: int, lowest: int, highest: int) -> tuple[int, int]:
-        """Those of these versions that the active controller serves as well, as far as that is known."""
+        """Return the versions from `lowest` to `highest` that the active controller serves too, as far as known."""
         served = self._controller.served(api_key)
         return (lowest, highest) if served is None else (max(lowest, served[0]), min(highest, served[1]))
 
     def create_topics(self, topics: list[CreatableTopic], spend: Spend = unlimited) -> list[CreatableTopicResult]:
-        """They are there when the log says so: until then a coordinator is not available, and a topic is unknown."""
+        """Ask for topics. Until the log has them a coordinator is not available, and a topic is unknown."""
         wanted = [topic for topic in topics if topic.name not in self._being_created]
         names = [topic.name for topic in wanted]
         self._being_created.update(names)
 
         def created(reply: Message | LinkError) -> None:
             self._being_created.difference_update(names)
-            _tell_of_creation(reply)
+            _log_failures(reply)
 
         if wanted:
             self.ask(CreateTopicsRequest(wanted, _CREATION_MS), created, _CREATION_MS)
@@ -182,7 +182,7 @@ class MetadataFollower(MetadataSource):
                 machine.on_deadline(now)
 
 
-def _tell_of_creation(reply: Message | LinkError) -> None:
+def _log_failures(reply: Message | LinkError) -> None:
     if isinstance(reply, LinkError):
         logger.warning("a topic was not created: %s", reply)
         return

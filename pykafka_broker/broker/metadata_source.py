@@ -1,8 +1,7 @@
-"""Where the metadata comes from, and who decides about it.
+"""The metadata of a node, and the way to the controller that decides about it.
 
-Rule: append, apply, deliver, one change after the other. Nothing changes the image but records that are in the log, and
-what follows from them is the business of whoever is delivered to. A delivery may bring further changes; they are in the
-image at once and are delivered next.
+Rule: append, apply, deliver, one change after the other. Only records in the log change the image; the receiver of a
+delivery acts on them. A delivery may bring further changes; they are in the image at once and are delivered next.
 
 `MetadataSource` is what both kinds of nodes have. `MetadataLeader` leads `__cluster_metadata-0` and so has the active
 controller in its process (a quorum of one voter, KIP-500); for `MetadataFollower` see `metadata_follower.py`.
@@ -57,7 +56,7 @@ Decide = Callable[[Controller, RequestContext, Q], Decision[R]]
 
 
 class Quorum(NamedTuple):
-    """Who keeps the metadata log (KIP-595). `voter_directory_id` is zero as long as kraft.version is 0."""
+    """The quorum that keeps the metadata log (KIP-595). `voter_directory_id` is zero while kraft.version is 0."""
 
     leader_id: int
     leader_epoch: int
@@ -260,7 +259,7 @@ class MetadataLeader(MetadataSource):
         self.snapshots.on_commit(self._clock.now)
 
     def _raise_kraft_version(self, level: int) -> None:
-        """The voter, which stood in the configuration, stands in the log from now on. Raises what the disk says."""
+        """Write the voter, which stood in the configuration, into the log. Raises KAFKA_STORAGE_ERROR."""
         from pykafka_broker.cluster.formatting import voter, voters_record
         from pykafka_broker.cluster.snapshot import Voters
 
@@ -277,7 +276,7 @@ class MetadataLeader(MetadataSource):
 
     def _deliver_all(self) -> None:
         if self._delivering:
-            return  # whoever delivers goes on with it
+            return  # the delivery under way continues with this one
         self._delivering = True
         try:
             while self._undelivered or self._later:
@@ -289,8 +288,9 @@ class MetadataLeader(MetadataSource):
             self._delivering = False
 
     def soon(self, action: Callable[[], None]) -> None:
-        """Do this when no change is under way: now, or right after the one that is. For what may be noticed in the
-        middle of one, as a disk that fails.
+        """Call `action` when no change is under way: now, or right after the present one.
+
+        For events in the middle of a change, as a disk that fails.
         """
         self._later.append(action)
         if not self._appending:

@@ -1,7 +1,7 @@
-"""What one broker stands on: its settings, its time, its logs, the metadata and the partitions it has.
+"""The base of one broker: its settings, its time, its logs, its metadata and its partitions.
 
-Rule: nothing of this knows coordinators or requests. Coordinators' hosts are handed a `Node`, handlers the `Services`
-made of it.
+Rule: no part of a node knows coordinators or requests. Hosts of coordinators get a `Node`, handlers get the `Services`
+that are made of it.
 """
 
 from __future__ import annotations
@@ -40,8 +40,12 @@ Subscriber = Callable[[MetadataDelta], None]
 
 
 class Node:
-    """One node. `config` is what holds now: dynamic settings lie over `static_config`. `local` is the metadata where
-    this node leads it, `observed` where others do; `peers` are the other nodes, where there can be any.
+    """The base of a broker, or of a controller alone.
+
+    config: the settings of now; dynamic settings lie over `static_config`.
+    local: the metadata where this node leads its log, else None.
+    observed: the metadata where another node leads its log, else None.
+    peers: the other nodes, where there can be any.
     """
 
     def __init__(
@@ -120,22 +124,22 @@ class Node:
 
     @cached_property
     def neighbours(self) -> BrokerChannels:
-        """The other brokers."""
+        """The channels to the other brokers."""
         from pykafka_broker.broker.broker_channels import BrokerChannels
 
         return BrokerChannels(self)
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """`subscriber` hears of every change of the metadata from now on, after logs and configs have followed it."""
+        """Call `subscriber` with every change of the metadata, after logs and configs have followed the change."""
         self.subscribers.append(subscriber)
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Other settings hold from now on."""
+        """Replace the settings."""
         self.config = self.logs.config = config
         self.metadata.reconfigure(config)
 
     def authorize_by(self, authorizer: Authorizer) -> None:
-        """Whom handlers and the controller of this node ask."""
+        """Let handlers and the controller of this node ask `authorizer`."""
         self.authorizer = authorizer
         if self.local is not None:
             self.local.controller.authorizer = authorizer
